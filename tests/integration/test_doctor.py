@@ -163,7 +163,7 @@ async def test_a_store_of_several_machines_is_read_as_a_file_is(tmp_path: Path, 
     await store.close()
     ended, lines, errors = await doctor("--store", nobody)
     assert (ended, lines) == (BLIND, [])
-    assert "cannot look" in errors
+    assert "cannot check" in errors
 
 
 async def test_a_broker_that_is_killed_or_stands_still_is_found(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ async def test_a_broker_that_is_killed_or_stands_still_is_found(tmp_path: Path) 
 async def test_where_nobody_answers_it_says_that_it_could_not_look(tmp_path: Path) -> None:
     ended, lines, errors = await doctor("--url", "http://127.0.0.1:9", "--timeout", "1")
     assert (ended, lines) == (BLIND, [])
-    assert "cannot look" in errors
+    assert "cannot check" in errors
 
 
 def put(database: Path, path: str, value: Any) -> None:

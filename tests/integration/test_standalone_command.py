@@ -109,7 +109,11 @@ async def test_its_metadata_may_be_in_another_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("url", "said_of_it"),
-    [("memory:m", "of one process alone"), ("zk:nowhere", "expected sqlite:PATH"), ("zk:me:secret@host:1", "expected")],
+    [
+        ("memory:m", "works within one process only"),
+        ("zk:nowhere", "expected sqlite:PATH"),
+        ("zk:me:secret@host:1", "expected"),
+    ],
 )
 async def test_a_store_that_cannot_be_is_refused_before_anything_starts(
     tmp_path: Path, url: str, said_of_it: str
@@ -309,8 +313,8 @@ async def test_the_system_chooses_ports_and_the_folder_and_a_program_is_told_whi
 async def test_folders_that_contradict_each_other_are_refused_in_a_sentence(tmp_path: Path) -> None:
     folder = str(tmp_path / "data")
     both = await refusal("standalone", "--ephemeral", "--data", folder)
-    assert f"--ephemeral removes its folder at the end, and --data {folder} names one that is kept" in both
-    assert "give --data DIR, a folder that is kept, or --ephemeral" in await refusal("standalone")
+    assert f"--ephemeral deletes its folder at the end, and --data {folder} names a folder to keep" in both
+    assert "give --data DIR to keep the data, or --ephemeral" in await refusal("standalone")
     store = await refusal("standalone", "--ephemeral", "--metadata-store", "zk:127.0.0.1:2181")
     assert "would stay and name topics without messages" in store
     assert not (tmp_path / "data").exists()

@@ -127,7 +127,7 @@ def test_twenty_moves_are_cancelled_killed_gone_on_with_and_undone(cluster: Apac
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert any(line.startswith("3/") for line in running.stdout)
-        assert "stopped; of the moves that were begun" in barycenter("cancel", str(plan), "--why", "a look at it")
+        assert "stopped; state of the moves that had begun" in barycenter("cancel", str(plan), "--why", "a look at it")
         running.communicate()
         assert running.returncode == 1
     assert "cancelled" in states(plan)

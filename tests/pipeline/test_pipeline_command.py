@@ -60,7 +60,7 @@ def test_in_a_terminal_batches_are_told_in_words_control_c_ends_in_order_and_a_r
             asked_before = b": 12 reports" in said
             said += chunk
             if not asked_before and b": 12 reports" in said:
-                metrics = re.search(rb"answering Prometheus at (http://127\.0\.0\.1:\d+/metrics)", said)
+                metrics = re.search(rb"serving metrics for Prometheus at (http://127\.0\.0\.1:\d+/metrics)", said)
                 assert metrics is not None, said
                 with urllib.request.urlopen(metrics[1].decode()) as answer:
                     figures = answer.read().decode()

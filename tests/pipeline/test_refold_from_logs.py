@@ -54,7 +54,7 @@ def test_what_the_logs_tell_of_and_the_tables_do_not_is_a_difference(
     )
     done = asked(copied(tmp_path / "cluster"))
     assert done.exit_code == 1
-    assert done.stdout.splitlines() == ["load_reports DIFFERS: 17 of 18 rows were recorded, all figures equal"]
+    assert done.stdout.splitlines() == ["load_reports DIFFERS: 17 of 18 computed rows are recorded, all values equal"]
 
 
 def test_without_reports_there_is_nothing_to_compute_from(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
-"""The `barycenter` program, in folders by what a person does.
+"""The `barycenter` program. A command parses its options, calls another package, and prints the result.
 
-`main` lists the commands; each is imported only when it runs. `run` starts processes: a cluster, one broker, the demo.
-`ask` says how a cluster fares, what its leader would do, and why; `operate` has bundles moved and brokers emptied,
-`admin` has the words of pulsar-admin. `record` fills a data folder with load reports, of a running cluster or a made-up
-one; `pipeline` makes tables of what was recorded, and `history` asks these. `replay` tries strategies on load in
-virtual time and advises among them. `ledger` checks and repairs messages, `tokens` makes what clients show to be known.
+Commands decide, collect and compute nothing themselves. `main` lists them; a command is imported only when it runs, so
+that it starts fast and needs only its own libraries. The folders group commands by purpose:
 
-They share how brokers are asked (`asking`), which folder is which (`folders`), moments as people type them (`moments`),
-how JSON is asked for (`formats`) and what the help of a group tells (`groups`). A command that cannot go on ends by
-`failure`, one that is told to end by `interrupt`, and one that lacks a library by `extras`, which names the extra.
+- `run` starts processes: a cluster, one broker, the demo.
+- `ask` shows the state of a cluster and explains decisions; `operate` moves bundles and drains brokers; `admin` has the
+  commands of pulsar-admin.
+- `record` fills a data folder with load reports, recorded or synthetic; `pipeline` turns them into tables; `history`
+  queries these tables; `replay` tries strategies on load in virtual time and recommends one.
+- `ledger` checks and repairs messages; `tokens` creates keys and tokens for clients.
 
-A command reads its options, hands values to another room, and prints what comes back; what is decided, collected or
-computed is decided, collected and computed there.
+Shared code: `asking` (address and credentials of a cluster), `folders` (file permissions), `moments` (times and spans
+in options), `formats` (the choice of JSON), `groups` (help texts). `failure` ends a command with an error, `interrupt`
+ends it after a signal, and `extras` names the extra that installs a missing library.
 """

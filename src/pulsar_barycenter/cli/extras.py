@@ -1,4 +1,4 @@
-"""What is not installed: the sentence that names the extra of this package that brings it."""
+"""Reports a missing library with the extra of this package that installs it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,12 +20,12 @@ _EXTRAS: Final = {
     "textual": "top",
 }
 _COMMAND_EXTRAS: Final = {"demo": "demo"}
-"""Commands that need more than the module that is missed first."""
+"""Commands whose extra installs more than the first missing module."""
 
 
 @contextmanager
-def extra_is_told(command: str) -> Iterator[None]:
-    """End the program with a sentence if `command` misses a module that an extra brings; other errors pass."""
+def reports_missing_extra(command: str) -> Iterator[None]:
+    """End the program with a message if `command` lacks a module that an extra installs; other errors propagate."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""How a command ends that cannot do what it was asked for: with 1, and a sentence for the person who asked."""
+"""Ends a command that failed: with exit code 1 and a message."""
 
 import sys
 
@@ -6,6 +6,6 @@ import click
 
 
 def fail(text: str) -> None:
-    """End the program with an error that a tired operator understands."""
+    """Print an error message and end the program with exit code 1."""
     click.echo(f"barycenter: {text}", err=True)
     sys.exit(1)

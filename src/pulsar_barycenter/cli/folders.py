@@ -1,4 +1,4 @@
-"""Who may read the files that a command makes."""
+"""Sets the permissions of files that a command creates."""
 
 import os
 
@@ -6,6 +6,6 @@ import click
 
 
 def keep_private() -> None:
-    """Have all that this command and its children make readable by their user alone; what is there stays as it is."""
+    """Make new files of this process and its children readable only by their user; existing files do not change."""
     before = os.umask(0o077)
     click.get_current_context().call_on_close(lambda: os.umask(before))

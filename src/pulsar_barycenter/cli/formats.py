@@ -1,4 +1,4 @@
-"""How a command is asked for JSON: `--format json`, or `--json` for short, whichever comes to mind."""
+"""The options that select the output format: `--format json`, or `--json` for short."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -9,9 +9,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_format(*forms: str, json: str) -> Callable[[Command], Command]:
-    """Give a command the options, of which the last one counts, as its argument `form`; without, the first of `forms`.
+    """Add the format options to a command, as its argument `form`.
 
-    `json` says what is printed as JSON.
+    The last given option counts; the default is the first of `forms`. `json` describes the JSON output in the help.
     """
 
     def add(command: Command) -> Command:

@@ -1,15 +1,15 @@
-"""Groups of commands, as their help shows them."""
+"""Groups of commands, and the layout of their help."""
 
 import importlib
 from collections.abc import Mapping
 
 import click
 
-from pulsar_barycenter.cli.extras import extra_is_told
+from pulsar_barycenter.cli.extras import reports_missing_extra
 
 
 class CommandGroup(click.Group):
-    """A group whose help tells the first sentence of each command whole, in as many lines as it takes."""
+    """A group whose help shows the complete first sentence of each command, on several lines if needed."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         names = self.list_commands(ctx)
@@ -21,8 +21,8 @@ class CommandGroup(click.Group):
 class LazyCommandGroup(click.Group):
     """A group that imports the module of a command only when that command runs.
 
-    So a command that needs no extra package works where those of its neighbours are not installed. `modules` maps each
-    name to a module below `pulsar_barycenter.cli`, whose `command` it is, and to the sentence that help shows.
+    A command then works without the libraries of the other commands. `modules` maps the name of a command to its module
+    below `pulsar_barycenter.cli`, which defines `command`, and to the sentence for the help.
     """
 
     def __init__(self, *, modules: Mapping[str, tuple[str, str]], name: str, help: str) -> None:  # noqa: A002
@@ -35,7 +35,7 @@ class LazyCommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._modules:
             return None
-        with extra_is_told(f"{self.name} {cmd_name}"):
+        with reports_missing_extra(f"{self.name} {cmd_name}"):
             module = importlib.import_module(f"pulsar_barycenter.cli.{self._modules[cmd_name][0]}")
         command: click.Command = module.command
         return command

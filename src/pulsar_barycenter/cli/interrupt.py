@@ -1,7 +1,7 @@
-"""How a command ends that is told to: Ctrl-C ends it with 130 and SIGTERM with 143, by one line and with its children.
+"""Ends a command after a signal: it prints one line, ends its children, and exits with 130 (Ctrl-C) or 143 (SIGTERM).
 
-Commands that have something to bring to an end (`standalone`, `broker`, `collect`, `demo`, `pipeline run`) take the
-signals themselves as soon as they have; until then, and for all others, this holds.
+Commands with an orderly end (`standalone`, `broker`, `collect`, `demo`, `pipeline run`) handle the signals themselves
+as soon as they run. Before that, and for all other commands, the rule of this module applies.
 """
 
 import os
@@ -19,7 +19,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class InterruptedBySignal(SystemExit):
-    """The process was told to end; the code is the one shells give a process that a signal ended."""
+    """A signal asked the process to end; the exit code is the one that shells use for such a process."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -28,10 +28,10 @@ class InterruptedBySignal(SystemExit):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Have SIGINT and SIGTERM end this process as long as the block lasts, with all processes that it started.
+    """Let SIGINT and SIGTERM end this process and all processes that it started, while the block runs.
 
-    The block is left in order, so that temporary files go; what fails in it then, as Java is gone, is not told.
-    In another thread than the main one, which no signal reaches, this does nothing.
+    The block is left by an exception, so that temporary files are deleted. Errors during that are not printed, as they
+    come from the ended Java. In a thread other than the main one this does nothing, because signals do not reach it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -39,19 +39,21 @@ def ended_by_signals() -> Iterator[None]:
     before = [(number, signal.signal(number, _interrupt)) for number in _SIGNALS]
     try:
         yield
-    except InterruptedBySignal as interrupted:  # by the signal's own handler, or by a command that took the signal
+    except (
+        InterruptedBySignal
+    ) as interrupted:  # raised by the handler here, or by a command that handles the signal itself
         _begin_end(interrupted.number)
-    except KeyboardInterrupt:  # PySpark has a handler of its own while it starts
+    except KeyboardInterrupt:  # PySpark installs its own handler while it starts
         _begin_end(signal.SIGINT)
     finally:
         if _ended_by:
-            os._exit(128 + _ended_by[0])  # what Python does at its end would ask Java, too
+            os._exit(128 + _ended_by[0])  # the exit handlers of Python would call Java
         for number, handler in before:
             signal.signal(number, handler)
 
 
 _ended_by: list[int] = []
-"""The signal that this process is ending by."""
+"""The signal that ends this process."""
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
@@ -60,12 +62,12 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def _begin_end(number: int) -> None:
-    """Say the one line, stay silent from then on, and end the children."""
+    """Print one line, print nothing after it, and end the children."""
     if _ended_by:
         return
     _ended_by.append(number)
-    for each in _SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
+    for signal_number in _SIGNALS:
+        signal.signal(signal_number, signal.SIG_IGN)
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     with suppress(OSError):
@@ -76,16 +78,16 @@ def _begin_end(number: int) -> None:
 
 
 def _end_children() -> None:
-    """End all processes below this one: Java, which ignores Ctrl-C, and Spark's workers, in groups of their own.
+    """End all descendants: Java, which ignores Ctrl-C, and Spark's workers, which have their own process groups.
 
-    Java first, and asked, so that it clears its temporary folders: a Java that lost its workers would tell of it.
+    Java gets SIGTERM first, so that it deletes its temporary folders; it would print errors if it lost its workers.
     """
-    import psutil  # not needed by a command that is not interrupted
+    import psutil  # only an interrupted command needs it
 
     own = psutil.Process()
     below = own.children(recursive=True)
     first = own.children()
-    for processes in (first, [each for each in below if each not in first]):
+    for processes in (first, [process for process in below if process not in first]):
         for process in processes:
             with suppress(psutil.Error):
                 process.terminate()

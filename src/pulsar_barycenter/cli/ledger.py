@@ -1,4 +1,4 @@
-"""`barycenter ledger`: check the messages of a stopped data folder, and mend what a disk or a hand has damaged."""
+"""`barycenter ledger`: checks the messages of a stopped data folder, and repairs damaged files."""
 
 import asyncio
 import sys
@@ -38,7 +38,7 @@ DAMAGED: Final = 3
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What `--json` prints; `damaged` are the ledgers that are not whole, before a repair."""
+    """The output of `--json`; `damaged` are the ledgers that were damaged before a repair."""
 
     data: str
     topics: int
@@ -59,13 +59,17 @@ _METADATA = click.option(
     help="The metadata store's file.  [default: metadata.sqlite in the data folder]",
 )
 _STORE = click.option(
-    "--metadata-store", "url", default="", metavar="URL", help="The brokers' metadataStoreUrl, if it is no file there."
+    "--metadata-store",
+    "url",
+    default="",
+    metavar="URL",
+    help="The brokers' metadataStoreUrl, if it is not a file in the data folder.",
 )
 _STORE_CONFIG = click.option(
     "--store-config",
     default="",
     type=click.Path(dir_okay=False),
-    help="Its metadataStoreConfigPath: TLS, user and password.",
+    help="The metadataStoreConfigPath: TLS, user and password of the store.",
 )
 _TOPIC = click.option("--topic", default="", help="Only this topic: persistent://TENANT/NAMESPACE/NAME.")
 _FORMAT = with_format("table", "json", json="one object")
@@ -84,9 +88,9 @@ def command() -> None:
 @_TOPIC
 @_FORMAT
 def check(data: Path, metadata: Path | None, url: str, store_config: str, topic: str, form: str) -> None:
-    """Read every ledger and tell what is damaged: file, topic, and the positions that are lost and that are not.
+    """Read every ledger and report damage: the file, the topic, and the lost and readable positions.
 
-    No ledger is changed. Ends with 0 if all is whole, with 3 if something is damaged, with 1 if it could not be told.
+    No ledger is changed. Exit code: 0 if nothing is damaged; 3 if a ledger is damaged; 1 if the check failed.
     """
     found = _go_through(data, _store_of(data, metadata, url, store_config), topic, check_ledger)
     if form == "json":
@@ -94,7 +98,7 @@ def check(data: Path, metadata: Path | None, url: str, store_config: str, topic:
     else:
         _print(found)
         if found.damaged:
-            click.echo(f"\nkeep what is whole with: barycenter ledger repair --data {data}")
+            click.echo(f"\nto keep all readable entries: barycenter ledger repair --data {data}")
     sys.exit(DAMAGED if found.damaged else 0)
 
 
@@ -106,12 +110,12 @@ def check(data: Path, metadata: Path | None, url: str, store_config: str, topic:
 @_TOPIC
 @_FORMAT
 def repair(data: Path, metadata: Path | None, url: str, store_config: str, topic: str, form: str) -> None:
-    """Put a file that keeps every whole entry, at its position, in the place of each damaged one.
+    """Replace each damaged file by one that has all readable entries at their positions.
 
-    Consumers pass the positions that are lost. The damaged file is kept beside the other as NAME.damaged, to be
-    deleted by hand; as much free space is needed as the file is large. May be cut short and run again at any time.
+    Consumers skip the lost positions. The damaged file is kept next to the new one as NAME.damaged; delete it when you
+    do not need it. The repair needs as much free space as the size of the file. It may be interrupted and run again.
 
-    Ends with 0 if all is whole then, with 1 if something could not be repaired.
+    Exit code: 0 if no ledger is damaged afterwards; 1 if a ledger could not be repaired.
     """
     found = _go_through(data, _store_of(data, metadata, url, store_config), topic, repair_ledger)
     if form == "json":
@@ -123,7 +127,7 @@ def repair(data: Path, metadata: Path | None, url: str, store_config: str, topic
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """Where the metadata is: `file`, or `url` with its `metadataStoreConfigPath`."""
+    """The metadata store: `file`, or `url` with its `metadataStoreConfigPath`."""
 
     file: Path | None
     url: str
@@ -140,34 +144,34 @@ def _store_of(data: Path, metadata: Path | None, url: str, config_path: str) -> 
 
 
 def _go_through(data: Path, store: _Store, topic: str, work: Callable[[str, ListedLedger], LedgerReport]) -> Summary:
-    """Do `work` on every ledger while no broker can start; what hinders all of it ends the program."""
+    """Run `work` on every ledger while no broker can start; end the program if folder or store have an error."""
     keep_private()
     ledgers = str(data / LEDGERS)
     try:
         if store.file is not None:
             check_broker_folder(data, store.file)
         elif not (data / LEDGERS).is_dir():
-            raise WrongFolderError(f"{data} is no data folder of brokers: expected {LEDGERS}/ in it")
+            raise WrongFolderError(f"{data} is not a data folder of brokers: it has no {LEDGERS}/")
         with exclusive(ledgers):
             listed = asyncio.run(_listed(store, ledgers))
-            chosen = [each for each in listed if each.in_use and topic in ("", str(each.topic))]
+            chosen = [ledger for ledger in listed if ledger.in_use and topic in ("", str(ledger.topic))]
             if topic and not chosen:
-                near = did_you_mean(topic, sorted({str(each.topic) for each in listed}))
+                near = did_you_mean(topic, sorted({str(ledger.topic) for ledger in listed}))
                 raise WrongFolderError(f"{data} has no ledgers of a topic {topic}{near}")
-            reports = [work(ledgers, each) for each in with_progress(chosen, "reading ledgers")]
-            unlisted = [] if topic else list(unlisted_files(ledgers, {each.record.ledger_id for each in listed}))
+            reports = [work(ledgers, ledger) for ledger in with_progress(chosen, "reading ledgers")]
+            unlisted = [] if topic else list(unlisted_files(ledgers, {ledger.record.ledger_id for ledger in listed}))
     except (WrongFolderError, LedgerError, MetadataError, UnknownStoreError, OSError) as error:
         fail(in_words(error))
         raise AssertionError from error
     damaged = [report for report in reports if not report.is_whole]
-    return Summary(str(data), len({each.topic for each in chosen}), len(chosen), damaged, unlisted)
+    return Summary(str(data), len({ledger.topic for ledger in chosen}), len(chosen), damaged, unlisted)
 
 
 async def _listed(where: _Store, ledgers: str) -> list[ListedLedger]:
     store = await open_store(where.url, config_path=where.config_path)
     try:
         await check_same_folder(store, ledgers)
-        return [each async for each in listed_ledgers(store)]
+        return [ledger async for ledger in listed_ledgers(store)]
     finally:
         await store.close()
 
@@ -180,7 +184,7 @@ def _print(found: Summary) -> None:
             ("why", report.detail),
             ("readable", ", ".join(report.readable) or ("" if report.error else "nothing")),
             ("lost", _lost(report)),
-            ("gone before", ", ".join(report.gone)),
+            ("lost before", ", ".join(report.gone)),
             ("kept as", report.kept or ""),
             ("failed", report.error or ""),
         ]
@@ -191,7 +195,7 @@ def _print(found: Summary) -> None:
         click.echo(f"{path}  belongs to no topic")
     whole = found.ledgers - len(found.damaged)
     counted = f"{count_of(found.ledgers, 'ledger')} of {count_of(found.topics, 'topic')}"
-    sums = f"{counted}: {whole:,} whole, {len(found.damaged):,} damaged"
+    sums = f"{counted}: {whole:,} intact, {len(found.damaged):,} damaged"
     repaired = sum(report.is_repaired for report in found.damaged)
     click.echo(sums + (f", {repaired:,} of these repaired" if repaired else ""))
 
@@ -199,8 +203,8 @@ def _print(found: Summary) -> None:
 def _lost(report: LedgerReport) -> str:
     parts = list(report.lost)
     if report.loses_end:
-        parts.append("those at the end, whose number is not known")
+        parts.append("an unknown number of entries at the end")
     text = ", ".join(parts)
     if report.is_estimated:
-        text += "; the file's format does not tell how many: positions behind may be higher than they were"
+        text += "; their number is not known from the file, so later positions may be higher than they were"
     return text

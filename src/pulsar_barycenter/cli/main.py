@@ -1,4 +1,4 @@
-"""The `barycenter` program: one command for each thing a person does with it."""
+"""The `barycenter` program: the list of its commands."""
 
 import importlib
 from typing import Any, Final
@@ -6,65 +6,65 @@ from typing import Any, Final
 import click
 
 from pulsar_barycenter import DISTRIBUTION
-from pulsar_barycenter.cli.extras import extra_is_told
+from pulsar_barycenter.cli.extras import reports_missing_extra
 from pulsar_barycenter.cli.interrupt import ended_by_signals
 
 _COMMANDS: Final = {
     "standalone": ("run.standalone", "Run a cluster on this machine."),
     "broker": ("run.broker", "Run one broker from a broker.conf."),
-    "status": ("ask.status", "Tell how a cluster fares: leader, brokers, load, what is wrong."),
-    "top": ("ask.top", "Follow a cluster on the whole terminal: brokers, bundles, decisions."),
+    "status": ("ask.status", "Show the state of a cluster: leader, brokers, load, problems."),
+    "top": ("ask.top", "Show a cluster live on the whole terminal: brokers, bundles, decisions."),
     "monitor-brokers": (
         "ask.monitor_brokers",
-        "Print brokers as pulsar-perf monitor-brokers does.",
+        "Print brokers in the tables of pulsar-perf monitor-brokers.",
     ),
-    "decide": ("ask.decide", "Say what a strategy would do with a snapshot, and why."),
+    "decide": ("ask.decide", "Show what a strategy would do with a snapshot, and why."),
     "explain": (
         "ask.explain",
-        "Say why a bundle is where it is, or why a broker sheds or does not.",
+        "Explain why a bundle is on its broker, or why a broker sheds bundles or keeps them.",
     ),
-    "plan": ("replay.plan", "Foresee what a cluster would come to, and what if it were another."),
+    "plan": ("replay.plan", "Predict the next decisions and loads of a cluster, also after changes to it."),
     "replay": ("replay.command", "Try load managers, strategies and settings on recorded load."),
-    "advise": ("replay.advise", "Advise what balances a cluster best, by its history."),
+    "advise": ("replay.advise", "Recommend the strategy and settings that suit a cluster's recorded load."),
     "balance-bench": (
         "replay.bench",
-        "Run every strategy in every scenario of a cluster in trouble.",
+        "Run every strategy in every scenario, and compare the results.",
     ),
-    "move": ("operate.move", "Move a bundle to a broker; done when it is served there."),
+    "move": ("operate.move", "Move a bundle to a broker, and wait until the broker serves it."),
     "execute": ("operate.execute", "Carry out a plan of moves at a bounded rate."),
-    "drain": ("operate.drain", "Empty a broker, which stays empty until undrain."),
-    "undrain": ("operate.undrain", "Let a drained broker have bundles again."),
+    "drain": ("operate.drain", "Move all bundles away from a broker, and keep it empty until undrain."),
+    "undrain": ("operate.undrain", "Let a drained broker get bundles again."),
     "verify": (
         "operate.verify",
-        "Tell whether a plan's bundles are served where they were to go.",
+        "Check that the planned brokers serve the bundles of a plan.",
     ),
-    "cancel": ("operate.cancel", "Have a plan that is carried out begin no more moves."),
-    "undo": ("operate.undo", "Print the way back from moves that were carried out, as a plan."),
-    "admin": ("admin.command", "Administrate a cluster by the commands of pulsar-admin."),
+    "cancel": ("operate.cancel", "Stop a running plan after the moves in progress."),
+    "undo": ("operate.undo", "Print a plan that reverses the moves of a journal."),
+    "admin": ("admin.command", "Administer a cluster with the commands of pulsar-admin."),
     "config": ("ask.config", "Show and change the configuration of a running cluster."),
-    "snapshot": ("ask.snapshot", "Save what the leader of a running cluster decides upon."),
-    "doctor": ("ask.doctor", "Tell what is wrong with a cluster, and how to mend it."),
-    "demo": ("run.demo", "Start a cluster, drive it with real clients, write a report."),
+    "snapshot": ("ask.snapshot", "Save the input of the leader's decisions to a file."),
+    "doctor": ("ask.doctor", "Find problems of a cluster, and print how to repair each."),
+    "demo": ("run.demo", "Start a cluster, put load on it with real clients, write a report."),
     "collect": ("record.collect", "Record the load of a running cluster."),
     "pipeline": (
         "pipeline.command",
-        "Run the load pipeline on Spark, ask how it fares, compute anew.",
+        "Run the load pipeline on Spark, show its state, compute tables again.",
     ),
     "generate-load": (
         "record.generate_load",
-        "Write the load reports of a made-up cluster, for trials and sizing.",
+        "Write synthetic load reports, for trials and sizing.",
     ),
-    "tokens": ("tokens", "Make keys and tokens by which clients say who they are."),
+    "tokens": ("tokens", "Create keys and tokens for the authentication of clients."),
     "ledger": ("ledger", "Check and repair the messages of a stopped data folder."),
-    "history": ("history.command", "Ask the recorded history of a cluster."),
+    "history": ("history.command", "Query the recorded history of a cluster."),
 }
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command only when it runs, so that `broker` never pays for `demo`."""
+    """A group that imports a command only when it runs, so that `broker` does not load the libraries of `demo`."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        with ended_by_signals(), extra_is_told("this command"):
+        with ended_by_signals(), reports_missing_extra("this command"):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -73,7 +73,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        with extra_is_told(cmd_name):
+        with reports_missing_extra(cmd_name):
             module = importlib.import_module(f"pulsar_barycenter.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
         return command

@@ -1,4 +1,4 @@
-"""Moments as a person types them: a span before now, or a time."""
+"""Parses times and spans in options: a span before now (15m), or a time (2026-01-31T12:00)."""
 
 import re
 import time
@@ -16,7 +16,7 @@ def moment_ms(option: str, text: str) -> int:
     A time without offset is UTC.
 
     Raises:
-        click.UsageError: it is neither; names the option.
+        click.UsageError: the text is neither; the message names the option.
     """
     if not text:
         return 0
@@ -26,7 +26,7 @@ def moment_ms(option: str, text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        known = "a span like 90s, 15m, 2h or 3d, or a time like 2026-01-31T12:00 (UTC unless it says otherwise)"
+        known = "a span like 90s, 15m, 2h or 3d, or a time like 2026-01-31T12:00 (UTC unless it has an offset)"
         raise click.UsageError(f"{option} {text}: give {known}") from None
     return max(0, round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000))
 
@@ -35,7 +35,7 @@ def span_ms(option: str, text: str) -> int:
     """Return the milliseconds of a span like 90s, 15m, 2h or 3d, or of a bare number of seconds.
 
     Raises:
-        click.UsageError: it is none, or 0; names the option.
+        click.UsageError: the text is not a span, or is 0; the message names the option.
     """
     span = _span_ms(f"{text}s" if text.isdecimal() else text)
     if not span:
@@ -55,7 +55,7 @@ class Seconds(click.ParamType[float]):
         """Return the seconds.
 
         Raises:
-            click.BadParameter: it is neither, or less than the least.
+            click.BadParameter: the text is neither, or less than `least`.
         """
         text = str(value)
         span = _span_ms(text)

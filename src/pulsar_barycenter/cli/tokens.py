@@ -1,4 +1,4 @@
-"""`barycenter tokens`: make keys and tokens, and look into tokens; by the words of Pulsar's `bin/pulsar tokens`."""
+"""`barycenter tokens`: creates keys, and creates, shows and checks tokens, with the options of `bin/pulsar tokens`."""
 
 import base64
 import os
@@ -45,11 +45,11 @@ _PUBLIC_ALGORITHM = click.option(
     type=click.Choice(PUBLIC_ALGORITHMS),
     default="RS256",
     show_default=True,
-    help="What the pair of keys is for.",
+    help="The signature algorithm of the key pair.",
 )
 _SECRET_KEY = click.option("-sk", "--secret-key", default="", metavar="KEY", help="A path, file:/// or data: URL.")
 _OUTPUT = click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it into this new file, mode 0600."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this new file, with mode 0600."
 )
 _GIVEN = (
     click.argument("token", default=""),
@@ -59,8 +59,8 @@ _GIVEN = (
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """End the program with what is wrong with a key or a token."""
+def _key_errors_end() -> Iterator[None]:
+    """End the program with a message if a key or a token is not valid."""
     try:
         yield
     except CredentialsError as error:
@@ -75,9 +75,9 @@ def _takes_token(command: Any) -> Any:
 
 @click.group(name="tokens", cls=CommandGroup)
 def command() -> None:
-    """Make keys and tokens by which clients say who they are, and look into tokens.
+    """Create keys and tokens for the authentication of clients, and show and check tokens.
 
-    Options and files are those of Pulsar's own `bin/pulsar tokens`.
+    Options and files are those of Pulsar's `bin/pulsar tokens`.
     """
 
 
@@ -89,12 +89,12 @@ def command() -> None:
     type=click.Choice(list(SECRET_ALGORITHMS)),
     default="HS256",
     show_default=True,
-    help="What the key is for; it is as long as that needs.",
+    help="The signature algorithm; it determines the length of the key.",
 )
-@click.option("-b", "--base64", "encoded", is_flag=True, help="Write it in Base64, as data:;base64, wants it.")
+@click.option("-b", "--base64", "encoded", is_flag=True, help="Write it in Base64, as for a data:;base64, URL.")
 @_OUTPUT
 def create_secret_key(algorithm: str, encoded: bool, output: Path | None) -> None:
-    """Make a secret key, which signs tokens and checks them. Whoever has it can be anybody."""
+    """Create a secret key, which signs and verifies tokens. Keep it secret: its owner can be any role."""
     key = secrets.token_bytes(SECRET_ALGORITHMS[algorithm])
     data = base64.b64encode(key) if encoded else key
     _give_out(data, output)
@@ -105,19 +105,23 @@ def create_secret_key(algorithm: str, encoded: bool, output: Path | None) -> Non
 @click.option("--output-private-key", "private_file", required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--output-public-key", "public_file", required=True, type=click.Path(dir_okay=False, path_type=Path))
 def create_key_pair(algorithm: str, private_file: Path, public_file: Path) -> None:
-    """Make a private key, which signs tokens, and its public key, which brokers check them with; into new files."""
+    """Create a private key, which signs tokens, and its public key, with which brokers verify them; in new files."""
     private, public = new_key_pair(algorithm)
     _write_new(private_file, private, private=True)
     _write_new(public_file, public, private=False)
 
 
 @command.command(name="create")
-@click.option("-s", "--subject", required=True, help="The role that the token gives.")
-@click.option("-e", "--expiry-time", "life", default="", metavar="SPAN", help="1h, 3d, 10y.  [default: it never ends]")
+@click.option("-s", "--subject", required=True, help="The role of the token's owner.")
+@click.option(
+    "-e", "--expiry-time", "life", default="", metavar="SPAN", help="Validity: 1h, 3d, 10y.  [default: unlimited]"
+)
 @_PUBLIC_ALGORITHM
 @_SECRET_KEY
-@click.option("-pk", "--private-key", default="", metavar="KEY", help="Of a pair: a path, file:/// or data: URL.")
-@click.option("-hs", "--headers", multiple=True, metavar="NAME=VALUE", help="A header more; may be repeated.")
+@click.option(
+    "-pk", "--private-key", default="", metavar="KEY", help="The key of a pair: a path, file:/// or data: URL."
+)
+@click.option("-hs", "--headers", multiple=True, metavar="NAME=VALUE", help="An additional header; may be repeated.")
 @_OUTPUT
 def create(
     subject: str,
@@ -128,17 +132,17 @@ def create(
     headers: tuple[str, ...],
     output: Path | None,
 ) -> None:
-    """Make a token and print it. One of --secret-key and --private-key signs it.
+    """Create a token, signed with --secret-key or --private-key, and print it.
 
-    The file of --output is readable by its owner alone (mode 0600).
+    A file of --output is readable only by its owner (mode 0600).
     """
     if not (subject.isprintable() and 0 < len(subject) <= MAX_ROLE):
-        raise click.BadParameter(f"a role has from 1 to {MAX_ROLE} printable characters", param_hint="--subject")
+        raise click.BadParameter(f"a role has 1 to {MAX_ROLE} printable characters", param_hint="--subject")
     pairs = [header.partition("=") for header in headers]
     if not all(name and sign for name, sign, _ in pairs):
         raise click.BadParameter("write NAME=VALUE", param_hint="--headers")
     expires_at_s = round(time.time() + _span_s(life)) if life else None
-    with _told():
+    with _key_errors_end():
         key = _signing_key(secret_key, private_key, algorithm)
     token = create_token(key, subject, expires_at_s=expires_at_s, headers={name: text for name, _, text in pairs})
     _give_out(f"{token}\n".encode(), output)
@@ -147,8 +151,8 @@ def create(
 @command.command(name="show")
 @_takes_token
 def show(token: str, stdin: bool, token_file: Path | None) -> None:
-    """Print what a token says, whoever signed it. It may stand in the variable TOKEN, too."""
-    with _told():
+    """Print the content of a token without verifying its signature. The variable TOKEN may also have the token."""
+    with _key_errors_end():
         found = unverified(_given(token, stdin, token_file))
         if isinstance(found, Refused):
             raise CredentialsError(found.reason)
@@ -162,12 +166,14 @@ def show(token: str, stdin: bool, token_file: Path | None) -> None:
 @_takes_token
 @_PUBLIC_ALGORITHM
 @_SECRET_KEY
-@click.option("-pk", "--public-key", default="", metavar="KEY", help="Of a pair: a path, file:/// or data: URL.")
+@click.option(
+    "-pk", "--public-key", default="", metavar="KEY", help="The key of a pair: a path, file:/// or data: URL."
+)
 def validate(
     token: str, stdin: bool, token_file: Path | None, algorithm: str, secret_key: str, public_key: str
 ) -> None:
-    """Print what a token says if brokers with that key believe it now; else say why they do not, and end with 1."""
-    with _told():
+    """Verify a token with a key, as brokers do, and print its content; else print why it is not valid and end with 1."""
+    with _key_errors_end():
         key = _verifying_key(secret_key, public_key, algorithm)
         found = check_token(_given(token, stdin, token_file), TokenRules(key), time.time())
         if isinstance(found, Refused):
@@ -185,8 +191,8 @@ def _verifying_key(secret: str, public: str, algorithm: str) -> VerifyingKey:
     return secret_key(secret, "--secret-key") if secret else public_key(public, algorithm, "--public-key")
 
 
-def _require_one(one: str, name: str, other: str, other_name: str) -> None:
-    if bool(one) == bool(other):
+def _require_one(value: str, name: str, other: str, other_name: str) -> None:
+    if bool(value) == bool(other):
         raise click.UsageError(f"Give one of {name} and {other_name}.")
 
 
@@ -205,37 +211,37 @@ def _given(token: str, stdin: bool, file: Path | None) -> str:
 def _span_s(text: str) -> int:
     found = _SPAN.fullmatch(text.strip())
     if found is None or int(found[1]) * _SECONDS[found[2]] > 10**10:
-        raise click.BadParameter(f"{text!r} is no span such as 1h, 3d or 10y", param_hint="--expiry-time")
+        raise click.BadParameter(f"{text!r}: give a span such as 1h, 3d or 10y", param_hint="--expiry-time")
     return int(found[1]) * _SECONDS[found[2]]
 
 
 def _give_out(secret: bytes, output: Path | None) -> None:
-    """Write a secret into a new file, or to standard output, with a warning if that is a file that others can read."""
+    """Write a secret to a new file or to standard output; print a warning if other users can read the latter."""
     if output is not None:
         _write_new(output, secret, private=True)
         return
     sys.stdout.buffer.write(secret)
     sys.stdout.buffer.flush()
-    with suppress(OSError, ValueError):  # it is no file
+    with suppress(OSError, ValueError):  # standard output is not a file
         mode = os.fstat(sys.stdout.fileno()).st_mode
         if stat.S_ISREG(mode) and mode & 0o077:
             click.echo(
-                f"barycenter: standard output is a file of mode {stat.S_IMODE(mode):04o}: others on this machine may"
-                " read what is in it. Use --output FILE, or chmod 600 it",
+                f"barycenter: standard output is a file with mode {stat.S_IMODE(mode):04o}: other users of this machine"
+                " may read it. Use --output FILE, or chmod 600 it",
                 err=True,
             )
 
 
 def _write_new(file: Path, data: bytes, *, private: bool) -> None:
-    """Write a file that was not there: a key that is overwritten is lost, and with it every token that it signed.
+    """Write a new file, never an existing one: if a key is overwritten, all tokens that it signed become useless.
 
-    A private one is for its owner alone, whatever the umask allows.
+    A private file is readable only by its owner, whatever the umask is.
     """
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644), "wb") as opened:
             opened.write(data)
     except FileExistsError:
-        fail(f"{file} is there already, and is not overwritten; remove it first if it may go")
+        fail(f"{file} exists and is not overwritten; delete it first if you do not need it")
     except OSError as error:
         fail(in_words(error))
 

@@ -42,14 +42,14 @@ _READ_S: Final = 5.0
 
 
 class AdminCluster:
-    """`url` is the web address of any broker; with `https:` all are asked by TLS. `told_of` returns the headers that go
-    with the request to unload a bundle."""
+    """`url` is the web address of any broker; with `https:` all are asked by TLS. `headers_of` returns the headers that
+    go with the request to unload a bundle."""
 
     def __init__(
-        self, client: AdminClient, url: str, *, told_of: Callable[[str], Mapping[str, str]] = lambda _: {}
+        self, client: AdminClient, url: str, *, headers_of: Callable[[str], Mapping[str, str]] = lambda _: {}
     ) -> None:
         self._client = client
-        self._told_of = told_of
+        self._headers_of = headers_of
         self._url = url
         self._cluster = ""
         self._known_drains: bool | None = None
@@ -157,7 +157,7 @@ class AdminCluster:
     async def unload(self, bundle: str, destination: str) -> None:
         path = f"/admin/v2/namespaces/{quote(bundle)}/unload"
         await self._call(
-            "PUT", self._url, path, params={"destinationBroker": destination}, headers=self._told_of(bundle)
+            "PUT", self._url, path, params={"destinationBroker": destination}, headers=self._headers_of(bundle)
         )
 
     async def look_up(self, bundle: str) -> str:

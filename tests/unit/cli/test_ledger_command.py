@@ -54,9 +54,9 @@ def file_of(data: Path, ledger_id: int) -> Path:
 
 
 def test_a_whole_folder_is_said_to_be_whole(data: Path) -> None:
-    assert run(0, "check", "--data", data) == "6 ledgers of 3 topics: 6 whole, 0 damaged\n"
-    assert run(0, "repair", "--data", data) == "6 ledgers of 3 topics: 6 whole, 0 damaged\n"
-    assert run(0, "check", "--data", data, "--topic", str(OPEN)) == "1 ledger of 1 topic: 1 whole, 0 damaged\n"
+    assert run(0, "check", "--data", data) == "6 ledgers of 3 topics: 6 intact, 0 damaged\n"
+    assert run(0, "repair", "--data", data) == "6 ledgers of 3 topics: 6 intact, 0 damaged\n"
+    assert run(0, "check", "--data", data, "--topic", str(OPEN)) == "1 ledger of 1 topic: 1 intact, 0 damaged\n"
 
 
 def test_damage_is_told_by_file_topic_and_positions_and_mended(data: Path) -> None:
@@ -81,7 +81,7 @@ def test_damage_is_told_by_file_topic_and_positions_and_mended(data: Path) -> No
     assert {each["ledger"]: each.get("kept") for each in after["damaged"]} == {
         1: f"{file_of(data, 1)}.damaged", 5: None, 7: f"{file_of(data, 7)}.damaged"
     }  # fmt: skip
-    assert run(0, "check", "--data", data) == "6 ledgers of 3 topics: 6 whole, 0 damaged\n"
+    assert run(0, "check", "--data", data) == "6 ledgers of 3 topics: 6 intact, 0 damaged\n"
     assert told(0, "repair", "--data", data)["damaged"] == []
 
 
@@ -91,7 +91,7 @@ def test_a_folder_whose_ledgers_are_all_gone_is_mended_too(data: Path) -> None:
     found = told(3, "check", "--data", data)["damaged"]
     assert [each["state"] for each in found] == ["missing"] * 6
     run(0, "repair", "--data", data)
-    assert run(0, "check", "--data", data) == "6 ledgers of 3 topics: 6 whole, 0 damaged\n"
+    assert run(0, "check", "--data", data) == "6 ledgers of 3 topics: 6 intact, 0 damaged\n"
 
 
 def test_ledgers_of_no_topic_are_named_and_left_alone(data: Path) -> None:
@@ -120,7 +120,7 @@ async def test_a_folder_that_a_broker_runs_on_is_refused(data: Path) -> None:
 
 
 def test_a_wrong_folder_is_told_in_a_sentence(tmp_path: Path, data: Path) -> None:
-    assert "is no data folder of brokers" in run(1, "check", "--data", tmp_path)
+    assert "is not a data folder of brokers" in run(1, "check", "--data", tmp_path)
     assert "no ledgers of a topic persistent://a/b/c" in run(
         1, "check", "--data", data, "--topic", "persistent://a/b/c"
     )

@@ -172,7 +172,7 @@ def test_events_that_do_not_fit_are_refused(event: Event, text: str) -> None:
 
 def test_owners_have_to_be_there() -> None:
     demand = steady(3, 4, 3, 1.0)
-    with pytest.raises(ReplayInputError, match="is on broker-0003:8080, which is none of the brokers"):
+    with pytest.raises(ReplayInputError, match="is on broker-0003:8080, which is not registered"):
         run(demand, 2)
 
 

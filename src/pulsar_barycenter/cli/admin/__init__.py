@@ -1,3 +1,5 @@
-"""`barycenter admin`: `command` makes commands of click from the rows of `admin.commands`, `completion` offers names of
-the cluster to a shell. `cli.asking` has its address and the credentials.
+"""`barycenter admin`: the commands of pulsar-admin.
+
+`command` builds the click commands from the table of `admin.commands`. `completion` completes names of the cluster in a
+shell. `cli.asking` provides the address of the cluster and the credentials.
 """

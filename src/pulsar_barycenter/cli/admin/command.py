@@ -1,4 +1,4 @@
-"""`barycenter admin`: rows of `table` as commands of click."""
+"""`barycenter admin`: builds click commands from the rows of `admin.commands.table`."""
 
 import asyncio
 import sys
@@ -42,10 +42,10 @@ RESOURCES: Final = (CLUSTERS, TENANTS, NAMESPACES, TOPICS, BROKERS, BROKER_STATS
 
 def _of(resource: Resource) -> click.Group:
     group = CommandGroup(resource.name, help=resource.help, short_help=resource.help)
-    for each in resource.commands:
-        group.add_command(_click_command(each, each.name))
-        for alias in each.aliases:
-            hidden = _click_command(each, alias)
+    for row in resource.commands:
+        group.add_command(_click_command(row, row.name))
+        for alias in row.aliases:
+            hidden = _click_command(row, alias)
             hidden.hidden = True
             group.add_command(hidden)
     return group
@@ -57,7 +57,7 @@ def _click_command(row: Command, name: str) -> click.Command:
 
     params = [*map(_click_argument, row.arguments), *map(_click_option, row.flags)]
     made = click.Command(name, callback=callback, params=params, help=row.help)
-    return with_format("pulsar", "json", json="the answer in one line")(made)
+    return with_format("pulsar", "json", json="the answer on one line")(made)
 
 
 def _click_argument(argument: Argument) -> click.Argument:
@@ -76,8 +76,8 @@ def _click_option(flag: Flag) -> click.Option:
     elif flag.kind is Kind.NUMBER:
         kind = click.INT
     is_switch = flag.kind is Kind.SWITCH
-    # to click a default of None is a value, so that no required option is ever missing, and is_flag=False means that
-    # the value may be left out
+    # do not pass default=None or is_flag=False: for click, the first makes a required option optional, and the second
+    # allows an option without its value
     default: dict[str, Any] = {} if flag.default is None else {"default": flag.default}
     return click.Option(
         [flag.key, *flag.spellings.split()],
@@ -97,7 +97,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, texts: tuple[st
     """Return the names of an option, which may be repeated; None if it was not typed."""
     if not texts:
         return None
-    return [each for text in texts for each in (piece.strip() for piece in text.split(",")) if each]
+    return [name for text in texts for name in (piece.strip() for piece in text.split(",")) if name]
 
 
 def _pairs(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str] | None:
@@ -106,12 +106,12 @@ def _pairs(context: click.Context, parameter: click.Parameter, texts: tuple[str,
     if pairs is None:
         return None
     found: dict[str, str] = {}
-    for each in pairs:
-        if "=" not in each:
-            raise click.BadParameter(f"{each!r}: give key=value, separated by commas or as several options")
-        key, value = (piece.strip() for piece in each.split("=", 1))
+    for pair in pairs:
+        if "=" not in pair:
+            raise click.BadParameter(f"{pair!r}: give key=value, separated by commas or as several options")
+        key, value = (piece.strip() for piece in pair.split("=", 1))
         if found.setdefault(key, value) != value:
-            raise click.BadParameter(f"{key!r} is {found[key]!r} and {value!r}: give each key one value")
+            raise click.BadParameter(f"{key!r} has two values, {found[key]!r} and {value!r}: give one")
     return found
 
 
@@ -131,11 +131,11 @@ def _topic(_context: click.Context, _parameter: click.Parameter, text: str) -> T
 
 _CHECKS: Final[dict[str, Any]] = {"namespace": _namespace, "topic": _topic}
 _OF_SEVERAL: Final[dict[Kind, Any]] = {Kind.NAMES: _names, Kind.PAIRS: _pairs}
-"""What is made of an option that may be repeated."""
+"""The parser for each kind of repeatable option."""
 
 
 def _run(row: Command, typed: Values, form: str) -> None:
-    """Do what a command is for, print the answer, and end with 1 if the cluster refuses."""
+    """Run a command and print the answer; end with 1 if the cluster refuses."""
     values = dict(typed)
     if isinstance(topic := values.get("topic"), TopicName):
         values |= {"topic": topic.lookup_name, "name": str(topic)}
@@ -182,15 +182,15 @@ def _shown(text: str) -> str:
     default=60.0,
     show_default=True,
     type=click.FloatRange(0.1, 3600),
-    help="Seconds after which an answer does not come.",
+    help="Seconds to wait for an answer.",
 )
 def command(request_timeout: float) -> None:
-    """Administrate a cluster by the names, flags and output of pulsar-admin, Barycenter's or Apache Pulsar's.
+    """Administer a cluster of Barycenter or Apache Pulsar, with the commands, flags and output of pulsar-admin.
 
-    Where it is and who asks is told by options, else by --context, by the client.conf that PULSAR_CLIENT_CONF names, or
-    by BARYCENTER_URL and BARYCENTER_TOKEN.
+    Address and credentials come from the options, else from --context, the client.conf that PULSAR_CLIENT_CONF names,
+    or BARYCENTER_URL and BARYCENTER_TOKEN.
 
-    Commands end with 0, with 1 if the cluster refuses or does not answer, with 2 for wrong usage.
+    Exit code: 0; 1 if the cluster refuses or does not answer; 2 for wrong usage.
     """
     click.get_current_context().obj = request_timeout
 

@@ -1,6 +1,6 @@
-"""Names of the cluster for a shell's completion: tenants, namespaces, topics, clusters and brokers.
+"""Completes names of the cluster in a shell: tenants, namespaces, topics, clusters and brokers.
 
-A shell asks at each press of the key, so a cluster that does not answer soon offers nothing, and no error is shown.
+A shell asks at each press of the key. If the cluster does not answer soon, there are no suggestions, and no error.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from pulsar_barycenter.admin.routes.topics import LIST_TOPICS
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 
-MOST_OFFERED: Final = 1_000
+MAX_OFFERED: Final = 1_000
 _WITHIN_S: Final = 2.0
 _PERSISTENT: Final = "persistent://"
 
@@ -30,7 +30,7 @@ ConfOf = Callable[[click.Context], ClientConf]
 
 
 def offers(kind: str, conf_of: ConfOf) -> Offer | None:
-    """Return what offers names of that kind (`tenant`, `namespace`, `topic`, `cluster`, `broker`); None for another."""
+    """Return the completion of a kind (`tenant`, `namespace`, `topic`, `cluster`, `broker`), None for other kinds."""
     if kind not in _ASKED:
         return None
 
@@ -39,7 +39,7 @@ def offers(kind: str, conf_of: ConfOf) -> Offer | None:
             names = asyncio.run(_names(conf_of(context), kind, begun))
         except (AdminRequestError, ClientConfError, InvalidNameError, TimeoutError):
             return []
-        return sorted(name for name in names if name.startswith(begun))[:MOST_OFFERED]
+        return sorted(name for name in names if name.startswith(begun))[:MAX_OFFERED]
 
     return offer
 
@@ -54,7 +54,7 @@ async def _tenants(session: Session, _begun: str) -> list[str]:
 
 
 async def _namespaces(session: Session, begun: str) -> list[str]:
-    """Return the namespaces of a tenant that is typed, else tenants to go on from."""
+    """Return the namespaces of the typed tenant; if none is typed, tenants."""
     tenant, slash, _ = begun.partition("/")
     if not slash:
         return [f"{name}/" for name in await _tenants(session, begun)]
@@ -62,7 +62,7 @@ async def _namespaces(session: Session, begun: str) -> list[str]:
 
 
 async def _topics(session: Session, begun: str) -> list[str]:
-    """Return the topics of a namespace that is typed, in the form that is typed, else namespaces to go on from."""
+    """Return the topics of the typed namespace, in the typed form; if none is typed, namespaces."""
     prefix = _PERSISTENT if begun.startswith(_PERSISTENT) else ""
     rest = begun.removeprefix(prefix)
     if rest.count("/") < 2:
@@ -82,7 +82,7 @@ async def _brokers(session: Session, _begun: str) -> list[str]:
 
 
 def _texts(answer: Any) -> list[str]:
-    return [each for each in answer if isinstance(each, str)] if isinstance(answer, list) else []
+    return [name for name in answer if isinstance(name, str)] if isinstance(answer, list) else []
 
 
 _ASKED: Final[Mapping[str, Callable[[Session, str], Awaitable[list[str]]]]] = {

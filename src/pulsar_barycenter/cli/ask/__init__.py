@@ -1,11 +1,11 @@
-"""Questions to a cluster that change nothing, `config` apart: how it fares, what its leader would do, and why.
+"""The commands that show the state of a cluster and explain it. Except for `config`, they change nothing.
 
-`status` tells how it fares on one screen, `top` follows it on the whole terminal; `monitor_brokers` prints the table
-that pulsar-perf has. `doctor` tells what is wrong, `config` shows the settings in force and changes the dynamic ones.
+- `status` prints the state of the cluster on one screen; `top` shows it on the whole terminal and refreshes it.
+- `monitor_brokers` prints the tables of pulsar-perf.
+- `doctor` finds problems; `config` shows the settings in force and changes the dynamic ones.
+- `decide` runs a round on a snapshot; `explain` prints why a topic, bundle or broker is where it is, or was.
+- `snapshot` saves the load data on which the leader decides; `decision_tables` prints decisions as tables and as JSON.
 
-`decide` runs a round upon a snapshot, and `explain` says why a topic, bundle or broker is as it is, now or in the past.
-`snapshot` keeps what a leader decides upon, and `decision_tables` prints decisions for people and as JSON.
-
-The questions are `pulsar_barycenter.questions`; snapshots and the rounds upon them are
-`pulsar_barycenter.snapshots`. The words of a reason come with it, from `load.reasons`.
+The commands parse and print. `questions` combines the answers of several brokers or files, `snapshots` reads snapshots,
+and the text of a reason comes from `load.reasons`.
 """

@@ -1,4 +1,4 @@
-"""`barycenter config`: the settings in force on all brokers, where they come from, and dynamic ones changed."""
+"""`barycenter config`: shows the settings in force on all brokers and their sources, and changes dynamic settings."""
 
 import asyncio
 import time
@@ -50,57 +50,62 @@ def command() -> None:
 @command.command(name="get")
 @click.argument("names", nargs=-1, metavar="[KEY]...")
 @_with_url
-@click.option("--all", "is_all", is_flag=True, help="Also keys that have their defaults.")
-@with_format("table", "json", json="one object a key")
+@click.option("--all", "is_all", is_flag=True, help="Also show keys that have their default value.")
+@with_format("table", "json", json="one object for each key")
 def get(names: tuple[str, ...], url: str | None, is_all: bool, form: str) -> None:
-    """Tell the values in force, and whether each is the default, from broker.conf, or dynamic.
+    """Show the values in force, and the source of each: default, broker.conf or dynamic.
 
-    Of dynamic ones it tells who changed them, when and why, if the brokers know. Without KEY: all that are not
-    defaults. What may be a secret is not shown. Ends with 1 if a KEY is not known.
+    For a dynamic setting it shows who changed it, when and why, if the brokers have a record of the change. Without
+    KEY it shows all settings that differ from their defaults. Values that may be secret are hidden.
+
+    Exit code: 0, or 1 if a KEY does not exist.
     """
     settings = _settings(url)
     known = [setting.key for setting in settings]
     for key in names:
         if key not in known:
             fail(f"no broker knows {key}{did_you_mean(key, known)}")
-    wanted = [each for each in settings if each.key in names]
+    wanted = [setting for setting in settings if setting.key in names]
     if not names:
-        wanted = [each for each in settings if is_all or not each.is_default]
-    _print_settings(wanted, form, none="every setting has its default")
+        wanted = [setting for setting in settings if is_all or not setting.is_default]
+    _print_settings(wanted, form, none="every setting has its default value")
 
 
 @command.command(name="diff")
 @_with_url
-@click.option("--all", "is_all", is_flag=True, help="Also keys of which each broker has a value of its own.")
-@with_format("table", "json", json="one object a key")
+@click.option("--all", "is_all", is_flag=True, help="Also show keys that differ on each broker by design.")
+@with_format("table", "json", json="one object for each key")
 def diff(url: str | None, is_all: bool, form: str) -> None:
-    """Show the settings in which brokers differ. Ends with 0, whether they do or not.
+    """Show the settings in which brokers differ.
 
-    Ports, addresses, folders, certificates and hardware differ by design: they are shown with --all only.
+    Ports, addresses, folders, certificates and hardware differ by design; only --all shows them. Exit code: 0, also if
+    there are differences.
     """
-    apart = [each for each in _settings(url) if not each.is_alike]
-    own = [] if is_all else [each for each in apart if each.is_own]
-    _print_settings([each for each in apart if each not in own], form, none="brokers do not differ in any setting")
+    different = [setting for setting in _settings(url) if not setting.is_alike]
+    own = [] if is_all else [setting for setting in different if setting.is_own]
+    _print_settings(
+        [setting for setting in different if setting not in own], form, none="brokers do not differ in any setting"
+    )
     if own and form != "json":
-        names = ", ".join(each.key for each in own)
-        click.echo(printable(f"each broker has its own {names}; --all shows them"))
+        names = ", ".join(setting.key for setting in own)
+        click.echo(printable(f"not shown, as they differ by design: {names}; --all shows them"))
 
 
 @command.command(name="set", context_settings={"ignore_unknown_options": True})  # a value may be -1
 @click.argument("key")
 @click.argument("value")
 @_with_url
-@click.option("--yes", is_flag=True, help="Do it; without, it is shown what would change.")
-@with_why("A reason, which the brokers keep.")
+@click.option("--yes", is_flag=True, help="Make the change. Without --yes the command only shows it.")
+@with_why("The reason; the brokers store it with the change.")
 def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
-    """Change a dynamic setting for all brokers, now and when they start; done when all go by it.
+    """Change a dynamic setting of all brokers, now and at their next starts; wait until all brokers use it.
 
     Without --yes a broker checks the value, and nothing changes.
 
-    Ends with 0, with 1 if it cannot be set or is not in force everywhere.
+    Exit code: 0; 1 if the value is refused or not in force on every broker.
     """
     if not value.strip():
-        raise click.UsageError(f"{key} cannot be set to a blank text; `config unset` removes it")
+        raise click.UsageError(f"{key} cannot have a blank value; `config unset {key}` removes the setting")
     now = _dynamic(key, _settings(url))
     _print_settings([now], "table")
     if list(now.values) == [value]:
@@ -131,24 +136,24 @@ def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
 @command.command(name="unset")
 @click.argument("key")
 @_with_url
-@click.option("--yes", is_flag=True, help="Do it; without, it is shown what would change.")
-@with_why("A reason, which the brokers keep.")
+@click.option("--yes", is_flag=True, help="Make the change. Without --yes the command only shows it.")
+@with_why("The reason; the brokers store it with the change.")
 def unset(key: str, url: str | None, yes: bool, why: str) -> None:
-    """Remove what was set for all brokers with `config set`; done when no broker has it.
+    """Remove a dynamic setting that `config set` made; wait until no broker has it.
 
-    Brokers keep the value in force until they restart, as Apache Pulsar's do, and then have the value of their
-    broker.conf, else the default. For another value at once, `config set` it first.
+    As in Apache Pulsar, a broker keeps the value until it restarts. Then it uses the value of its broker.conf, else the
+    default. To change the value at once, use `config set` first.
 
-    Ends with 0, with 1 if it cannot be removed.
+    Exit code: 0; 1 if the setting cannot be removed.
     """
     picture = _picture(url)
     now = _dynamic(key, settings_of(picture))
     if not _is_set(picture, key):
-        click.echo(printable(f"{key} is not set for all brokers: there is nothing to remove"))
+        click.echo(printable(f"{key} is not a dynamic setting of this cluster: there is nothing to remove"))
         return
     _print_settings([now], "table")
     default = f", else the default {now.default}" if now.default is not None else ""
-    then = f"brokers keep {' and '.join(now.values)} until they restart, and then have the value of their broker.conf"
+    then = f"brokers keep {' and '.join(now.values)} until they restart, and then use the value of their broker.conf"
     if not yes:
         click.echo(printable(f"would be removed: {then}{default}; nothing is done without --yes"))
         return
@@ -159,17 +164,17 @@ def unset(key: str, url: str | None, yes: bool, why: str) -> None:
     deadline = time.monotonic() + _IN_FORCE_S
     while _is_set(_picture(url), key):
         if time.monotonic() > deadline:
-            fail(f"not all brokers know after {_IN_FORCE_S:.0f} s that {key} was removed")
+            fail(f"after {_IN_FORCE_S:.0f} s some brokers still have the dynamic setting {key}; try again")
         time.sleep(_LOOKS_AGAIN_S)
-    click.echo(printable(f"{key} is no longer set for all brokers: {then}{default}"))
+    click.echo(printable(f"removed the dynamic setting {key}: {then}{default}"))
 
 
 def _dynamic(key: str, settings: Sequence[Setting]) -> Setting:
-    """Return the setting of a key that can be set while brokers run; the program ends if that is not so."""
+    """Return the setting of a key that can change at run time; end the program if the key cannot."""
     known = {setting.key: setting for setting in settings}
     dynamic = [setting.key for setting in settings if setting.is_dynamic]
     if key not in dynamic:
-        why = "is read when a broker starts; set it in broker.conf" if key in known else "is known to no broker"
+        why = "is read when a broker starts; set it in broker.conf" if key in known else "is not a key of any broker"
         fail(f"{key} {why}{did_you_mean(key, dynamic) if key not in known else ''}")
     return known[key]
 
@@ -179,11 +184,11 @@ def _is_set(picture: Picture, key: str) -> bool:
 
 
 async def _check(url: str, key: str, value: str) -> None:
-    """Have a broker check a value. Of Apache Pulsar, which has no such request, the kind of value is checked here.
+    """Ask a broker to check a value. Apache Pulsar has no such request; there the type of the value is checked here.
 
     Raises:
-        AdminRequestError: it would be refused, or no broker answers.
-        ConfigError: it is not of the key's kind.
+        AdminRequestError: the broker would refuse the value, or no broker answers.
+        ConfigError: the value does not have the key's type.
     """
     client = asking_client()
     try:
@@ -226,7 +231,7 @@ def _picture(url: str | None) -> Picture:
     except ClusterUnreadableError as error:
         fail(f"cannot ask the cluster: {error}")
     if not any(broker.settings for broker in picture.answering):
-        fail("no broker tells its configuration; a superuser's token may be needed in BARYCENTER_TOKEN")
+        fail("no broker returned its configuration; this may need a superuser's token in BARYCENTER_TOKEN")
     return picture
 
 

@@ -43,10 +43,14 @@ SOMETHING_TO_DO: Final = 3
 @click.argument("file", metavar="[SNAPSHOT]", required=False, type=click.Path(path_type=Path))
 @click.option("--snapshot", "path", type=click.Path(path_type=Path), help="The same as SNAPSHOT.")
 @click.option("--url", help="Ask the leader of a running cluster: web address of any broker.  [BARYCENTER_URL]")
-@click.option("--at", default="", help="Of the pipeline's tables the state at this time: 15m, 2h, 2026-01-31T12:00.")
-@click.option("--strategy", help="A shedder, a placement or a splitter; unless given, what is configured.")
-@click.option("--placement", help="The placement of what is shed; unless given, what is configured.")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf; may be repeated.")
+@click.option(
+    "--at", default="", help="The state at this time, from the pipeline's tables: 15m (ago), 2h, 2026-01-31T12:00."
+)
+@click.option("--strategy", help="A shedding, placement or split strategy.  [default: the configured one]")
+@click.option("--placement", help="The placement strategy for shed bundles.  [default: the configured one]")
+@click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Override a key of broker.conf; may be repeated."
+)
 @click.option("--config", "conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A broker.conf.")
 @click.option(
     "--place",
@@ -55,19 +59,21 @@ SOMETHING_TO_DO: Final = 3
     metavar="TOPIC|BUNDLE",
     help="Place this bundle, or a topic's; may be repeated.",
 )
-@click.option("--split", is_flag=True, help="Tell which bundles are too large.")
+@click.option("--split", is_flag=True, help="Show which bundles are too large and would be split.")
 @click.option("--cycles", default=1, show_default=True, type=click.IntRange(1, 1000), help="Rounds, one after another.")
 @click.option(
     "--history",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What the shedder remembers, as --save-history wrote it; unless given, what the snapshot says.",
+    help="The shedder's memory, a file of --save-history.  [default: the memory in the snapshot]",
 )
-@click.option("--save-history", type=click.Path(dir_okay=False, path_type=Path), help="Write what it remembers then.")
-@click.option("--seed", default=0, show_default=True, type=int, help="Seed of draws.")
-@click.option("--explain", is_flag=True, help="Print whole reasons.")
+@click.option(
+    "--save-history", type=click.Path(dir_okay=False, path_type=Path), help="Save the shedder's memory afterwards."
+)
+@click.option("--seed", default=0, show_default=True, type=int, help="Seed of random choices.")
+@click.option("--explain", is_flag=True, help="Print complete reasons.")
 @with_client_conf
-@with_format("table", "json", json="one object a line")
-@click.option("--exit-code", is_flag=True, help="End with 3 if something would be done.")
+@with_format("table", "json", json="one object on each line")
+@click.option("--exit-code", is_flag=True, help="Exit with 3 if there is something to do.")
 def command(
     file: Path | None,
     path: Path | None,
@@ -87,16 +93,16 @@ def command(
     form: str,
     exit_code: bool,
 ) -> None:
-    """Say what a strategy would do with a snapshot, and why.
+    """Show what a strategy would do with a snapshot, and why.
 
-    SNAPSHOT is a file of `barycenter snapshot`, or - for one at standard input, a load report of `pulsar-admin
-    broker-stats load-report`, a folder of load reports, or a data folder with the pipeline's tables. One round is run
-    as the leader runs it: shed, then place what was shed. Nothing is carried out.
+    SNAPSHOT is a file of `barycenter snapshot` (or - for standard input), a load report of `pulsar-admin broker-stats
+    load-report`, a folder of load reports, or a data folder with the pipeline's tables. The command runs one round as
+    the leader does: it sheds bundles, then places them. No bundle is moved.
 
-    Settings are those that came with the snapshot, or that the brokers of the data folder have, else the defaults;
-    --config and --set change them. What was used is said.
+    The settings come from the snapshot or from the brokers of the data folder, else they are the defaults; --config and
+    --set override them. The output names their origin.
 
-    Ends with 0, with 1 if the snapshot or the configuration is not usable, with 2 for wrong usage.
+    Exit code: 0; 1 if the snapshot or the configuration cannot be used; 2 for wrong usage.
     """
     if file is not None and path is not None:
         raise click.UsageError(f"give one snapshot: {file} or --snapshot {path}")
@@ -112,7 +118,7 @@ def command(
             named = _bundles_named(bundles, found.snapshot.bundles.names)
             rounds = [list(placement_lines(found.snapshot, config, named, seed, manager))]
         elif strategy and role_of(strategy) is Role.PLACEMENT:
-            raise click.UsageError(f"{short_name(strategy)} places bundles: say which with --place BUNDLE")
+            raise click.UsageError(f"{short_name(strategy)} places bundles: name them with --place BUNDLE")
         else:
             by = f"{shedder_name(config, manager)} sheds, {placer_name(config, manager)} places"
             memory = read_memory(history) if history else found.memory
@@ -126,9 +132,11 @@ def command(
         return
     for warning in found.warnings:
         click.echo(f"barycenter: warning: {warning}", err=True)
-    for each in advice(config):
-        if each.severity is not Severity.REFUSED:  # what a broker refuses was refused above, if it mattered here
-            click.echo(f"barycenter: {each.severity}: {each}", err=True)
+    for hint in advice(config):
+        if (
+            hint.severity is not Severity.REFUSED
+        ):  # a setting that a broker refuses has failed above, if it is used here
+            click.echo(f"barycenter: {hint.severity}: {hint}", err=True)
     settings = settings_in_words(found, config.barycenter_pulsar_compatibility, conf, changes)
     if form == "json":
         click.echo(f"barycenter: by {settings}", err=True)
@@ -150,19 +158,19 @@ def snapshot_given(path: Path | None, url: str | None, at: str) -> SnapshotFile:
 
     Raises:
         click.UsageError: none was given, or several.
-        ClusterError, SnapshotFileError, ConfigError, OSError: it cannot be had.
+        ClusterError, SnapshotFileError, ConfigError, OSError: the snapshot cannot be read.
     """
     at_ms = moment_ms("--at", at) if at else None
     if path is not None and url is None:
         return read_with_settings(path, at_ms)
     url = url if path is not None else named_url(url)
     if url is None or path is not None or at_ms is not None:
-        raise click.UsageError("give SNAPSHOT, or --url for the state of now")
+        raise click.UsageError("give SNAPSHOT, or --url for the present state of a cluster")
     return replace(of_document(asyncio.run(snapshot_of(asking_client, url)), Path(url)), settings=OF_LEADER)
 
 
 def _bundles_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Return the bundles that are named, or that have the topics named, of those that a snapshot knows; each once."""
+    """Return the named bundles, and the snapshot's bundles that have the named topics, without duplicates."""
     found: dict[str, None] = {}
     for name in names:
         try:
@@ -173,8 +181,8 @@ def _bundles_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
             raise click.UsageError(f"--place {name}: give a bundle or a topic")
         bundle = subject.name
         if subject.kind == "topic":
-            bundle = next((each for each in known if subject.span.is_covered_by(each)), "")
+            bundle = next((reported for reported in known if subject.span.is_covered_by(reported)), "")
             if not bundle:
-                raise click.UsageError(f"--place {name}: no bundle that has this topic is reported; name the bundle")
+                raise click.UsageError(f"--place {name}: the snapshot has no bundle with this topic; name the bundle")
         found[bundle] = None
     return [*found]

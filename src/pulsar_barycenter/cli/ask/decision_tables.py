@@ -1,4 +1,4 @@
-"""What `barycenter decide` and `barycenter explain` print: decisions as JSON lines, or as tables for people."""
+"""Prints decisions for `barycenter decide` and `barycenter explain`: as JSON lines or as tables."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -17,19 +17,19 @@ from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
-_MOST_ROWS: Final = 40
-_MOST_NAMED: Final = 5
+_MAX_ROWS: Final = 40
+_MAX_NAMES: Final = 5
 _PLAIN_WIDTH: Final = 120
 _COLUMNS: Final = (
     Column("broker"),
     *(Column(title, Kind.FIGURE) for title in ("usage", LOAD_RATE, LOAD_BYTES, "bundles")),
     Column("verdict", Kind.SENTENCE),
 )
-_TOLD_BY_CAUSE: Final = frozenset({Code.SAME_BROKER, Code.NO_DESTINATION, Code.CHOSEN_AGAIN})
+_EXPLAINED_BY_CAUSE: Final = frozenset({Code.SAME_BROKER, Code.NO_DESTINATION, Code.CHOSEN_AGAIN})
 
 
 def headline(found: SnapshotFile, by: str) -> str:
-    """Return what is decided upon, and by what."""
+    """Return the first line of the output: the snapshot, and the strategies and settings that decide."""
     snapshot = found.snapshot
     taken = ""
     if snapshot.taken_at_ms:
@@ -40,18 +40,20 @@ def headline(found: SnapshotFile, by: str) -> str:
 
 
 def window_of(snapshot: LoadSnapshot) -> str:
-    """Return which window the loads of bundles are of, by which it is decided: the extensible load manager goes by the
-    newest reports unless the pipeline gives it windows."""
+    """Return the window of the load on which bundles are selected.
+
+    The extensible load manager uses the newest reports unless the pipeline provides windows.
+    """
     is_newest = snapshot.extensible is not None and snapshot.extensible.traffic is not TrafficFigures.WINDOWS
     return NEWEST if is_newest else SHORT
 
 
 def print_state(state: BundleState, window: str) -> None:
-    """Print where a bundle is and its load; `window` is of the figures by which it is decided."""
+    """Print the broker of a bundle and its load; `window` is that of the load on which the leader decides."""
     now, short = _load(state.latest), _load(state.figures)
     may = f"cannot be shed: {state.held}" if state.held else "may be shed"
     click.echo(f"{state.bundle}  on {state.broker}, {count_of(state.topics, 'topic')}; {may}")
-    click.echo(f"    load, in + out: {now} by the {NEWEST}; it is decided by {short}, {window}")
+    click.echo(f"    load, in + out: {now} by the {NEWEST}; decisions use {short}, {window}")
 
 
 def _load(figures: Figures) -> str:
@@ -66,10 +68,11 @@ def print_json(lines: Iterable[Decided]) -> None:
 def print_tables(
     lines: Sequence[Decided], *, explain: bool, shedding: Sequence[str] | None = None, window: str = SHORT
 ) -> None:
-    """Print the decisions of one cycle: brokers with their verdicts, what moves, is placed or split, what stays.
+    """Print the decisions of one cycle: the verdict on each broker, then bundles that move, are placed, split or stay.
 
-    `explain` prints whole reasons, else what a glance takes in. `shedding` are the brokers that shed, where `lines` are
-    not all there are; those whose bundles move in `lines` are named before them. `window` is of the bundles' loads.
+    `explain` prints complete reasons instead of short ones. `shedding` are the brokers that shed, for the case that
+    `lines` is only a part of the round; brokers whose bundles move in `lines` take precedence. `window` is the window
+    of the bundles' load.
     """
     verdicts = [line for line in lines if line.kind == "verdict"]
     if verdicts:
@@ -84,8 +87,8 @@ def print_tables(
 
 def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
     shown = verdicts
-    if len(verdicts) > _MOST_ROWS:
-        shown = sorted(verdicts, key=lambda line: (-line.unloads, line.broker))[:_MOST_ROWS]
+    if len(verdicts) > _MAX_ROWS:
+        shown = sorted(verdicts, key=lambda line: (-line.unloads, line.broker))[:_MAX_ROWS]
     rows = []
     for line in shown:
         figures = line.figures
@@ -105,16 +108,16 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
     click.echo(f"\nbrokers: {IN_AND_OUT} by the {NEWEST}")
     print_table(_COLUMNS, rows, plain_width=_PLAIN_WIDTH)
     if len(shown) < len(verdicts):
-        click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json tells of all")
+        click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json prints all")
 
 
 def _print_round(reason: Reason, sources: Sequence[str], *, explain: bool) -> None:
-    """Print which brokers shed, of whom verdicts say why, or why none does, and what would change it."""
+    """Print which brokers shed (their verdicts say why), or why none does; and the settings that would change it."""
     settings = f"; {SETTINGS_MARK}{', '.join(reason.settings)}" if reason.settings and not explain else ""
     whole = _words(reason, "", explain=explain)
     if reason.subject and sources:
-        more = f" and {len(sources) - _MOST_NAMED:,} more" if len(sources) > _MOST_NAMED else ""
-        whole = f"{', '.join(sources[:_MOST_NAMED])}{more} {'sheds' if len(sources) == 1 else 'shed'}"
+        more = f" and {len(sources) - _MAX_NAMES:,} more" if len(sources) > _MAX_NAMES else ""
+        whole = f"{', '.join(sources[:_MAX_NAMES])}{more} {'sheds' if len(sources) == 1 else 'shed'}"
     click.echo(f"\n{whole}{settings}")
 
 
@@ -123,21 +126,21 @@ def _print_bundles(title: str, lines: Sequence[Decided], window: str, *, explain
         return
     has_load = any(line.figures is not None for line in lines)
     click.echo(f"\n{title} ({len(lines):,})" + (f": {IN_AND_OUT}, {window}" if has_load else ""))
-    for line in lines[:_MOST_ROWS]:
-        where = " → ".join(each for each in (line.source, line.destination) if each)
+    for line in lines[:_MAX_ROWS]:
+        where = " → ".join(broker for broker in (line.source, line.destination) if broker)
         carries = "" if line.figures is None else _load(line.figures)
-        click.echo("  " + "  ".join(each for each in (line.bundle, where, carries) if each))
+        click.echo("  " + "  ".join(part for part in (line.bundle, where, carries) if part))
         click.echo(f"      {_words(line.reason, line.reason.subject, explain=explain)}")
         if line.placement is not None:
             click.echo(f"      to {_words(line.placement, '', explain=explain)}")
-    if len(lines) > _MOST_ROWS:
-        click.echo(f"  … and {len(lines) - _MOST_ROWS:,} more; --json tells of all")
+    if len(lines) > _MAX_ROWS:
+        click.echo(f"  … and {len(lines) - _MAX_ROWS:,} more; --json prints all")
 
 
 def _words(reason: Reason, subject: str, *, explain: bool) -> str:
-    """Return the sentence without its `subject`; unless `explain`, without what a glance does not take in."""
+    """Return the sentence of a reason without its `subject`; unless `explain`, without details."""
     if not explain:
-        cause = reason.cause if reason.code in _TOLD_BY_CAUSE else None
+        cause = reason.cause if reason.code in _EXPLAINED_BY_CAUSE else None
         reason = msgspec.structs.replace(
             reason, strategy="", settings=(), detail="", upon="", alternatives=(), more_alternatives=0, cause=cause
         )

@@ -1,4 +1,4 @@
-"""`barycenter doctor`: what is wrong with a cluster, and what to do about it."""
+"""`barycenter doctor`: prints the problems of a cluster, and how to repair each."""
 
 import asyncio
 import sys
@@ -30,7 +30,7 @@ from pulsar_barycenter.terminal.tables import output_width, printable
 SICK: Final = 1
 BLIND: Final = 2
 _WIDTH: Final = 80
-_MOST_SHOWN: Final = 20
+_MAX_SHOWN: Final = 20
 _COLOURS: Final = {
     Severity.INFO: "blue",
     Severity.WARNING: "yellow",
@@ -43,35 +43,37 @@ _COLOURS: Final = {
 @click.option("--url", help=f"The web address of any broker, or several.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
 @click.option(
     "--store",
-    help="A metadataStoreUrl. Brokers are asked, too, if --url or the configuration names them; else the store alone is"
-    " looked at, as of a stopped cluster.",
+    help="The metadataStoreUrl, to check the metadata store too. Without --url and a configured address only the store"
+    " is checked: use this for a stopped cluster.",
 )
 @click.option(
     "--store-config",
     default="",
     type=click.Path(dir_okay=False),
-    help="Its metadataStoreConfigPath: TLS, user and password.",
+    help="The metadataStoreConfigPath: TLS, user and password of the store.",
 )
 @click.option(
     "--ledgers",
     type=click.Path(file_okay=False),
-    help="`ledgers` in barycenterDataDir as this machine has it; files are made in it and removed.",
+    help="The folder `ledgers` in barycenterDataDir, as mounted here. The check creates files in it and deletes them.",
 )
 @click.option(
     "--config",
     "file",
     type=click.Path(dir_okay=False),
-    help="The broker.conf of a broker on this machine: are there keys in it that nobody knows?",
+    help="The broker.conf of a broker on this machine, to check it for unknown keys.",
 )
-@click.option("--check", "names", multiple=True, metavar="NAME", help="Make this check alone; may be repeated.")
-@click.option("--verbose", is_flag=True, help="Say what was not looked at as no option names it, and why.")
-@click.option("--list", "is_list", is_flag=True, help="Tell which checks there are.")
+@click.option("--check", "names", multiple=True, metavar="NAME", help="Run only this check; may be repeated.")
+@click.option(
+    "--verbose", is_flag=True, help="Also name the checks that were left out because an option was not given."
+)
+@click.option("--list", "is_list", is_flag=True, help="List the checks.")
 @click.option(
     "--fail-at",
     type=click.Choice([str(severity) for severity in Severity]),
     default=str(Severity.WARNING),
     show_default=True,
-    help="End with 1 if there is a finding of this severity or a worse one.",
+    help="Exit with 1 if there is a finding of this severity or a higher one.",
 )
 @click.option(
     "--timeout",
@@ -79,10 +81,10 @@ _COLOURS: Final = {
     default=5.0,
     show_default=True,
     type=click.FloatRange(0.1, 60),
-    help="Seconds after which a broker does not answer.",
+    help="Seconds to wait for the answer of a broker.",
 )
 @with_client_conf
-@with_format("text", "json", json="one object a line")
+@with_format("text", "json", json="one object on each line")
 def command(
     url: str | None,
     store: str | None,
@@ -96,18 +98,18 @@ def command(
     timeout_s: float,
     form: str,
 ) -> None:
-    """Tell what is wrong with a cluster, and how to mend it.
+    """Find problems of a cluster, and print how to repair each.
 
-    Every broker is asked, and the metadata store is read if --store names it: who owns what, who leads, whether bundles
-    tile the hash range, whose caches are stale, how settings differ, why load may never move. docs/doctor.md explains
-    each finding. Nothing is changed. What may come of a cluster in motion is looked at twice.
+    The command queries every broker, and reads the metadata store if --store names it. It checks the owners of bundles,
+    the leader, whether bundles cover the hash range, outdated caches, settings that differ between brokers, and
+    settings that keep load from moving. docs/doctor.md explains each finding. Nothing is changed. Findings that may be
+    an effect of a change in progress are checked a second time.
 
-    Of Apache Pulsar the admin REST is asked; what it does not tell is said to be not looked at. A superuser's rights
-    may be needed: as whom brokers are asked is told by options, --context, the client.conf that PULSAR_CLIENT_CONF
-    names, or BARYCENTER_TOKEN.
+    Apache Pulsar is queried by its admin REST; checks that it has no data for are reported as not made. A superuser's
+    rights may be needed. Credentials come from the options, --context, the client.conf that PULSAR_CLIENT_CONF names,
+    or BARYCENTER_TOKEN.
 
-    Ends with 0, with 1 if there are findings at or above --fail-at, with 2 if neither brokers nor store can be looked
-    at.
+    Exit code: 0; 1 if there are findings at or above --fail-at; 2 if neither the brokers nor the store can be read.
     """
     if is_list:
         _print_catalogue(form)
@@ -131,7 +133,7 @@ def command(
             examine(asking_client, Asked(urls, store, store_config, ledgers, file, timeout_s), names)
         )
     except (ClusterUnreadableError, StoreUnreadableError) as error:
-        click.echo(f"barycenter: cannot look at the cluster: {error}", err=True)
+        click.echo(f"barycenter: cannot check the cluster: {error}", err=True)
         sys.exit(BLIND)
     if form == "json":
         _print_json(diagnosis)
@@ -153,31 +155,31 @@ def _print_catalogue(form: str) -> None:
 def _print_json(diagnosis: Diagnosis) -> None:
     for finding in diagnosis.findings:
         click.echo(msgspec.json.encode({"kind": "finding", **msgspec.to_builtins(finding)}))
-    for each in diagnosis.unseen:
-        click.echo(msgspec.json.encode({"kind": "notLookedAt", **msgspec.to_builtins(each)}))
+    for unseen in diagnosis.unseen:
+        click.echo(msgspec.json.encode({"kind": "notLookedAt", **msgspec.to_builtins(unseen)}))
 
 
 def _print_text(picture: Picture, diagnosis: Diagnosis, not_given: Sequence[str], *, verbose: bool) -> None:
-    """Print what was found; `not_given` are the options by which more would be looked at."""
+    """Print the findings; `not_given` are the options that would enable more checks."""
     shown: Counter[str] = Counter()
     for finding in diagnosis.findings:
         shown[finding.check] += 1
-        if shown[finding.check] <= _MOST_SHOWN:
+        if shown[finding.check] <= _MAX_SHOWN:
             _print_finding(finding)
     for check, count in shown.items():
-        if count > _MOST_SHOWN:
-            click.echo(f"… and {count - _MOST_SHOWN:,} more of {check}; --json tells of all\n")
+        if count > _MAX_SHOWN:
+            click.echo(f"… and {count - _MAX_SHOWN:,} more of {check}; --json prints all\n")
     reasons: dict[str, list[str]] = {}
-    for each in diagnosis.unseen:
-        if verbose or not each.is_optional:
-            reasons.setdefault(each.why, []).append(each.what)
+    for left_out in diagnosis.unseen:
+        if verbose or not left_out.is_optional:
+            reasons.setdefault(left_out.why, []).append(left_out.what)
     for why, unseen in reasons.items():
-        _print_wrapped("not looked at: ", f"{', '.join(unseen)}: {why}", 4)
+        _print_wrapped("not checked: ", f"{', '.join(unseen)}: {why}", 4)
     if reasons:
         click.echo()
-    is_whole = not any(each.is_optional for each in diagnosis.unseen)
+    is_whole = not any(left_out.is_optional for left_out in diagnosis.unseen)
     is_quiet = verbose or is_whole or not not_given or diagnosis.fails(Severity.WARNING)
-    hint = "" if is_quiet else f"; --verbose says what {_listed(not_given)} would add"
+    hint = "" if is_quiet else f"; --verbose shows what {_listed(not_given)} would check"
     _print_wrapped("", f"{_sizes(picture)}: {_sum(diagnosis)}{hint}", 0)
 
 
@@ -194,7 +196,7 @@ def _print_finding(finding: ClusterFinding) -> None:
 
 
 def _print_wrapped(start: str, text: str, indent: int) -> None:
-    """Print a text whose further lines are indented; names that are wider than the line stay whole."""
+    """Print a text with its second and later lines indented; a name that is wider than the line is not broken."""
     lines = textwrap.wrap(
         printable(" ".join(text.split())),
         max(40, output_width(_WIDTH)),
@@ -215,15 +217,15 @@ def _sizes(picture: Picture) -> str:
 
 
 def _is_foreign(picture: Picture) -> bool:
-    told = [broker.settings for broker in picture.answering if broker.settings is not None]
-    return bool(told) and not any(OWN_KEY in settings for settings in told)
+    all_settings = [broker.settings for broker in picture.answering if broker.settings is not None]
+    return bool(all_settings) and not any(OWN_KEY in settings for settings in all_settings)
 
 
 def _sum(diagnosis: Diagnosis) -> str:
-    """Say how it is in a few words: healthy without a warning or worse, if all was looked at that brokers tell."""
+    """Return the number of findings by severity; "healthy" if none is a warning or worse and no check was left out."""
     counts = Counter(finding.severity for finding in diagnosis.findings)
-    told = [f"{counts[severity]:,} {severity}" for severity in reversed(Severity) if counts[severity]]
+    found = [f"{counts[severity]:,} {severity}" for severity in reversed(Severity) if counts[severity]]
     if diagnosis.fails(Severity.WARNING):
-        return ", ".join(told)
-    is_whole = all(each.is_optional for each in diagnosis.unseen)
-    return ", ".join(["healthy" if is_whole else "nothing wrong in what was looked at", *told])
+        return ", ".join(found)
+    is_whole = all(left_out.is_optional for left_out in diagnosis.unseen)
+    return ", ".join(["healthy" if is_whole else "no problem in what could be checked", *found])

@@ -1,4 +1,4 @@
-"""`barycenter explain`: why a bundle is where it is, and why a broker sheds or does not."""
+"""`barycenter explain`: prints why a bundle is on its broker, and why a broker sheds bundles or keeps them."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,25 +36,27 @@ from pulsar_barycenter.terminal.tables import printable
 
 @click.command(name="explain")
 @click.argument("name", default="", metavar="[TOPIC|BUNDLE|BROKER]")
-@click.option("--at", default="", help="Why it was where it was then: 15m, 2h, 2026-01-31T12:00; with the argument.")
-@click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="The same as a bundle as the argument.")
-@click.option("--broker", default="", metavar="HOST:PORT", help="The same as a broker as the argument.")
-@click.option("--namespace", default="", metavar="TENANT/NAMESPACE", help="Decisions about its bundles.")
 @click.option(
-    "--url", help="Ask a running cluster: web address of any broker.  [BARYCENTER_URL; http://127.0.0.1:8080]"
+    "--at", default="", help="Explain the state at this time: 15m (ago), 2h, 2026-01-31T12:00. Needs the argument."
+)
+@click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="A bundle, as the argument may be.")
+@click.option("--broker", default="", metavar="HOST:PORT", help="A broker, as the argument may be.")
+@click.option("--namespace", default="", metavar="TENANT/NAMESPACE", help="Decisions about the bundles of a namespace.")
+@click.option(
+    "--url", help="A running cluster: the web address of any broker.  [BARYCENTER_URL; http://127.0.0.1:8080]"
 )
 @click.option(
     "--data",
     type=click.Path(exists=True, path_type=Path),
-    help="Read the decision logs of a data folder instead; with --at a log, or the pipeline's tables, too.",
+    help="The decision logs of a data folder; with --at also one log, or the pipeline's tables.",
 )
+@click.option("--snapshot", "file", type=click.Path(path_type=Path), help="A saved snapshot; - is standard input.")
+@click.option("--since", default="", help="Only decisions since this time: 15m (ago), 2h, 2026-01-31T12:00.")
 @click.option(
-    "--snapshot", "file", type=click.Path(path_type=Path), help="Explain a saved snapshot instead; - is standard input."
+    "--limit", default=20, show_default=True, type=click.IntRange(1), help="Print this number of the last decisions."
 )
-@click.option("--since", default="", help="Only decisions since then: 15m, 2h, 2026-01-31T12:00.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most decisions, the last ones.")
 @with_client_conf
-@with_format("table", "json", json="one object a line")
+@with_format("table", "json", json="one object on each line")
 def command(
     name: str,
     at: str,
@@ -68,21 +70,21 @@ def command(
     limit: int,
     form: str,
 ) -> None:
-    """Say why: the decisions about a topic, a bundle, a broker or a namespace, and what the leader would do now.
+    """Explain a topic, a bundle, a broker or a namespace: past decisions about it, and what the leader would do now.
 
-    A topic is named as clients name it (orders, tenant/namespace/orders, or in full); it is where its bundle is. A
-    partitioned topic stands for all its partitions.
+    Give a topic by any name that clients use (orders, tenant/namespace/orders, or the full name). A topic is on the
+    broker of its bundle. A partitioned topic means all its partitions.
 
-    From a running cluster come the decisions that were made, and the verdict on the brokers as of now: why each sheds,
-    or why it keeps all it has. A data folder has the decisions alone, a saved snapshot the verdict and what would be
-    done.
+    A running cluster yields the decisions that were made, and the verdict on each broker now: why it sheds, or why it
+    keeps all its bundles. A data folder yields only decisions; a saved snapshot yields the verdicts and the decisions
+    that would follow.
 
-    With --at, where a topic, a bundle or a broker was at that time: what put it there, what moved it before, what was
-    refused since, and what the round of then decided; from a running cluster's logs (also of leaders that are gone), a
-    data folder, a folder of logs or one log, or the pipeline's tables. Tables that have the loads of then add the
-    verdicts, and what the round would have done.
+    With --at, the command explains where a topic or bundle was, or what a broker served, at that time: which decision
+    put it there, earlier moves, refusals since, and the result of the round at that time. The source is a running
+    cluster's logs (also those of former leaders), a data folder, a folder of logs, one log, or the pipeline's tables.
+    If the tables have the load of that time, the verdicts and the decisions that would have followed are added.
 
-    Ends with 0, with 1 if there is nothing to be told or nobody answers, with 2 for wrong usage.
+    Exit code: 0; 1 if there is nothing to print or no broker answers; 2 for wrong usage.
     """
     if at:
         if any((bundle, broker, namespace, since)) or not name:
@@ -90,7 +92,7 @@ def command(
                 "--at TIME goes with TOPIC, BUNDLE or BROKER as the argument, and with no other filter"
             )
         if file is not None or (url is not None and data is not None):
-            raise click.UsageError("with --at give --url or --data: a snapshot is of one time only")
+            raise click.UsageError("with --at give --url or --data: a snapshot holds the state at one time only")
         _explain_then(name, moment_ms("--at", at), url, data, form)
         return
     if data is not None and not data.is_dir():
@@ -98,7 +100,7 @@ def command(
     if name and any((bundle, broker, namespace)):
         raise click.UsageError("give TOPIC, BUNDLE or BROKER, or one of --bundle, --broker and --namespace")
     since_ms = moment_ms("--since", since)
-    if sum(each is not None for each in (url, data, file)) > 1:
+    if sum(source is not None for source in (url, data, file)) > 1:
         raise click.UsageError("give one of --url, --data and --snapshot")
     subject = _subject(name) if name else None
     try:
@@ -134,29 +136,29 @@ def _is_namespace(name: str) -> bool:
 
 
 def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -> None:
-    """Print the decisions about what is asked for, and what would be decided now; end with 1 if that is nothing."""
+    """Print past decisions about the subject, and the decisions of a round now; end with 1 if there is none of both."""
     answer = source.about(asked)
     found = answer.found
-    for trouble in answer.missing:
-        click.echo(f"barycenter: {trouble}", err=True)
+    for problem in answer.missing:
+        click.echo(f"barycenter: {problem}", err=True)
     states = state_of(found.snapshot, asked["bundle"]) if found is not None and asked["bundle"] else []
     lines, shedding = decided_now(found, asked) if found is not None else ([], [])
     if found is not None and answer.is_unowned:
         lines = list(placement_lines(found.snapshot, configured(found), [asked["bundle"]], 0, manager_of(found, None)))
         owner = f"it gets an owner when a client looks up a topic of it; {_would_go(lines[0])}"
-        click.echo(printable(f"nobody serves {asked['bundle']}: {owner}"), err=form == "json")
+        click.echo(printable(f"no broker serves {asked['bundle']}: {owner}"), err=form == "json")
     records = answer.records[-limit:]
     if form == "json":
-        for each in (*records, *states, *lines):
-            click.echo(msgspec.json.encode(each).decode())
+        for line in (*records, *states, *lines):
+            click.echo(msgspec.json.encode(line).decode())
     else:
         settings = "" if found is None else settings_in_words(found, configured(found).barycenter_pulsar_compatibility)
         window = "" if found is None else window_of(found.snapshot)
         _print(records, states, lines, shedding, settings, window)
     if not records and not states and not lines:
         fail(
-            f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
-            "<data>/decisions"
+            f"nothing is known of {next(filter(None, asked.values()))}; brokers keep the last decisions in memory, "
+            "and all of them in <data>/decisions"
         )
 
 
@@ -169,7 +171,7 @@ def _would_go(placed: Decided) -> str:
 
 
 def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, form: str) -> None:
-    """Print what is known of a time, and end with 1 if that is nothing."""
+    """Print the explanation for a time in the past; end with 1 if nothing is known of that time."""
     subject = _subject(name)
     ask = of_cluster(asking_client, asked_url(url)) if data is None else of_files(data)
     lines: list[Decided] = []
@@ -179,7 +181,7 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
         records, page = known_then(subject, at_ms, ask)
         found = None if data is None else _snapshot_then(data, at_ms)
         if found is not None:
-            bundle = next((each for each in found.snapshot.bundles.names if _is_of(subject, each)), "")
+            bundle = next((name for name in found.snapshot.bundles.names if _is_of(subject, name)), "")
             broker = subject.name if subject.kind == "broker" else ""
             if bundle or broker in found.snapshot.brokers.index:
                 lines, shedding = decided_now(found, {"bundle": bundle, "broker": broker, "namespace": ""})
@@ -187,18 +189,18 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
     except (*UNUSABLE, ClusterError) as error:
         fail(in_words(error))
     for broker in page.silent:
-        click.echo(f"barycenter: {broker} does not answer: what it alone logged is missing", err=True)
+        click.echo(f"barycenter: {broker} does not answer: decisions that only it logged are missing", err=True)
     answer = state_at(subject, at_ms, records)
     if not lines and answer.last is None and not answer.recent and not answer.refused:
         fail(f"nothing is known of {subject.kind} {subject.name} at that time; {known_range(page)}")
     if form == "json":
-        for each in (answer, *lines):
-            click.echo(msgspec.json.encode(each).decode())
+        for line in (answer, *lines):
+            click.echo(msgspec.json.encode(line).decode())
         return
-    for line in told_then(answer):
-        click.echo(printable(line))
+    for text in told_then(answer):
+        click.echo(printable(text))
     if found is not None and lines:
-        click.echo(f"\nupon the loads of then, by {settings}")
+        click.echo(f"\nwith the load of that time, by {settings}")
         print_tables(lines, explain=True, shedding=shedding, window=window_of(found.snapshot))
 
 
@@ -207,13 +209,13 @@ def _is_of(subject: Subject, bundle: str) -> bool:
 
 
 def _snapshot_then(data: Path, at_ms: int) -> SnapshotFile | None:
-    """Return the loads of a time if the pipeline's tables have them."""
+    """Return the snapshot of a time if the pipeline's tables have it."""
     if not data.is_dir() or tables_below(data) is None:
         return None
     try:
         return read_with_settings(data, at_ms)
     except SnapshotFileError as error:
-        click.echo(f"barycenter: no loads of then: {error}", err=True)
+        click.echo(f"barycenter: the load of that time is not known: {error}", err=True)
         return None
 
 
@@ -241,10 +243,10 @@ def _print(
 ) -> None:
     for record in records:
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        where = " → ".join(each for each in (record.source, record.destination) if each)
+        where = " → ".join(broker for broker in (record.source, record.destination) if broker)
         what = f"{record.kind} {record.refused}".strip()
         by = f"by {record.decided_by}" if record.decided_by else ""
-        click.echo(printable("  ".join(each for each in (at, what, record.bundle, where, by) if each)))
+        click.echo(printable("  ".join(part for part in (at, what, record.bundle, where, by) if part)))
         click.echo(printable(f"      {record.sentence}"))
         if record.request:
             click.echo(printable(f"      {record.request}"))

@@ -1,4 +1,4 @@
-"""`barycenter monitor-brokers`: Pulsar's live table of brokers."""
+"""`barycenter monitor-brokers`: prints Pulsar's live tables of brokers."""
 
 import asyncio
 import time
@@ -26,24 +26,24 @@ _OVERALL_EVERY_S: Final = 60.0
     metavar="URL",
     help="The web address of any broker, or a metadata store such as zk:host:2181.  [BARYCENTER_URL; http://127.0.0.1:8080]",
 )
-@click.option("--extensions", is_flag=True, help="As in pulsar-perf; whose reports these are is seen without.")
+@click.option("--extensions", is_flag=True, help="Ignored; pulsar-perf has it. The load manager is detected.")
 @click.option(
     "--interval",
     "interval_s",
     default=5.0,
     show_default=True,
     type=click.FloatRange(0.5, 3600),
-    help="Seconds from one look to the next.",
+    help="Seconds between two queries.",
 )
 @click.option("--once", is_flag=True, help="Print every table once.")
 @with_client_conf
 def command(place: str | None, extensions: bool, interval_s: float, once: bool) -> None:
-    """Print brokers in the tables of `pulsar-perf monitor-brokers`, in the layout of their load manager.
+    """Print the tables of `pulsar-perf monitor-brokers`, in the layout of the brokers' load manager.
 
-    A broker's table is printed when it is found and whenever its report changed, the table of all each minute. Works on
-    Barycenter and on Apache Pulsar.
+    A broker's table is printed when the broker is found and when its report changed; the table of all brokers is
+    printed each minute. Works with Barycenter and Apache Pulsar.
 
-    Ends with Ctrl-C; with --once with 0, or with 1 if nobody tells anything.
+    Stop it with Ctrl-C. Exit code with --once: 0, or 1 if no broker returned a report.
     """
     address = place if place and place.partition(":")[0] in SCHEMES else asked_url(place)
     known: dict[str, MonitoredBroker] = {}
@@ -52,12 +52,12 @@ def command(place: str | None, extensions: bool, interval_s: float, once: bool) 
         try:
             now = {broker.name: broker for broker in asyncio.run(monitored(asking_client, address))}
         except UNREADABLE as error:
-            text = in_words(error) or f"{address} did not tell in time"
+            text = in_words(error) or f"{address} did not answer in time"
             if once or not known:
                 fail(text)
             click.echo(printable(f"barycenter: {text}"), err=True)
         else:
-            _tell(told_of(known, now))
+            _tell(changed_lines(known, now))
             known = now
             if once or time.monotonic() >= overall_at:
                 overall_at = time.monotonic() + _OVERALL_EVERY_S
@@ -67,8 +67,8 @@ def command(place: str | None, extensions: bool, interval_s: float, once: bool) 
         time.sleep(interval_s)
 
 
-def told_of(before: dict[str, MonitoredBroker], now: dict[str, MonitoredBroker]) -> list[str]:
-    """Return what is to be said of brokers since the last look: who came and left, and the tables that changed."""
+def changed_lines(before: dict[str, MonitoredBroker], now: dict[str, MonitoredBroker]) -> list[str]:
+    """Return the lines to print after a query: brokers that left or joined, and the tables that changed."""
     lines = [f"Lost broker: {name}" for name in sorted(before.keys() - now.keys())]
     for name, broker in sorted(now.items()):
         if name not in before:

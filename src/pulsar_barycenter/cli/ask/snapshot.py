@@ -1,4 +1,4 @@
-"""`barycenter snapshot`: what the leader of a running cluster decides upon, as a file."""
+"""`barycenter snapshot`: saves the input of the leader's decisions as a file."""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +15,7 @@ from pulsar_barycenter.observer.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
 from pulsar_barycenter.terminal.errors import in_words
 
-_OUT: Final = "The file to write: columns if it ends with .parquet, else JSON; - is standard output."
+_OUT: Final = "The file to write: Parquet if the name ends with .parquet, else JSON; - is standard output."
 
 
 @click.command(name="snapshot")
@@ -23,10 +23,10 @@ _OUT: Final = "The file to write: columns if it ends with .parquet, else JSON; -
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), help=_OUT)
 @with_client_conf
 def command(url: str | None, out: Path) -> None:
-    """Save what the leader decides upon.
+    """Save the input of the leader's decisions to a file.
 
-    Loads, windows, bundles on their way, policies, what the shedder remembers, and the configuration: all that
-    `barycenter decide` needs to say what the leader would do.
+    The snapshot has the load, its windows, assignments that are not confirmed yet, policies, the shedder's memory and
+    the configuration: all that `barycenter decide` needs to compute what the leader would do.
     """
     try:
         document = asyncio.run(snapshot_of(asking_client, asked_url(url)))
@@ -38,5 +38,5 @@ def command(url: str | None, out: Path) -> None:
         fail(in_words(error))
         return
     bundles = sum(len(report.last_stats) for report in document.brokers.values())
-    told = f"{count_of(len(document.brokers), 'broker')}, {count_of(bundles, 'bundle')}"
-    click.echo(told if str(out) == "-" else f"{out}: {told}", err=str(out) == "-")
+    sizes = f"{count_of(len(document.brokers), 'broker')}, {count_of(bundles, 'bundle')}"
+    click.echo(sizes if str(out) == "-" else f"{out}: {sizes}", err=str(out) == "-")

@@ -1,4 +1,4 @@
-"""`barycenter status`: how a cluster fares, on one screen."""
+"""`barycenter status`: prints the state of a cluster on one screen."""
 
 import asyncio
 import sys
@@ -35,17 +35,17 @@ _UNKNOWN: Final = "-"
     default=5.0,
     show_default=True,
     type=click.FloatRange(0.1, 60),
-    help="Seconds after which a broker does not answer.",
+    help="Seconds to wait for the answer of a broker.",
 )
 @with_client_conf
 @with_format("text", "json", json="one object")
 def command(url: str | None, timeout_s: float, form: str) -> None:
-    """Show how a cluster is: its leader, what each broker carries, who is drained, and the worst that `doctor` finds.
+    """Show the state of a cluster: its leader, the load of each broker, drained brokers, and the worst problem.
 
-    Loads are those that the leader decides upon; of Apache Pulsar, those of the brokers' own reports. Usages are
-    percent, and of a broker that does not answer nothing newer is known. Nothing is changed.
+    The load is the one on which the leader decides; with Apache Pulsar, the one in the brokers' own reports. Usage is
+    in percent. For a broker that does not answer, the last known load is shown. Nothing is changed.
 
-    Ends with 0, with 1 if `doctor` finds a warning or worse, with 2 if no broker answers.
+    Exit code: 0; 1 if `doctor` finds a warning or worse; 2 if no broker answers.
     """
     try:
         urls = admin_urls(asked_url(url))
@@ -54,7 +54,7 @@ def command(url: str | None, timeout_s: float, form: str) -> None:
     try:
         picture, diagnosis = asyncio.run(examine(asking_client, Asked(urls, timeout_s=timeout_s)))
     except ClusterUnreadableError as error:
-        click.echo(f"barycenter: cannot look at the cluster: {error}", err=True)
+        click.echo(f"barycenter: cannot query the cluster: {error}", err=True)
         sys.exit(BLIND)
     status = status_of(picture, diagnosis)
     if form == "json":
@@ -107,7 +107,7 @@ def _headline(status: ClusterStatus) -> str:
     if status.strategy is not None:
         parts.append(f"sheds by {status.strategy}")
     if status.pipeline_lag_s is not None:
-        parts.append("the leader goes by its own windows, not the pipeline's")
+        parts.append("the leader uses its own windows, not the pipeline's")
     if status.pipeline_silent_s is not None:
         parts.append(
             f"the pipeline has not looked for load reports for {status.pipeline_silent_s:,.0f} s: it was stopped, was "
@@ -121,9 +121,9 @@ def _health(status: ClusterStatus) -> str:
         f"{status.findings[severity]:,} {severity}" for severity in reversed(Severity) if severity in status.findings
     )
     if status.worst is None:
-        return "healthy: doctor found nothing"
+        return "healthy: doctor found no problems"
     if status.is_well:
-        return f"healthy: doctor found nothing wrong, and {counts} worth knowing: barycenter doctor"
+        return f"healthy: doctor found no problems, and {counts}; barycenter doctor shows details"
     worst = f"{status.worst.severity} {status.worst.check}: {status.worst.subject}: {status.worst.sentence}"
     return f"doctor: {counts}; {'the worst: ' if status.findings.total() > 1 else ''}{printable(worst)}"
 
@@ -159,11 +159,11 @@ _LIKE_OTHERS: Final[tuple[_Shown, ...]] = (
     ("load manager", Kind.NAME, lambda broker: broker.manager or _UNKNOWN),
     ("version", Kind.NAME, lambda broker: broker.version or _UNKNOWN),
 )
-"""What brokers of a cluster usually have in common, and is shown of each where they differ."""
+"""Properties that brokers of a cluster usually have in common; shown for each broker only where they differ."""
 
 
 def _alike(status: ClusterStatus, shown: _Shown) -> str | None:
-    """Return what all brokers that answer have in common, None if they differ."""
+    """Return the value that all answering brokers have in common, None if they differ."""
     cell = shown[2]
     found = {cell(broker) for broker in status.brokers if not broker.failure}
     return found.pop() if len(found) == 1 else None

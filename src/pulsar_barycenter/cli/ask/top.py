@@ -1,4 +1,4 @@
-"""`barycenter top`: follow a running cluster on the whole terminal."""
+"""`barycenter top`: shows a running cluster on the whole terminal, and refreshes it."""
 
 import asyncio
 import sys
@@ -18,7 +18,7 @@ from pulsar_barycenter.screen.top_screen import ClusterView, TopScreen
 from pulsar_barycenter.status.board import board_of
 
 _DECISIONS: Final = 500
-"""So many of each broker's last decisions are asked for."""
+"""The number of last decisions that each broker is asked for."""
 
 
 @click.command(name="top")
@@ -29,18 +29,18 @@ _DECISIONS: Final = 500
     default=5.0,
     show_default=True,
     type=click.FloatRange(0.5, 3600),
-    help="Seconds from one look to the next.",
+    help="Seconds between two queries.",
 )
 @with_client_conf
 def command(url: str | None, interval_s: float) -> None:
-    """Follow a running cluster: brokers, bundles, decisions and topics, sorted, filtered, and each with its reasons.
+    """Show a running cluster live: tables of brokers, bundles, decisions and topics, with the reason of each decision.
 
-    1 to 4 choose a table, s the column that it is ordered by, r reverses the order, / filters. Enter on a broker shows
-    its bundles, on a bundle its topics, on a topic what was decided about its bundle and why; w shows that at once. The
-    load is what the leader decides upon; topics are asked for while they are shown, at most 200.
+    Keys: 1 to 4 choose a table, s chooses the sort column, r reverses the order, / filters. Enter on a broker shows its
+    bundles, on a bundle its topics, on a topic the decisions about its bundle and their reasons; w shows these at once.
+    The load is the one on which the leader decides. Topics are queried while they are shown, at most 200.
 
-    Needs a terminal; `barycenter status` tells the same in a script. Apache Pulsar's leader tells nobody what it
-    decides upon: of that, `status` shows what can be had.
+    Needs a terminal; in scripts use `barycenter status`. Apache Pulsar's leader does not publish the input of its
+    decisions; for Apache Pulsar, use `status`.
     """
     if not sys.stdout.isatty():
         raise click.UsageError("top needs a terminal; `barycenter status` prints once, and as JSON with --json")
@@ -53,17 +53,17 @@ def command(url: str | None, interval_s: float) -> None:
 
 
 async def seen_at(address: str) -> ClusterView:
-    """Return what the cluster of the broker at `address` says now.
+    """Return the present state of the cluster of the broker at `address`.
 
     Raises:
-        ClusterError: it does not answer.
+        ClusterError: the broker does not answer.
     """
     snapshot, (decisions, _) = await asyncio.gather(
         snapshot_of(asking_client, address), decisions_of(asking_client, address, {"limit": str(_DECISIONS)})
     )
     board = board_of(snapshot)
     about = f"{count_of(len(board.brokers), 'broker')}, {count_of(len(board.bundles), 'bundle')}"
-    drained = [each.broker for each in board.brokers if each.is_drained]
+    drained = [status.broker for status in board.brokers if status.is_drained]
     about += f", drained: {', '.join(drained)}" if drained else ""
     strategy = short_name(snapshot.configuration.get("loadBalancerLoadSheddingStrategy", ""))
     about += f"; {IN_AND_OUT} by the {NEWEST}"

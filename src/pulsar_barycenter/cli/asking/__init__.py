@@ -1,5 +1,5 @@
-"""Whom commands ask, and as whom: what all commands that ask brokers have in common.
+"""The address and the credentials that all commands use to query brokers.
 
-`options` are those of the command line by which each command says it otherwise than `client.conf` does, which
-`admin.client_conf` reads. `client` makes the client of both.
+They come from `client.conf`, which `admin.client_conf` reads; the options of a command override it. `options` declares
+these options. `client` creates the HTTP client from both.
 """

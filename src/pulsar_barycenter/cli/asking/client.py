@@ -1,4 +1,4 @@
-"""The client by which commands ask brokers, and the address they ask."""
+"""Creates the HTTP client with which commands query brokers, and finds the address to query."""
 
 import math
 from typing import Final
@@ -16,11 +16,12 @@ _USUAL_URL: Final = "http://127.0.0.1:8080"
 
 
 def asking_client(*, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = math.inf, why: str = "") -> AdminClient:
-    """Return a client of brokers, to be closed, that shows and trusts what is configured; they keep `why` beside what
-    is changed by it.
+    """Return a client with the configured credentials and trust; the caller closes it.
+
+    Brokers store `why` with each change that this client makes.
 
     Raises:
-        click.UsageError: what is configured cannot be used.
+        click.UsageError: the configuration cannot be used.
     """
     conf = asking_conf()
     return AdminClient(
@@ -29,35 +30,35 @@ def asking_client(*, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = m
 
 
 def why_headers(why: str) -> dict[str, str]:
-    """Return the headers by which brokers hear why something is asked for, none if `why` is blank."""
-    return {WHY: quote(why, safe=" ")} if why else {}  # a header holds no other characters than Latin-1
+    """Return the headers that pass the reason of a request to brokers; empty if `why` is blank."""
+    return {WHY: quote(why, safe=" ")} if why else {}  # a header can only have characters of Latin-1
 
 
 def asked_url(url: str | None) -> str:
-    """Return the web address to ask: what was given, else what is configured, else that of this machine.
+    """Return the web address to query: the given one, else the configured one, else this machine's.
 
-    One without a scheme is asked by HTTP.
+    An address without a scheme means HTTP.
 
     Raises:
-        click.UsageError: what is configured cannot be used.
+        click.UsageError: the configuration cannot be used.
     """
     return asking_conf(url, usual_url=_USUAL_URL).web_service_url
 
 
 def named_url(url: str | None) -> str | None:
-    """Return the same, None where nothing names a cluster.
+    """Return the given address, else the configured one, else None.
 
     Raises:
-        click.UsageError: what is configured cannot be used.
+        click.UsageError: the configuration cannot be used.
     """
     return asking_conf(url, usual_url="").web_service_url or None
 
 
 def asking_conf(url: str | None = None, *, usual_url: str = _USUAL_URL) -> ClientConf:
-    """Return where the cluster is and as whom it is asked.
+    """Return the address of the cluster and the credentials.
 
     Raises:
-        click.UsageError: what is configured cannot be used.
+        click.UsageError: the configuration cannot be used.
     """
     try:
         return client_conf(url=url, usual_url=usual_url)

@@ -1,6 +1,6 @@
-"""The options by which a command says where a cluster is and who asks: those of `pulsar-admin`.
+"""The options for the address of a cluster and for credentials, with the names of `pulsar-admin`.
 
-What was typed is kept with click's context, under the keys of client.conf, so that no command has to pass it on.
+The values are kept in click's context, under the keys of client.conf, so that commands need not pass them on.
 """
 
 import os
@@ -14,14 +14,14 @@ from pulsar_barycenter.admin.client_conf import USUAL_URL, ClientConf, configure
 
 _TYPED: Final = "barycenter.client_conf"
 _CONTEXT: Final = "context"
-MOST_WHY: Final = 1_000
-"""Characters of a reason."""
+MAX_WHY: Final = 1_000
+"""The maximum length of a reason, in characters."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def kept_as(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return the callback of an option that stands for a key of client.conf."""
+    """Return the callback of an option that sets a key of client.conf."""
 
     def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
         if value is not None:
@@ -36,11 +36,11 @@ def _option(name: str, key: str, help: str, **more: Any) -> Callable[[Command], 
 
 
 _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
-    _option("--context", _CONTEXT, "A configuration that pulsar-shell keeps by this name.", metavar="NAME"),
+    _option("--context", _CONTEXT, "Use the configuration of pulsar-shell with this name.", metavar="NAME"),
     _option(
         "--auth-plugin",
         "authPlugin",
-        "How to prove who asks: token, oauth2, basic or tls, or Pulsar's class.",
+        "Authentication: token, oauth2, basic or tls, or the class name of Pulsar's plugin.",
         metavar="CLASS",
     ),
     _option("--auth-params", "authParams", "The token, user and password, or certificate.", metavar="TEXT"),
@@ -49,7 +49,7 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
     _option(
         "--tls-enable-hostname-verification",
         "tlsEnableHostnameVerification",
-        "Demand that certificates are of the host that is asked, whatever the configuration says.",
+        "Require that a certificate names the host, also if the configuration does not.",
         is_flag=True,
         default=None,
     ),
@@ -57,18 +57,18 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
 
 
 def with_why(text: str) -> Callable[[Command], Command]:
-    """Give a command the option `why`; `text` says where the reason is kept."""
+    """Add the option `--why` to a command; `text` says where the reason is stored."""
     return click.option("--why", default="", callback=_why, help=text)
 
 
 def _why(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    if len(text) > MOST_WHY:
-        raise click.BadParameter(f"give at most {MOST_WHY:,} characters")
+    if len(text) > MAX_WHY:
+        raise click.BadParameter(f"give at most {MAX_WHY:,} characters")
     return text
 
 
 def with_client_conf(command: Command) -> Command:
-    """Give a command the options of who asks; `client_conf` heeds them."""
+    """Add the options for credentials to a command; `client_conf` applies them."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -77,12 +77,12 @@ def with_client_conf(command: Command) -> Command:
 def client_conf(
     context: click.Context | None = None, url: str | None = None, *, usual_url: str = USUAL_URL
 ) -> ClientConf:
-    """Return what the options of the command that runs, a context or file, and variables come to.
+    """Combine the options of the running command, the context or client.conf, and environment variables.
 
-    `url` is an address that was typed, `usual_url` what is asked where nothing says it.
+    `url` is the address in the command line, `usual_url` the address if no source has one.
 
     Raises:
-        ClientConfError: it cannot be used.
+        ClientConfError: the result cannot be used.
     """
     context = context or click.get_current_context(silent=True)
     typed = dict(context.meta.get(_TYPED, {})) if context is not None else {}

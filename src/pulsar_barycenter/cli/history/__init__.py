@@ -1,4 +1,5 @@
-"""`barycenter history`: `command` has a question to each of its commands; `questions.history_rows` prints the answers.
+"""`barycenter history`: queries the recorded history of a cluster.
 
-The questions themselves are `pipeline.history`; most are answered without Spark.
+`command` has one subcommand for each query. `pipeline.history` runs the queries, most of them without Spark;
+`questions.history_rows` formats the results.
 """

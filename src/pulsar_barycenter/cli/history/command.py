@@ -1,4 +1,4 @@
-"""`barycenter history`: questions to the recorded history of a cluster."""
+"""`barycenter history`: queries the recorded history of a cluster."""
 
 import textwrap
 import time
@@ -43,7 +43,7 @@ _LOAD: Final = "load"
 _OWNERS: Final = "owners"
 _TITLES: Final = {
     _LOAD: "load, in + out, weighted by time",
-    _OWNERS: "owners; times are those of load reports",
+    _OWNERS: "owners; the times are those of load reports",
 }
 _EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
 
@@ -52,7 +52,7 @@ Conf = dict[str, str]
 
 
 def _common(command: Command) -> Command:
-    """The options that every question has."""
+    """Add the options that all subcommands have."""
     for option in reversed(
         (
             click.option(
@@ -63,8 +63,8 @@ def _common(command: Command) -> Command:
                 help="Data folder of the cluster: a path, or an address that Spark reaches.",
             ),
             click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00."),
-            click.option("--until", default="", help="End of the period, exclusive; likewise."),
-            with_format("table", "json", "csv", json="one object a line"),
+            click.option("--until", default="", help="End of the period, exclusive; in the same form."),
+            with_format("table", "json", "csv", json="one object on each line"),
             with_spark_settings,
         )
     ):
@@ -74,22 +74,22 @@ def _common(command: Command) -> Command:
 
 @click.group(name="history", cls=CommandGroup)
 def command() -> None:
-    """Ask the recorded history of a cluster.
+    """Query the recorded history of a cluster.
 
-    The pipeline keeps it as tables in the data folder (docs/tables.md). Ends with 0, with 1 if there is nothing to be
-    told, with 2 for wrong usage.
+    The pipeline stores it as tables in the data folder (docs/tables.md). Exit code: 0; 1 if there is nothing to show; 2
+    for wrong usage.
     """
 
 
 @command.command(name="top")
 @_common
-@click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="How many bundles.")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="The number of bundles.")
 @click.option("--by", type=click.Choice(["rate", "throughput"]), default="rate", show_default=True)
 def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by: str) -> None:
     """Show the bundles with the greatest mean load over the period, in + out, weighted by time.
 
-    docs/measures.md defines the load of a bundle. Time for which nobody reported a bundle is left out of its mean: the
-    column covered is the share of the period that reports cover.
+    docs/measures.md defines the load of a bundle. The mean leaves out times for which no broker reported the bundle;
+    the column `covered` is the share of the period that reports cover.
     """
     ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
 
@@ -111,7 +111,7 @@ def _with_manager(command: Command) -> Command:
     option = click.option(
         "--manager",
         type=click.Choice(_MANAGERS),
-        help="Only decisions of this load manager; person: what people asked for; unknown: the log does not say.",
+        help="Only decisions of this load manager; person: requested by an operator; unknown: not in the log.",
     )
     return option(command)
 
@@ -120,11 +120,13 @@ def _with_manager(command: Command) -> Command:
 @_common
 @_with_manager
 @click.option("--kind", type=click.Choice(get_args(Kind)), help="Only decisions of this kind.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Most decisions, the last ones.")
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(1), help="Show this number of the last decisions."
+)
 def decisions(
     data: str, conf: Conf, since: str, until: str, form: str, manager: str | None, kind: str | None, limit: int
 ) -> None:
-    """Tell what was decided, by which load manager and strategy, and why."""
+    """Show the decisions, with load manager, strategy and reason."""
     with _history(data, conf, since, until, form) as history:
         _answer(form, lambda: history.decisions(limit, manager=manager or "", kind=kind or ""))
 
@@ -137,10 +139,11 @@ def decisions(
 def bundle_life(
     data: str, conf: Conf, since: str, until: str, form: str, manager: str | None, bundle: str, every: str
 ) -> None:
-    """Show a bundle's life: who owned it, what was decided about it, what it carried.
+    """Show the life of a bundle: its owners, the decisions about it, and its load.
 
-    Of a topic (orders, tenant/namespace/orders, or in full) it is the bundle that the topic was in last. Times of
-    owners are those of load reports: in the table an owner ends where the next begins, JSON and CSV have the reports'.
+    For a topic (orders, tenant/namespace/orders, or the full name), the last bundle of the topic is shown. The times of
+    owners come from load reports. In the table an owner ends when the next one begins; JSON and CSV have the times of
+    the reports.
     """
     with _history(data, conf, since, until, form) as history:
         found = _life_of(history, _bundle(history, bundle), timedelta(minutes=_EVERY[every]), manager or "")
@@ -154,8 +157,7 @@ def bundle_life(
 
 
 def _bundle(history: History, name: str) -> str:
-    """Return the bundle that is named, or the one that a topic was in last, which is said; the program ends if there is
-    none."""
+    """Return the named bundle, or the last bundle of the named topic and print it; end the program if there is none."""
     try:
         return str(Bundle.parse(name))
     except InvalidNameError:
@@ -164,20 +166,20 @@ def _bundle(history: History, name: str) -> str:
         topic = TopicName.parse(name)
     except InvalidNameError:
         raise click.UsageError(
-            f"{name}: a bundle has the form tenant/namespace/range, a topic is named as clients name it"
+            f"{name}: give a bundle as tenant/namespace/range, or a topic by a name that clients use"
         ) from None
     try:
         bundle = history.bundle_of(topic)
     except NoTablesError as error:
         fail(str(error))
     except NoHistoryError as error:
-        fail(f"topic {topic} was in no bundle that anybody owned: {error}")
+        fail(f"topic {topic} was in no bundle that had an owner: {error}")
     click.echo(printable(f"topic {topic} is in {bundle}"), err=True)
     return bundle
 
 
 def _life_of(history: History, name: str, width: timedelta, manager: str) -> list[tuple[str, Rows]]:
-    """What there is of a bundle's owners, decisions and load; without any of it the program ends."""
+    """Return the recorded owners, decisions and load of a bundle; end the program if there are none."""
     parts: list[tuple[str, Callable[[], Rows]]] = [
         (_OWNERS, lambda: history.bundle_owners(name)),
         ("decisions", lambda: history.bundle_decisions(name, manager=manager)),
@@ -196,50 +198,57 @@ def _life_of(history: History, name: str, width: timedelta, manager: str) -> lis
 
 @command.command(name="moves")
 @_common
-@click.option("--bundle", default="", metavar="TOPIC|BUNDLE", help="Only moves of this bundle, or a topic's.")
+@click.option("--bundle", default="", metavar="TOPIC|BUNDLE", help="Only moves of this bundle, or of a topic's bundle.")
 @click.option("--broker", default="", metavar="HOST:PORT", help="Only moves from or to this broker.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Most moves, the last ones.")
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(1), help="Show this number of the last moves."
+)
 def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str, broker: str, limit: int) -> None:
-    """Tell which bundles went from which broker to which, and why.
+    """Show the moves of bundles from broker to broker, and why.
 
-    By who reported the bundle; the reason is that of the decision to unload it, the principal is who asked for it if
-    that was a person. A bundle whose broker is gone has none.
+    The load reports show which broker had the bundle. The reason is that of the decision to unload the bundle; the
+    principal is the operator who requested it, if one did. A bundle whose broker failed has no reason.
     """
     with _history(data, conf, since, until, form) as history:
         name = _bundle(history, bundle) if bundle else ""
-        _answer(form, lambda: history.moves(limit, bundle=name, broker=broker), none="nothing moved")
+        _answer(form, lambda: history.moves(limit, bundle=name, broker=broker), none="no bundle moved")
 
 
 @command.command(name="flapping")
 @_common
-@click.option("--within", type=Seconds(1), default="30m", show_default=True, help="What soon means.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most bundles, the worst ones.")
+@click.option(
+    "--within", type=Seconds(1), default="30m", show_default=True, help="The time within which the next move counts."
+)
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1), help="Show this number of bundles, worst first."
+)
 def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: float, limit: int) -> None:
-    """Show the bundles that load managers moved again soon after a move, and how often back to where they had been.
+    """Show the bundles that load managers moved again soon after a move, and how often back to a former owner.
 
-    What people asked for (a drain, its undo, a move) is no flapping, nor is the load manager's next move after it.
+    Moves that an operator requested (a drain, its undo, a move) do not count, nor does the load manager's next move
+    after them.
     """
     with _history(data, conf, since, until, form) as history:
         _answer(
             form,
             lambda: history.flapping(limit, within=timedelta(seconds=within)),
-            none="no bundle moved again so soon",
+            none="no bundle moved again within this time",
         )
 
 
 @command.command(name="brokers")
 @_common
-@click.option("--over", default=85.0, show_default=True, help="Threshold, percent of weighted usage.")
+@click.option("--over", default=85.0, show_default=True, help="The threshold, in percent of weighted usage.")
 def brokers(data: str, conf: Conf, since: str, until: str, form: str, over: float) -> None:
-    """Show the brokers whose usage was above a threshold, and for which share of the time that they reported."""
+    """Show the brokers whose usage was above a threshold, and the share of their reported time."""
     with _history(data, conf, since, until, form) as history:
-        _answer(form, lambda: history.brokers_over(over / 100), none="no broker was above it")
+        _answer(form, lambda: history.brokers_over(over / 100), none="no broker was above the threshold")
 
 
 @command.command(name="imbalance")
 @_common
 def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
-    """Tell how evenly the brokers were loaded, interval by interval."""
+    """Show how evenly the brokers were loaded, interval by interval."""
 
     def ask() -> Rows:
         rows = history.imbalance()
@@ -263,25 +272,25 @@ def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
 @click.option(
     "--engine",
     type=click.Choice(["duckdb", "spark"]),
-    help="What answers.  [default: duckdb; spark for an address that only Spark reaches, or with --master or --conf]",
+    help="The SQL engine.  [default: duckdb; spark for an address that only Spark reaches, or with --master or --conf]",
 )
 @click.option("--master", metavar="URL", help="Spark master.  [default: local[*]]")
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
-@click.option("--limit", default=10_000, show_default=True, type=click.IntRange(1), help="Most rows of the answer.")
+@click.option("--limit", default=10_000, show_default=True, type=click.IntRange(1), help="The maximum number of rows.")
 @with_spark_settings
 def sql(query: str, data: str, engine: str | None, master: str | None, form: str, limit: int, conf: Conf) -> None:
-    """Run SQL over the tables, each a view of its name (docs/tables.md has examples).
+    """Run SQL over the tables; each is a view of its name (docs/tables.md has examples).
 
     For example: barycenter history sql --data DIR "select broker, max(cpu_percent) from broker_usage group by broker"
 
-    DuckDB answers for a folder of this machine, in about a second and in 1 GiB of memory; it only reads. Spark takes
-    seconds to start, and has the SQL and the reach of Spark.
+    DuckDB reads a folder on this machine; it answers in about a second, with at most 1 GiB of memory, and cannot write.
+    Spark takes seconds to start; it has Spark's SQL and reads any storage that Spark reaches.
     """
     folder = local_folder(data)
     wants_spark = folder is None or master is not None or bool(conf)
     if engine == "duckdb" and wants_spark:
         raise click.UsageError(
-            f"DuckDB reads folders of this machine, and {data} is none; leave out --engine duckdb"
+            f"DuckDB reads folders on this machine, and {data} is not one; leave out --engine duckdb"
             if folder is None
             else "--master and --conf are for Spark; leave out --engine duckdb, or these"
         )

@@ -1,8 +1,9 @@
-"""Having a cluster do something: one bundle moved, a plan of many carried out, a broker emptied.
+"""The commands that move bundles: one bundle, a plan of moves, or all bundles of a broker.
 
-`move` brings one bundle to a broker, `execute` carries out a plan of many; `carrying_out` is what both have in common:
-it asks, tells progress and keeps the journal. Of such a plan `verify` tells what became, `cancel` has it begin nothing
-more, and `undo` prints the way back. `drain` empties a broker, `undrain` lets it have bundles again.
+- `move` moves one bundle to a broker; `execute` carries out a plan. Both use `carrying_out`, which sends the requests,
+  prints progress and writes the journal.
+- `verify` checks the result of a plan, `cancel` stops it after the moves in progress, `undo` prints the reverse plan.
+- `drain` empties a broker; `undrain` lets it get bundles again.
 
-Without --yes nothing is done: what would be is shown. What is done, and in which order, is `operations`.
+Without --yes a command only shows what it would do. The package `operations` decides what is done, and in which order.
 """

@@ -1,4 +1,4 @@
-"""`barycenter cancel`: have another process that carries out a plan begin no more moves."""
+"""`barycenter cancel`: stops another process that carries out moves, after the moves in progress."""
 
 import getpass
 import time
@@ -24,23 +24,23 @@ _LOOKS_AGAIN_S: Final = 0.1
     "--journal",
     "journal_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The journal of what is to stop.  [PLAN.journal]",
+    help="The journal of the operation to stop.  [default: PLAN.journal]",
 )
-@with_why("A reason, which the journal keeps.")
+@with_why("The reason; it is stored in the journal.")
 @click.option(
     "--timeout",
     "timeout_s",
     default=120.0,
     show_default=True,
     type=click.FloatRange(1, 3600),
-    help="Seconds within which it must have ended.",
+    help="Seconds to wait for the moves in progress.",
 )
 def command(file: Path | None, journal_file: Path | None, why: str, timeout_s: float) -> None:
-    """Have `execute` or `drain`, that run on this machine, begin no more moves; done when they ended.
+    """Stop an `execute` or `drain` that runs on this machine, and wait until it has ended.
 
-    Moves under way come to their ends. What is left can be gone on with by the command that was stopped.
+    Moves in progress are completed; no other move begins. To continue later, run the stopped command again.
 
-    Ends with 0, with 1 if nothing ran or it did not end in time, with 2 for wrong usage.
+    Exit code: 0; 1 if no such process runs or it did not end in time; 2 for wrong usage.
     """
     if (file is None) == (journal_file is None):
         raise click.UsageError("give PLAN, or --journal")
@@ -50,17 +50,17 @@ def command(file: Path | None, journal_file: Path | None, why: str, timeout_s: f
     deadline = time.monotonic() + timeout_s
     try:
         if not journal.is_held():
-            fail(f"no process carries out moves by {path}")
+            fail(f"no process on this machine carries out moves with the journal {path}")
         while journal.is_held():
             if not journal.asked_to_stop():
                 journal.ask_to_stop(time.time_ns() // 1_000_000, getpass.getuser(), why)
             if time.monotonic() > deadline:
-                fail(f"moves under way have not ended within {timeout_s:g} s; no more begin")
+                fail(f"moves in progress have not ended within {timeout_s:g} s; no other move begins")
             time.sleep(_LOOKS_AGAIN_S)
         last = {entry.bundle: entry.state for entry in journal.read() if entry.bundle}
     except (JournalError, OSError) as error:
         fail(in_words(error))
         return
     states = Counter(last.values())
-    told = ", ".join(f"{states[state]:,} {state}" for state in MoveState if states[state])
-    click.echo(printable(f"stopped; of the moves that were begun: {told or 'none'}"))
+    counts = ", ".join(f"{states[state]:,} {state}" for state in MoveState if states[state])
+    click.echo(printable(f"stopped; state of the moves that had begun: {counts or 'none'}"))

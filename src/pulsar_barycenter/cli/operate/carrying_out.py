@@ -1,4 +1,4 @@
-"""How commands carry out moves: shown first, begun when meant, told as they end, and written down."""
+"""Carries out moves for commands: prints them, starts them with --yes, prints each result, writes the journal."""
 
 import asyncio
 import getpass
@@ -29,32 +29,32 @@ from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, print_table, printable
 
 STOPPED: Final = 1
-_MOST_SHOWN: Final = 50
-_MOST_REASONS: Final = 10
-_MOST_BYTES: Final = 1 << 30
+_MAX_SHOWN: Final = 50
+_MAX_REASONS: Final = 10
+_MAX_PLAN_BYTES: Final = 1 << 30
 _WIDTH: Final = 160
 _REQUEST_TIMEOUT_S: Final = 70.0
-_LONGEST_NAME: Final = 200
-_LONGEST_SENTENCE: Final = 300
-"""Characters of a plan's reason that brokers keep beside a move."""
+_MAX_NAME_LENGTH: Final = 200
+_MAX_SENTENCE_LENGTH: Final = 300
+"""The number of characters of a plan's reason that brokers store with a move."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_cluster(command: Command) -> Command:
-    """Give a command the options of all that acts on a cluster: `url`, `yes` and `timeout_s`."""
+    """Add the options of commands that change a cluster: `url`, `yes` and `timeout_s`."""
     command = with_client_conf(command)
     for option in reversed(
         (
             click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]"),
-            click.option("--yes", is_flag=True, help="Do it; without, it is shown what would be done."),
+            click.option("--yes", is_flag=True, help="Do it. Without --yes the command only shows what it would do."),
             click.option(
                 "--timeout",
                 "timeout_s",
                 default=60.0,
                 show_default=True,
                 type=click.FloatRange(1, 3600),
-                help="Seconds after which a bundle must be served by its new broker.",
+                help="Seconds within which the new broker must serve a bundle.",
             ),
         )
     ):
@@ -63,83 +63,88 @@ def with_cluster(command: Command) -> Command:
 
 
 def with_pace(command: Command) -> Command:
-    """Give a command the options of many moves: `at_once`, `per_minute`."""
+    """Add the options for the rate of moves: `at_once`, `per_minute`."""
     command = click.option(
         "--per-minute",
         default=60.0,
         show_default=True,
         type=click.FloatRange(0.1, 6000),
-        help="Most moves that begin within a minute.",
+        help="The maximum number of moves that begin within a minute.",
     )(command)
     return click.option(
-        "--at-once", default=1, show_default=True, type=click.IntRange(1, 100), help="Most moves under way."
+        "--at-once",
+        default=1,
+        show_default=True,
+        type=click.IntRange(1, 100),
+        help="The maximum number of moves at the same time.",
     )(command)
 
 
 def with_audit(default: str, where: str = "in the current folder") -> Callable[[Command], Command]:
-    """Give a command the options of what is written down: `journal_file`, `why`; `default` says which file it is, and
-    `where` it is made."""
+    """Add the options `journal_file` and `why`; `default` is the file name for the help, `where` its folder."""
 
     def add(command: Command) -> Command:
-        command = with_why("A reason, which the journal and the brokers keep.")(command)
+        command = with_why("The reason; the journal and the brokers store it.")(command)
         return click.option(
             "--journal",
             "journal_file",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="Where it is kept who moved what, when and why, and how far this is; `undo` of it is the way back.  "
-            f"[{default}, {where}, where it stays]",
+            help="The journal: who moved what, when and why, and the progress. `undo` reverses it. The file "
+            f"is kept.  [default: {default}, {where}]",
         )(command)
 
     return add
 
 
 def asked_by(operation: str, why: str) -> str:
-    """Return what brokers keep of an operation beside each decision: what it is, the system's user, and `why`."""
+    """Return the text that brokers store with each decision of an operation: its name, the system user, and `why`."""
     return f"{operation} by {getpass.getuser()}" + (f": {why}" if why else "")
 
 
 def open_cluster(
     url: str, why: str = "", sentences: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[AdminClient, AdminCluster]:
-    """Return a cluster to ask, and the client to close; brokers are told `why` something is done, and of a bundle that
-    is moved the sentence, too."""
+    """Return a cluster to operate on, and its client, which the caller closes.
+
+    Brokers receive `why` with each request, and with the move of a bundle also its entry of `sentences`.
+    """
     client = asking_client(timeout_s=_REQUEST_TIMEOUT_S, why=why)
 
-    def told_of(bundle: str) -> dict[str, str]:
-        sentence = sentences.get(bundle, "")[:_LONGEST_SENTENCE]
-        return why_headers("; ".join(each for each in (why, sentence) if each))
+    def headers_of(bundle: str) -> dict[str, str]:
+        sentence = sentences.get(bundle, "")[:_MAX_SENTENCE_LENGTH]
+        return why_headers("; ".join(part for part in (why, sentence) if part))
 
-    return client, AdminCluster(client, url, told_of=told_of)
+    return client, AdminCluster(client, url, headers_of=headers_of)
 
 
 def print_moves(moves: Sequence[PlannedMove]) -> None:
-    """Print moves, a blank source as nobody, and after them each reason once for each destination, with how many moves
-    have it; without figures in brackets, in which reasons of one kind differ."""
-    shown = moves[:_MOST_SHOWN]
+    """Print the moves; a bundle with a blank source has no owner. Then print each reason with its destination and the
+    number of its moves, without the values in brackets, so that equal reasons count together."""
+    shown = moves[:_MAX_SHOWN]
     print_table(
         [Column("bundle"), Column("from"), Column("to")],
-        [[printable(text) for text in (m.bundle, m.source or "nobody", m.destination)] for m in shown],
+        [[printable(text) for text in (m.bundle, m.source or "no broker", m.destination)] for m in shown],
         plain_width=_WIDTH,
     )
-    if len(moves) > _MOST_SHOWN:
-        click.echo(f"… and {len(moves) - _MOST_SHOWN:,} more")
+    if len(moves) > _MAX_SHOWN:
+        click.echo(f"… and {len(moves) - _MAX_SHOWN:,} more")
     reasons = Counter((m.destination, _glance(m)) for m in moves if m.sentence)
-    for (destination, sentence), count in reasons.most_common(_MOST_REASONS):
+    for (destination, sentence), count in reasons.most_common(_MAX_REASONS):
         click.echo(printable(f"why {count:,} to {destination}: {sentence}"))
-    if len(reasons) > _MOST_REASONS:
-        click.echo(f"… and {len(reasons) - _MOST_REASONS:,} more reasons")
+    if len(reasons) > _MAX_REASONS:
+        click.echo(f"… and {len(reasons) - _MAX_REASONS:,} more reasons")
 
 
 def _glance(move: PlannedMove) -> str:
-    """Return the reason of a move without its subject and the figures."""
+    """Return the reason of a move without its subject and the values."""
     sentence = short_reason(move.sentence).partition(" (")[0]
     return sentence.removeprefix(f"{move.bundle}: ").removeprefix(f"{move.destination}: ")
 
 
 def tell_journal(journal: Journal) -> None:
-    """Say where moves that are about to begin are written down, and the way back."""
+    """Print the path of the journal of moves that are about to begin, and the command that reverses them."""
     file = shlex.quote(str(journal.file))
-    click.echo(printable(f"the moves are kept in {file}; the way back: barycenter undo {file} > back.jsonl"))
+    click.echo(printable(f"journal: {file}; to reverse the moves: barycenter undo {file} > back.jsonl"))
 
 
 def carry_out(
@@ -153,9 +158,9 @@ def carry_out(
     operation: str,
     tells_sentences: bool = False,
 ) -> None:
-    """Carry out these moves of a plan and say how each ended; the program ends with 1 if something stopped them.
+    """Carry out moves of a plan and print the result of each; end the program with 1 if they were stopped.
 
-    Brokers keep `operation` and `why` beside each move, with `tells_sentences` the plan's own reason, too.
+    Brokers store `operation` and `why` with each move, and with `tells_sentences` also the reason in the plan.
     """
     by, done = getpass.getuser(), 0
 
@@ -199,7 +204,7 @@ def carry_out(
         left = len(moves) - outcome.served - outcome.failed
         begun = f"stopped; {count_of(left, 'move')} {'was' if left == 1 else 'were'} not begun" if left else "stopped"
         if outcome.moved_away and not left:
-            begun = f"{count_of(outcome.moved_away, 'bundle')} moved away since"
+            begun = f"{count_of(outcome.moved_away, 'bundle')} moved again since"
         click.echo(printable(f"barycenter: {begun}: {outcome.stopped_by}"), err=True)
         sys.exit(STOPPED)
 
@@ -222,10 +227,10 @@ def plan_in(file: Path) -> Plan:
     """Return the plan in a file.
 
     Raises:
-        PlanError, OSError: it is no plan, or cannot be read.
+        PlanError, OSError: the file is not a plan, or cannot be read.
     """
-    if file.stat().st_size > _MOST_BYTES:
-        raise PlanError(f"{file} is larger than a plan can be")
+    if file.stat().st_size > _MAX_PLAN_BYTES:
+        raise PlanError(f"{file} is larger than {_MAX_PLAN_BYTES:,} bytes, the maximum for a plan")
     return read_plan(file.read_bytes())
 
 
@@ -234,8 +239,8 @@ def journal_of(plan_file: Path) -> Path:
 
 
 def journal_of_bundle(bundle: str) -> Path:
-    """Return the journal of a bundle that is moved by itself, in the folder where the command runs."""
+    """Return the default journal for the move of one bundle, in the current folder."""
     name = re.sub(r"[^A-Za-z0-9._]", "-", bundle)
-    if len(name) > _LONGEST_NAME:  # a file system takes no longer names
-        name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(bundle.encode()).hexdigest()[:8]}"
+    if len(name) > _MAX_NAME_LENGTH:  # a file system takes no longer names
+        name = f"{name[:_MAX_NAME_LENGTH]}-{hashlib.sha256(bundle.encode()).hexdigest()[:8]}"
     return Path(f"move-{name}.journal")

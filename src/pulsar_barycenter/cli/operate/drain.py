@@ -1,4 +1,4 @@
-"""`barycenter drain`: a broker emptied, bundle by bundle, and kept so."""
+"""`barycenter drain`: moves all bundles away from a broker and keeps it empty."""
 
 import asyncio
 import re
@@ -39,12 +39,12 @@ UNREACHABLE: Final = (NotNowError, RefusedError, TimeoutError, ClusterError, *UN
 _WIDTH: Final = 120
 _WHEN: Final = ("now", "after")
 _TURNS: Final = 3
-"""How often what came to the broker meanwhile is moved, too."""
-_MOST_TOLD: Final = 20
+"""The number of passes: each moves the bundles that the broker got during the previous one."""
+_MAX_NAMED: Final = 20
 _NOT_KEPT: Final = (
-    "barycenter: Apache Pulsar has no setting that keeps a broker empty: look-ups of bundles without an owner and its "
-    "load manager may give it some again. Set loadBalancerSheddingEnabled=false meanwhile, and stop the broker once it "
-    "is empty"
+    "barycenter: Apache Pulsar has no setting that keeps a broker empty: look-ups and its load manager may "
+    "assign bundles "
+    "to it again. Set loadBalancerSheddingEnabled=false during the drain, and stop the broker when it is empty"
 )
 
 
@@ -63,15 +63,15 @@ def command(
     journal_file: Path | None,
     why: str,
 ) -> None:
-    """Empty a broker of Barycenter or Apache Pulsar: each of its bundles goes where its leader would place it.
+    """Move all bundles away from a broker of Barycenter or Apache Pulsar, to the brokers that the leader would choose.
 
-    On Barycenter it then gets no bundle until `undrain`, while any other broker may serve it. On Apache Pulsar, which
-    has no such setting, bundles go to the brokers that have the fewest, and some may come back; an isolation policy,
-    whose command is printed, can keep them away.
+    With Barycenter, the broker then gets no bundles until `undrain`, as long as another broker can serve them. Apache
+    Pulsar has no such setting: bundles go to the brokers with the fewest bundles, and some may come back. The command
+    prints an isolation policy that prevents this.
 
-    It may be stopped at any time, or crash: the same command goes on with the bundles that are left.
+    You can stop the command at any time. The same command continues with the remaining bundles, also after a crash.
 
-    Ends with 0 if the broker serves nothing but its own heartbeat, with 1 if not, with 2 for wrong usage.
+    Exit code: 0 if the broker only serves its own heartbeat; 1 if not; 2 for wrong usage.
     """
     address = asked_url(url)
     found = _to_drain(address, broker)
@@ -83,7 +83,7 @@ def command(
         try:
             asyncio.run(set_drained(asking_client, address, broker, is_drained=True, why=asked_by("drain", why)))
         except UNREACHABLE as error:
-            fail(in_words(error) or f"not all brokers know after a while that {broker} is drained; try again")
+            fail(in_words(error) or f"some brokers did not confirm in time that {broker} is drained; try again")
         click.echo(printable(f"{broker} gets no more bundles"))
     journal = Journal(journal_file or Path(f"drain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
     if found.moves:
@@ -91,7 +91,7 @@ def command(
     for _ in range(_TURNS):
         if not found.moves:
             break
-        pace = Pace(at_once, per_minute, timeout_s, looks_back=False)  # where bundles go on to is no matter
+        pace = Pace(at_once, per_minute, timeout_s, looks_back=False)  # where the bundles move later does not matter
         operation = f"drain of {broker}"
         carry_out(plan_of(found.moves), found.moves, address, pace, journal, why, operation=operation)
         found = _to_drain(address, broker)
@@ -101,7 +101,7 @@ def command(
         click.echo(printable(f"barycenter: {broker} still serves {count_of(left, 'bundle')}"), err=True)
         sys.exit(STOPPED)
     kept = "" if found.drained is None else f"; it gets none until `barycenter undrain {broker}`"
-    click.echo(printable(f"{broker} serves no bundle{kept}"))
+    click.echo(printable(f"{broker} serves no bundles{kept}"))
 
 
 def print_plan(broker: str, found: Drained) -> None:
@@ -117,7 +117,7 @@ def print_plan(broker: str, found: Drained) -> None:
 
 
 def print_loads(loads: Mapping[str, tuple[CarriedLoad, CarriedLoad]]) -> None:
-    """Print what brokers carry before moves and after them."""
+    """Print the load of brokers before and after moves."""
     is_known = any(before.msg_rate is not None for before, _ in loads.values())
     titles = ["bundles", *([LOAD_RATE, LOAD_BYTES] if is_known else [])]
     columns = [Column("broker"), *(Column(f"{title} {when}", Kind.FIGURE) for title in titles for when in _WHEN)]
@@ -140,29 +140,30 @@ def _figure(value: float | None, unit: str) -> str:
 
 
 def tell_policy(broker: str, found: Drained) -> None:
-    """Say by what a broker of Apache Pulsar can be kept empty while it runs."""
+    """Print the isolation policy that keeps a running broker of Apache Pulsar empty."""
     commands = keeping_policy(found.cluster, broker, found.brokers)
     if commands is None:
-        click.echo("no isolation policy can keep it empty: another broker has the same host", err=True)
+        click.echo("an isolation policy cannot keep it empty, because another broker has the same host", err=True)
         return
-    told = "this isolation policy, set first, keeps those away that no other policy sends there; delete it afterwards:"
-    for line in (told, *(f"    {each}" for each in commands)):
+    hint = "to keep bundles away (except those that another policy puts there), first set this isolation policy, and "
+    hint += "delete it afterwards:"
+    for line in (hint, *(f"    {command_line}" for command_line in commands)):
         click.echo(printable(line), err=True)
 
 
 def tell_stay(found: Drained) -> None:
-    told = list((found.stay or {}).items())
-    for bundle, sentence in told[:_MOST_TOLD]:
+    staying = list((found.stay or {}).items())
+    for bundle, sentence in staying[:_MAX_NAMED]:
         click.echo(printable(f"barycenter: {bundle} cannot leave: {sentence}"), err=True)
-    if len(told) > _MOST_TOLD:
-        click.echo(f"barycenter: nor can {len(told) - _MOST_TOLD:,} more", err=True)
+    if len(staying) > _MAX_NAMED:
+        click.echo(f"barycenter: {len(staying) - _MAX_NAMED:,} more cannot leave either", err=True)
 
 
 def _to_drain(address: str, broker: str) -> Drained:
     try:
         found = asyncio.run(to_drain(asking_client, address, broker))
     except UNREACHABLE as error:
-        fail(in_words(error) or "the cluster does not tell in time what the broker serves")
+        fail(in_words(error) or "the cluster did not answer in time which bundles the broker serves; try again")
     if broker not in found.brokers:
         fail(f"{broker} is not registered{did_you_mean(broker, found.brokers)}")
     return found

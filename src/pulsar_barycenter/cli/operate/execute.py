@@ -1,4 +1,4 @@
-"""`barycenter execute`: a plan of moves, carried out at a bounded rate and gone on with after a crash."""
+"""`barycenter execute`: carries out a plan of moves at a bounded rate; it can continue after a crash."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from pulsar_barycenter.terminal.errors import in_words
 @click.argument("file", metavar="PLAN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @with_cluster
 @with_pace
-@with_audit("PLAN.journal", "beside the plan")
+@with_audit("PLAN.journal", "next to the plan")
 def command(
     file: Path,
     url: str | None,
@@ -38,14 +38,14 @@ def command(
     journal_file: Path | None,
     why: str,
 ) -> None:
-    """Carry out a plan of moves, as `barycenter plan --json` prints one, on Barycenter or Apache Pulsar.
+    """Carry out a plan of moves of `barycenter plan --json`, on Barycenter or Apache Pulsar.
 
-    Each move counts only when its bundle is served where it was to go. A bundle that is no longer where the plan says
-    stops the plan, as somebody else balances, too; so does a move that fails. Stop it at any time, or have `barycenter
-    cancel` stop it: the same command goes on with what is left, as the journal tells. `verify` says what came of it,
-    `undo` is the way back.
+    A move is done when the planned broker serves the bundle. The plan stops if a move fails, or if a bundle is not on
+    the broker that the plan names: then something else moves bundles too. You can stop the command at any time, also
+    with `barycenter cancel`. The same command then continues with the remaining moves; the journal lists the completed
+    ones. `verify` checks the result; `undo` prints the reverse plan.
 
-    Ends with 0, with 1 if something stopped it, with 2 for wrong usage.
+    Exit code: 0; 1 if the plan was stopped; 2 for wrong usage.
     """
     journal = Journal(journal_file or journal_of(file))
     try:

@@ -1,4 +1,4 @@
-"""`barycenter move`: a bundle, or those of a topic, to a broker of one's choice."""
+"""`barycenter move`: moves a bundle, or the bundles of a topic, to a given broker."""
 
 import asyncio
 from collections.abc import Sequence
@@ -31,23 +31,23 @@ from pulsar_barycenter.terminal.tables import printable
 
 @click.command(name="move")
 @click.argument("name", metavar="TOPIC|BUNDLE")
-@click.option("--to", "destination", required=True, metavar="HOST:PORT", help="The broker that shall serve it.")
+@click.option("--to", "destination", required=True, metavar="HOST:PORT", help="The broker that is to serve it.")
 @with_cluster
 @with_audit("move-TENANT-NAMESPACE-RANGE.journal")
 def command(
     name: str, destination: str, url: str | None, yes: bool, timeout_s: float, journal_file: Path | None, why: str
 ) -> None:
-    """Move a bundle to a broker, of Barycenter or Apache Pulsar; succeeds only when it is served there.
+    """Move a bundle to a broker of Barycenter or Apache Pulsar; wait until the broker serves it.
 
-    A topic (orders, tenant/namespace/orders, or in full) moves with its bundle, and with all other topics of it; a
-    partitioned one with the bundles of all its partitions.
+    A topic (orders, tenant/namespace/orders, or the full name) moves with its bundle, and so do all other topics of
+    that bundle. A partitioned topic moves with the bundles of all its partitions.
 
-    Clients are told where to go, or look up. The load managers' next round may move it again: `explain` tells why. The
-    journal says who moved it, when and why; `undo` is the way back.
+    Clients reconnect to the new broker. A later round of the load manager may move the bundle again; `explain` shows
+    why. The journal records who moved it, when and why; `undo` reverses the move.
 
-    Without --yes it only shows the moves. A bundle that nobody serves then stays without an owner.
+    Without --yes the command only shows the moves; a bundle without an owner then stays without one.
 
-    Ends with 0, with 1 if it is not served there, with 2 for wrong usage.
+    Exit code: 0; 1 if the broker does not serve the bundle; 2 for wrong usage.
     """
     address = asked_url(url)
     try:
@@ -78,11 +78,11 @@ def command(
 
 
 def _meant(url: str, name: str) -> list[tuple[str, str]]:
-    """Return the bundles that a name means, each with a line that says which topics are why, blank for a bundle's own.
+    """Return the bundles that a name means, with a line that names the topics in each; blank if the name is a bundle.
 
     Raises:
-        click.UsageError: it is neither the name of a bundle nor of a topic.
-        ClusterError, NoSuchTopicError: there is no such topic, or nobody says where it is.
+        click.UsageError: the name is neither a bundle nor a topic.
+        ClusterError, NoSuchTopicError: the topic does not exist, or no broker returned its bundle.
     """
     try:
         subject = Subject.of(name)
@@ -93,17 +93,19 @@ def _meant(url: str, name: str) -> list[tuple[str, str]]:
     if subject.kind == "bundle":
         return [(subject.name, "")]
     return [
-        (each.bundle, str(each))
-        for each in asyncio.run(bundles_of_topic(asking_client, url, TopicName.parse(subject.name)))
+        (found.bundle, str(found))
+        for found in asyncio.run(bundles_of_topic(asking_client, url, TopicName.parse(subject.name)))
     ]
 
 
 async def _sources(url: str, bundles: Sequence[str], destination: str, *, gives_owners: bool) -> list[str]:
-    """Return the broker that serves each bundle, blank if nobody does. With `gives_owners` a bundle that nobody serves
-    is looked up, which gives it an owner.
+    """Return the broker that serves each bundle, blank if none does.
+
+    With `gives_owners`, bundles without an owner are looked up, which assigns them to a broker.
 
     Raises:
-        NotNowError, RefusedError: it cannot be told, a bundle does not exist, or the destination is not there.
+        NotNowError, RefusedError: the owner is not known, a bundle does not exist, or the destination is not
+            registered.
     """
     client, cluster = open_cluster(url)
     try:
@@ -117,7 +119,7 @@ async def _sources(url: str, bundles: Sequence[str], destination: str, *, gives_
         for bundle in bundles:
             owner = owners[bundle] or await cluster.look_up(bundle)
             if not owner:
-                raise RefusedError(f"no topic of {bundle} can be looked up, so nobody can say who serves it")
+                raise RefusedError(f"no topic of {bundle} can be looked up, so its owner cannot be found")
             sources.append(owner)
         return sources
     finally:

@@ -1,4 +1,4 @@
-"""`barycenter undo`: the way back from what a journal says was moved, as a plan for `execute`."""
+"""`barycenter undo`: prints a plan that reverses the moves of a journal."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from pulsar_barycenter.terminal.errors import in_words
 @click.command(name="undo")
 @click.argument("file", metavar="JOURNAL", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def command(file: Path) -> None:
-    """Print the moves back to where bundles were before a journal's, as a plan; `execute` carries it out.
+    """Print a plan that moves the bundles of a journal back to their former brokers; `execute` carries it out.
 
-    What was moved last goes back first. A bundle that somebody else moved since stops `execute`, as always.
+    The bundle that moved last moves back first. As with every plan, `execute` stops at a bundle that has moved since.
 
         barycenter undo plan.jsonl.journal > back.jsonl
 
-    Ends with 0, with 1 if there is nothing to undo, with 2 for wrong usage.
+    Exit code: 0; 1 if there is nothing to undo; 2 for wrong usage.
     """
     try:
         moves = backward(Journal(file).read())
@@ -27,6 +27,6 @@ def command(file: Path) -> None:
         fail(in_words(error))
         return
     if not moves:
-        fail(f"{file} tells of no move that could be undone")
+        fail(f"{file} has no move that can be undone")
     for move in moves:
         click.echo(msgspec.json.encode({"kind": "unload", **msgspec.to_builtins(move)}))

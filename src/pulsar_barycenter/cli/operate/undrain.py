@@ -1,4 +1,4 @@
-"""`barycenter undrain`: a drained broker gets bundles again."""
+"""`barycenter undrain`: lets a drained broker get bundles again."""
 
 import asyncio
 import re
@@ -30,12 +30,12 @@ from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.suggestions import did_you_mean
 from pulsar_barycenter.terminal.tables import printable
 
-_MOST_TOLD: Final = 20
+_MAX_NAMED: Final = 20
 
 
 @click.command(name="undrain")
 @click.argument("broker", metavar="HOST:PORT")
-@click.option("--bring-back", is_flag=True, help="Also bring back what people moved away since it was drained.")
+@click.option("--bring-back", is_flag=True, help="Also move back the bundles that left since the drain began.")
 @with_cluster
 @with_pace
 @with_audit("undrain-HOST-PORT.journal")
@@ -50,29 +50,31 @@ def command(
     journal_file: Path | None,
     why: str,
 ) -> None:
-    """Let a drained broker have bundles again.
+    """Let a drained broker get bundles again.
 
-    It stays empty until look-ups and the load manager's next rounds bring some, which may take long while load is even.
-    --bring-back brings back what `drain`, the dashboard or anybody else moved away from it since it was drained, by the
-    cluster's decisions; what was moved on since stays where it is. It works after `undrain`, too.
+    It stays empty until look-ups and later rounds of the load manager assign bundles to it. This may take long if the
+    load is even. --bring-back moves back the bundles that `drain`, the dashboard or an operator moved away since the
+    drain began, as the cluster's decision logs record them. Bundles that have moved again since stay where they are.
+    --bring-back also works after a previous `undrain`.
 
-    Ends with 0, with 1 if it is not drained, cannot be told or something stopped the moves, with 2 for wrong usage.
+    Exit code: 0; 1 if the broker is not drained, the decisions are not known, or the moves were stopped; 2 for wrong
+    usage.
     """
     address = asked_url(url)
     try:
         found = asyncio.run(who_is_drained(asking_client, address))
         if found.drained is None:
             fail(
-                "Apache Pulsar has no setting that keeps a broker empty: its load manager places bundles there, unless "
-                "an isolation policy that was set for the drain has to be deleted first"
+                "Apache Pulsar has no setting that keeps a broker empty, so there is nothing to undo. If an isolation "
+                "policy was set for the drain, delete it"
             )
             return
         if broker not in {*found.brokers, *found.drained}:
-            fail(f"{broker} is none of the brokers{did_you_mean(broker, found.brokers)}")
+            fail(f"{broker} is not registered{did_you_mean(broker, found.brokers)}")
         way = asyncio.run(way_back(asking_client, address, broker)) if broker in found.brokers else WayBack()
         if broker not in found.drained and not (bring_back and way.drained_at is not None):
             fail(f"{broker} is not drained{did_you_mean(broker, found.drained)}")
-        click.echo(printable(f"drained: {', '.join(found.drained) or 'nobody'}"))
+        click.echo(printable(f"drained: {', '.join(found.drained) or 'no broker'}"))
         if bring_back:
             _print_way(broker, way)
         if not yes:
@@ -80,9 +82,9 @@ def command(
             return
         if broker in found.drained:
             asyncio.run(set_drained(asking_client, address, broker, is_drained=False, why=asked_by("undrain", why)))
-            click.echo(printable(f"{broker} may have bundles again"))
+            click.echo(printable(f"{broker} may get bundles again"))
     except UNREACHABLE as error:
-        fail(in_words(error) or f"not all brokers know after a while that {broker} is not drained any more; try again")
+        fail(in_words(error) or f"some brokers did not confirm in time that {broker} is not drained; try again")
         return
     if bring_back and way.moves:
         journal = Journal(journal_file or Path(f"undrain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
@@ -92,8 +94,8 @@ def command(
     elif not bring_back and way.moves:
         click.echo(
             printable(
-                f"it is empty until the load manager moves something there. To bring back the "
-                f"{count_of(len(way.moves), 'bundle')} that left since it was drained: "
+                f"it stays empty until the load manager moves bundles there. To move back the "
+                f"{count_of(len(way.moves), 'bundle')} that left since the drain began: "
                 f"barycenter undrain {broker} --bring-back --yes"
             )
         )
@@ -101,9 +103,7 @@ def command(
 
 def _print_way(broker: str, way: WayBack) -> None:
     if way.drained_at is None:
-        click.echo(
-            printable(f"no decision says that {broker} was drained; `undo` of the drain's journal is the way back")
-        )
+        click.echo(printable(f"no decision log has the drain of {broker}; use `undo` with the journal of the drain"))
         return
     at = datetime.fromtimestamp(way.drained_at / 1000, UTC)
     click.echo(
@@ -114,7 +114,7 @@ def _print_way(broker: str, way: WayBack) -> None:
     if way.moves:
         print_moves(way.moves)
     stay = list((way.stay or {}).items())
-    for bundle, sentence in stay[:_MOST_TOLD]:
+    for bundle, sentence in stay[:_MAX_NAMED]:
         click.echo(printable(f"{bundle} stays where it is: {sentence}"))
-    if len(stay) > _MOST_TOLD:
-        click.echo(f"so do {len(stay) - _MOST_TOLD:,} more")
+    if len(stay) > _MAX_NAMED:
+        click.echo(f"{len(stay) - _MAX_NAMED:,} more stay where they are")

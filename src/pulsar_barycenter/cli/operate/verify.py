@@ -1,4 +1,4 @@
-"""`barycenter verify`: whether each bundle of a plan is served where it was to go."""
+"""`barycenter verify`: checks that the planned broker serves each bundle of a plan."""
 
 import asyncio
 import sys
@@ -22,7 +22,7 @@ from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, print_table, printable
 
 _NOT_ALL: Final = 1
-_MOST_SHOWN: Final = 50
+_MAX_SHOWN: Final = 50
 _WIDTH: Final = 160
 
 
@@ -30,19 +30,19 @@ _WIDTH: Final = 160
 @click.argument("file", metavar="PLAN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
 @with_client_conf
-@with_format("table", "json", json="one object a move")
+@with_format("table", "json", json="one object for each move")
 def command(file: Path, url: str | None, form: str) -> None:
-    """Tell of each move of a plan whether its bundle is served where it was to go, by the brokers' own word.
+    """Check for each move of a plan that the planned broker serves the bundle; the brokers themselves are queried.
 
-    Ends with 0 if all are, with 1 if not, with 2 for wrong usage.
+    Exit code: 0 if all are served as planned; 1 if not; 2 for wrong usage.
     """
     try:
         plan = plan_in(file)
         verdicts = verified(plan.moves, asyncio.run(owned_by_brokers(asking_client, asked_url(url))))
     except (PlanError, NotNowError, RefusedError, TimeoutError, OSError) as error:
-        fail(in_words(error) or f"the cluster does not tell within {WITHIN_S:.0f} s")
+        fail(in_words(error) or f"the cluster did not answer within {WITHIN_S:.0f} s")
         return
-    others = [each for each in verdicts if not each.is_done]
+    others = [outcome for outcome in verdicts if not outcome.is_done]
     if form == "json":
         for verdict in verdicts:
             click.echo(msgspec.json.encode(verdict))
@@ -58,9 +58,9 @@ def _print_verdict(count: int, others: Sequence[MoveOutcome]) -> None:
     click.echo(f"{served:,} of {count_of(count, 'bundle')} {verb} served by the planned broker")
     if others:
         rows = [
-            [printable(cell) for cell in (each.bundle, each.destination, ", ".join(each.served_by) or "nobody")]
-            for each in others[:_MOST_SHOWN]
+            [printable(cell) for cell in (move.bundle, move.destination, ", ".join(move.served_by) or "no broker")]
+            for move in others[:_MAX_SHOWN]
         ]
         print_table([Column("bundle"), Column("to"), Column("served by")], rows, plain_width=_WIDTH)
-    if len(others) > _MOST_SHOWN:
-        click.echo(f"… and {len(others) - _MOST_SHOWN:,} more")
+    if len(others) > _MAX_SHOWN:
+        click.echo(f"… and {len(others) - _MAX_SHOWN:,} more")

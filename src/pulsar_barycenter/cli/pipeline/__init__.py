@@ -1,6 +1,6 @@
-"""`barycenter pipeline`: `command` is the group; its commands `run`, `status`, `prepare`, `check` and `refold` are
-imported when they run.
+"""`barycenter pipeline`: runs the load pipeline, shows its state, and checks and recomputes its tables.
 
-`event_lines` tells a person what the running job says in events; `data_folder` opens the files of a command, here or
-where only Spark reaches. The job, its tables and their arithmetic are `pulsar_barycenter.pipeline`.
+`command` is the group; it imports its commands `run`, `status`, `prepare`, `check` and `refold` when they run.
+`event_lines` formats the log events of a running job for a terminal. `data_folder` opens a data folder, local or on a
+storage that only Spark reaches. The package `pipeline` has the job, its tables and the computation.
 """

@@ -1,4 +1,4 @@
-"""`barycenter pipeline check`: the tables of a range of time against what the logs make of them."""
+"""`barycenter pipeline check`: compares the tables of a time range with tables computed from the logs."""
 
 import sys
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ TOLERANCE = 1e-9
 @click.command(name="check")
 @click.option("--data", required=True, type=DataFolder(), metavar="DIR", help="Data folder of the cluster.")
 @click.option("--since", default="", help="Begin of the range: 15m, 2h, 1d ago, or 2026-01-31T12:00.")
-@click.option("--until", default="", help="End of the range, exclusive; likewise.")
+@click.option("--until", default="", help="End of the range, exclusive; in the same form.")
 @click.option("--master", type=SparkMaster(), metavar="URL", help="Spark master.  [default: local[2]]")
 @click.option(
     "--history-gap-minutes",
@@ -52,7 +52,7 @@ def command(
     which keep two days, and the newest averages are compared as well. The command writes nothing. It may run while the
     pipeline runs, if the range lies in the past.
 
-    Ends with 0 if all tables agree, with 3 if a table differs, and with 1 if they cannot be compared.
+    Exit code: 0 if all tables agree; 3 if a table differs; 1 if they cannot be compared.
     """
     begin, end = moment_ms("--since", since) or None, moment_ms("--until", until) or None
     if begin is not None and end is not None and begin >= end:
@@ -70,10 +70,10 @@ def command(
             since_ms=begin,
             until_ms=end,
             history_gap_ms=round(history_gap_minutes * 60_000),
-            on_range=_tell_range,
+            on_range=_print_range,
             progress=lambda what: spark_progress(tasks, what),
         )
-        agreed = [_told(found) for found in every]
+        agreed = [_print_result(found) for found in every]
         session.stop()
     except (JavaNotFoundError, *TABLE_ERRORS, WrongFolderError, *SPARK_ERRORS) as error:
         fail(in_words(error))
@@ -81,7 +81,7 @@ def command(
         sys.exit(FELL_SHORT)
 
 
-def _tell_range(checked: CheckedRange) -> None:
+def _print_range(checked: CheckedRange) -> None:
     begin = f"from {_utc(checked.since_ms)}" if checked.since_ms else "from the first report"
     end = f"to {_utc(checked.until_ms)}" if checked.until_ms is not None else "to the newest report"
     why = "" if checked.are_logs_whole else "; the logs begin later than the tables, so averages are not compared"
@@ -92,7 +92,7 @@ def _utc(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _told(checked: Checked) -> bool:
+def _print_result(checked: Checked) -> bool:
     agrees, found = checked.agrees(TOLERANCE), checked.found
     words = f"{found.rows:,} rows computed, {checked.recorded:,} recorded, {found.matched:,} in both"
     if found.greatest is not None:

@@ -1,4 +1,4 @@
-"""`barycenter pipeline`: run the load pipeline, ask for its status, compute its averages anew."""
+"""`barycenter pipeline`: the group of the pipeline's commands."""
 
 from typing import Final
 
@@ -7,11 +7,11 @@ from pulsar_barycenter.cli.groups import LazyCommandGroup
 _COMMANDS: Final = {
     "run": ("pipeline.run", "Fold the load reports under DIR into its tables until Ctrl-C; needs PySpark."),
     "status": ("pipeline.status", "Show the state of the pipeline of DIR: running, idle, stopped, failed, restarting."),
-    "prepare": ("pipeline.prepare", "Make the archive by which Spark starts quickly, or remove all; needs PySpark."),
-    "check": ("pipeline.check", "Compare the tables of DIR with what its logs make of them; needs PySpark."),
-    "refold": ("pipeline.refold", "Compute the averages of DIR anew and compare them; needs PySpark."),
+    "prepare": ("pipeline.prepare", "Create the archive that lets Spark start faster, or delete it; needs PySpark."),
+    "check": ("pipeline.check", "Compare the tables of DIR with tables computed from its logs; needs PySpark."),
+    "refold": ("pipeline.refold", "Compute the averages of DIR again and compare them; needs PySpark."),
 }
 
 command = LazyCommandGroup(
-    modules=_COMMANDS, name="pipeline", help="Make tables and averages of load reports, with Spark."
+    modules=_COMMANDS, name="pipeline", help="Compute tables and averages from load reports, with Spark."
 )

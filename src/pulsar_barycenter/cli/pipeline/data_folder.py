@@ -1,4 +1,4 @@
-"""The data folder of a command, opened: without Spark if it is of this machine."""
+"""Opens the data folder of a command: without Spark if it is on this machine."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ from pulsar_barycenter.terminal.progress import spark_start
 
 @contextmanager
 def opened(data: str, conf: Mapping[str, str], *, answers_a_program: bool) -> Iterator[Storage]:
-    """Give the files at `data`, by a Spark session of this block if need be; what hinders that ends the program.
+    """Yield the storage at `data`; if only Spark reaches it, run a Spark session while the block runs.
 
-    `answers_a_program` as `terminal.progress.spark_start` takes it.
+    End the program if the storage cannot be opened. `answers_a_program` is passed to `terminal.progress.spark_start`.
     """
     folder = local_folder(data)
     if folder is not None:
@@ -25,7 +25,7 @@ def opened(data: str, conf: Mapping[str, str], *, answers_a_program: bool) -> It
         except (OSError, WrongFolderError) as error:
             fail(in_words(error))
         return
-    # A folder of this machine needs neither the time nor the packages of Spark.
+    # a local folder needs neither the start-up time nor the packages of Spark
     from pulsar_barycenter.pipeline.spark.addresses import open_storage
     from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
     from pulsar_barycenter.pipeline.spark.java_options import Compilers

@@ -1,4 +1,4 @@
-"""The events of the pipeline's job as lines for a person who watches them."""
+"""Formats the log events of the pipeline's job as lines for a terminal."""
 
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
@@ -10,14 +10,16 @@ Event = MutableMapping[str, Any]
 
 
 def person_renderer(_logger: object, _method: str, event: Event) -> str:
-    """Return the line of an event; one that has no words of its own is printed by its fields. Of
-    what files and stores say, nothing steers a terminal."""
+    """Return the line of an event; an event without its own text is printed as its fields.
+
+    Control characters in texts from files and stores are replaced, so that they cannot act on the terminal.
+    """
     name = str(event.pop("event"))
     at = str(event.pop("timestamp", ""))[11:19]
     level = str(event.pop("level", "info"))
     sentence = _SENTENCES[name](event) if name in _SENTENCES else _fields(name, event)
-    told = " ".join(map(printable, sentence.splitlines()))
-    return f"{at}  {told}" if level == "info" else f"{at}  {level.upper()}: {told}"
+    text = " ".join(map(printable, sentence.splitlines()))
+    return f"{at}  {text}" if level == "info" else f"{at}  {level.upper()}: {text}"
 
 
 def _fields(name: str, event: Event) -> str:
@@ -34,8 +36,8 @@ def _batch(event: Event) -> str:
     for field, words in (
         ("late", "late"),
         ("overdue", "overdue"),
-        ("held", "waiting for one before them"),
-        ("duplicates", "there already"),
+        ("held", "waiting for an earlier report"),
+        ("duplicates", "duplicates"),
         ("decisions", "decisions"),
         ("overdue_decisions", "decisions overdue"),
         ("corrupt", "refused"),
@@ -47,13 +49,13 @@ def _batch(event: Event) -> str:
 
 def _fall_short(event: Event) -> str:
     counts = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in event.items())
-    return f"the tables are not what all files there make of them: {counts}; see `barycenter pipeline status`"
+    return f"the tables lack a part of the files: {counts}; `barycenter pipeline status` shows details"
 
 
 _SENTENCES: Final[dict[str, Callable[[Event], str]]] = {
     "pipeline_batch": _batch,
     "pipeline_started": lambda event: f"reading the reports of {event['data']}, from batch {event['first_batch']} on",
-    "pipeline_metrics_served": lambda event: f"answering Prometheus at {event['url']}",
+    "pipeline_metrics_served": lambda event: f"serving metrics for Prometheus at {event['url']}",
     "pipeline_backlog": lambda event: (
         f"folding a backlog of {count_of(event['files'], 'file')} of {event['data']} in order"
     ),
@@ -61,5 +63,5 @@ _SENTENCES: Final[dict[str, Callable[[Event], str]]] = {
     "pipeline_stopped": lambda event: f"stopped in order after {count_of(event['batches'], 'batch')}",
     "pipeline_cannot_run": lambda event: str(event["reason"]),
     "pipeline_batch_failed": lambda event: f"{event['reason']}; trying again in {event['retry_in_s']:g} s",
-    "load_report_refused": lambda event: f"cannot read {event['file']}; kept with the reason in {event['kept_in']}",
+    "load_report_refused": lambda event: f"cannot read {event['file']}; copied with the reason to {event['kept_in']}",
 }

@@ -1,4 +1,4 @@
-"""`barycenter pipeline prepare`: the archive of Spark's classes, made, shown and removed."""
+"""`barycenter pipeline prepare`: creates, shows and removes the archive of Spark's classes."""
 
 import os
 import time
@@ -15,16 +15,16 @@ from pulsar_barycenter.terminal.progress import spark_start
 
 
 @click.command(name="prepare")
-@click.option("--remove", is_flag=True, help="Remove all archives instead, of every Java and PySpark.")
+@click.option("--remove", is_flag=True, help="Delete all archives instead, for every Java and PySpark.")
 def command(remove: bool) -> None:
-    """Make the archive of Spark's classes, with which each start of Spark takes a third of the CPU time.
+    """Create the archive of Spark's classes. With it, a start of Spark takes a third of the CPU time.
 
-    It lies in ~/.cache/barycenter/java, or below XDG_CACHE_HOME or BARYCENTER_CACHE, takes some 200 MB and fits one
-    build of Java and of PySpark; the three used last are kept, in 1 GiB. Without this command it is made in the
-    background, once, when the first command that starts Spark ends. With BARYCENTER_CLASS_ARCHIVE=off none is made so
-    or used.
+    The archive is in ~/.cache/barycenter/java, or below XDG_CACHE_HOME or BARYCENTER_CACHE. It takes about 200 MB and
+    is for one build of Java and of PySpark. The three archives used last are kept, 1 GiB at most. Without this command,
+    the archive is created in the background when the first command that starts Spark ends. BARYCENTER_CLASS_ARCHIVE=off
+    disables this, and the use of archives.
 
-    Ends with 0 if the archive is there, with 1 if it cannot be made.
+    Exit code: 0 if the archive exists; 1 if it cannot be created.
     """
     try:
         if remove:
@@ -33,10 +33,10 @@ def command(remove: bool) -> None:
             return
         started = time.monotonic()
         with spark_start() as on_phase:
-            on_phase("making the archive of Spark's classes; takes as long as three starts of Spark")
+            on_phase("creating the archive of Spark's classes; this takes as long as three starts of Spark")
             archive = make_archive(os.environ)
     except (CannotMakeError, JavaNotFoundError, OSError, RuntimeError) as error:
-        fail(f"there is no archive of Spark's classes: {in_words(error)}")
+        fail(f"cannot create the archive of Spark's classes: {in_words(error)}")
         return
     seconds = time.monotonic() - started
     click.echo(

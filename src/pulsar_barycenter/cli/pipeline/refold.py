@@ -1,4 +1,4 @@
-"""`barycenter pipeline refold`: averages, or all tables, computed anew beside those recorded."""
+"""`barycenter pipeline refold`: computes averages or all tables again and compares them with the recorded ones."""
 
 import sys
 import time
@@ -42,8 +42,8 @@ TOLERANCE: Final = 1e-9
     help="Time without reports after which the history of a bundle starts again.",
 )
 @click.option("--from-logs", is_flag=True, help="Compute all tables, from the logs of reports and decisions.")
-@click.option("--check", is_flag=True, help=f"End with 1 if a figure differs by more than {TOLERANCE:g}, relative.")
-@click.option("--out", type=DataFolder(), metavar="DIR", help="Write what was computed there, as <table>.parquet.")
+@click.option("--check", is_flag=True, help=f"Exit with 1 if a value differs by more than {TOLERANCE:g}, relative.")
+@click.option("--out", type=DataFolder(), metavar="DIR", help="Write the computed tables there, as <table>.parquet.")
 @click.option("--driver-memory", default="1g", show_default=True, metavar="SIZE", help="Heap of the Java process.")
 @with_spark_settings
 def command(
@@ -56,12 +56,13 @@ def command(
     driver_memory: str,
     conf: dict[str, str],
 ) -> None:
-    """Compute the averages of DIR anew from its table of samples, and compare them with the recorded ones.
+    """Compute the averages of DIR again from its table of samples, and compare them with the recorded ones.
 
-    With --from-logs all tables, each row of which is looked for among the recorded ones.
+    With --from-logs, compute all tables, and look up each row in the recorded tables.
 
-    Writes nothing unless --out is given. Differences beyond rounding come from reports that were late for the running
-    pipeline, from another history gap, or from logs that do not go back to the beginning. May run beside the pipeline.
+    The command writes nothing unless --out is given. Differences beyond rounding have these causes: reports came too
+    late for the running pipeline, the history gap differs, or the logs do not reach back to the beginning. The command
+    may run while the pipeline runs.
     """
     gap_ms = round(history_gap_minutes * 60_000)
     folder = local_folder(data)
@@ -85,7 +86,7 @@ def command(
             every = refold_logs(
                 session, storage, target, history_gap_ms=gap_ms, progress=lambda what: spark_progress(tasks, what)
             )
-            agreed = [_told(name, found) for name, found in every]
+            agreed = [_print_result(name, found) for name, found in every]
         else:
             tables = {name: _paths(storage, name) for name in ("bundle_samples", "bundle_data", "broker_data")}
             if not (samples := tables["bundle_samples"]):
@@ -100,7 +101,7 @@ def command(
                     raise
             click.echo(_summary(folded, len(samples), time.perf_counter() - started))
             agreed = [
-                _told(name, compare_with_recorded(rows, storage, tables[name], key))
+                _print_result(name, compare_with_recorded(rows, storage, tables[name], key))
                 for name, key, rows in (
                     ("bundle_data", "bundle", folded.bundles),
                     ("broker_data", "broker", folded.brokers),
@@ -136,11 +137,11 @@ def _summary(folded: Refolded, files: int, seconds: float) -> str:
     return f"refolded     {bundles} and {brokers}{when}, from {count_of(files, 'file')} in {seconds:.1f} s{late}"
 
 
-def _told(name: str, found: Comparison) -> bool:
+def _print_result(name: str, found: Comparison) -> bool:
     agrees = found.agrees(TOLERANCE)
-    words = f"{found.matched:,} of {found.rows:,} rows were recorded"
+    words = f"{found.matched:,} of {found.rows:,} computed rows are recorded"
     if found.greatest is None:
-        words += ", all figures equal" if found.matched else ""
+        words += ", all values equal" if found.matched else ""
     else:
         most = found.greatest
         words += f"; greatest difference {most.relative:.1e}, {most.column} of {most.name}:"
@@ -161,4 +162,4 @@ def _paths(storage: Storage, name: str) -> list[str]:
 
 
 def _fail_without_samples(data: str) -> None:
-    fail(f"no samples under {data}/tables; `barycenter pipeline run --data {data}` makes them of load reports")
+    fail(f"no samples under {data}/tables; `barycenter pipeline run --data {data}` computes them from load reports")

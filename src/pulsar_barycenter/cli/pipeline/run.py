@@ -1,4 +1,4 @@
-"""`barycenter pipeline run`: the pipeline as a process of its own, until Ctrl-C."""
+"""`barycenter pipeline run`: runs the pipeline in this process until Ctrl-C."""
 
 import sys
 from contextlib import suppress
@@ -20,15 +20,15 @@ from pulsar_barycenter.terminal.errors import in_words
 @click.command(name="run")
 @with_job_options
 def command(**options: Any) -> None:
-    """Fold the load reports under DIR into its tables until Ctrl-C, which ends between two batches.
+    """Fold the load reports under DIR into its tables until Ctrl-C, which stops after the current batch.
 
-    Reads DIR/load-reports and DIR/decisions as brokers and `barycenter collect` write them; `barycenter standalone`
-    runs the same job by itself. Logs each batch: a line for a person on a terminal, else a JSON object. What is done
-    while Spark starts is told on standard error.
+    The input is DIR/load-reports and DIR/decisions, written by brokers or `barycenter collect`. `barycenter standalone`
+    starts the same job itself. Each batch is logged: as a line of text on a terminal, else as a JSON object. Standard
+    error shows the phases of Spark's start.
 
-    Ends with 0, with 1 if it could not start, or with --once if reports could not be folded. With --once it ends with 3
-    if the tables are not what all files there make of them: something was refused, came too late or waits for a report
-    before it; `barycenter pipeline status` says what.
+    Exit code: 0; 1 if the pipeline could not start or, with --once, reports could not be folded; with --once 3 if the
+    tables lack a part of the files: something was refused, came too late, or waits for an earlier report. `barycenter
+    pipeline status` shows which.
     """
     keep_private()
     folder = local_folder(options["data"])
@@ -41,10 +41,10 @@ def command(**options: Any) -> None:
     configure_logging(sys.stdout, renderer=person_renderer if is_person else None)
 
     def say(phase: str) -> None:
-        with suppress(OSError):  # what is said of the start must not end the job
+        with suppress(OSError):  # a message about the start must not end the job
             click.echo(phase, err=True)
 
     if is_person:
-        say("Ctrl-C ends the pipeline between two batches")
+        say("Ctrl-C stops the pipeline after the current batch")
 
     sys.exit(run_job(JobOptions(**options), on_phase=say))

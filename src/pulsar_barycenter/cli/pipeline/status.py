@@ -1,4 +1,4 @@
-"""`barycenter pipeline status`: the state of the pipeline of a data folder, and what to do about it. Needs no Spark."""
+"""`barycenter pipeline status`: shows the state of a data folder's pipeline, and what to do. Needs no Spark."""
 
 import sys
 import time
@@ -32,13 +32,13 @@ _STATES: Final = {
 }
 
 _STEADY_MS: Final = 10_000
-"""A newest report that is younger than this at the last look needs no words: reports come every few seconds."""
+"""If the newest report was younger than this at the last look, its age needs no explanation."""
 
 _NEXT: Final = {
-    "retrying": "fix the error above; the batch is tried again by itself, nothing is lost",
-    "failed": "fix the error above, then `barycenter pipeline run --data {data}`; it goes on where it was",
-    "restarting": "nothing if it is back within a minute; else read {data}/logs/pipeline.log",
-    "killed": "`barycenter pipeline run --data {data}`; it goes on where it was, nothing is lost or counted twice",
+    "retrying": "fix the error above; the pipeline retries the batch itself, nothing is lost",
+    "failed": "fix the error above, then run `barycenter pipeline run --data {data}`; it continues where it stopped",
+    "restarting": "nothing if it runs again within a minute; else read {data}/logs/pipeline.log",
+    "killed": "run `barycenter pipeline run --data {data}`; it continues, and nothing is lost or counted twice",
 }
 
 
@@ -49,8 +49,8 @@ _NEXT: Final = {
 def command(data: str, form: str, conf: dict[str, str]) -> None:
     """Show the state of the pipeline of DIR.
 
-    Ends with 0 if it runs or was stopped in order, with 1 if it failed, was killed, is being started again, tries a
-    batch again and again, or never ran.
+    Exit code: 0 if it runs or was stopped in order; 1 if it failed, was killed, is being restarted, retries a batch, or
+    never ran.
     """
     now_ms = time.time_ns() // 1_000_000
     with opened(data, conf, answers_a_program=form == "json") as storage:
@@ -82,8 +82,8 @@ def command(data: str, form: str, conf: dict[str, str]) -> None:
 def _state(found: PipelineStatus, *, alive: bool, restart: Restart | None) -> str:
     """Return the state to show.
 
-    `restarting` if a parent process starts the pipeline again and it does not read reports yet; else the state written,
-    or `killed` if the process that wrote it is gone.
+    It is `restarting` if a parent process restarts the pipeline and it does not read reports yet; `killed` if the
+    process that wrote the state has ended; else the written state.
     """
     if restart is not None and not (alive and found.state in ("running", "retrying")):
         return "restarting"
@@ -115,17 +115,17 @@ def _lines(found: PipelineStatus, state: str, storage: Storage, restart: Restart
     rows.append(("since its start", ", ".join(folded)))
     rows.append(("now", count_of(found.bundles, "bundle")))
     if found.late_reports or found.held_reports:
-        held = f"{found.held_reports:,} held until the one before arrives"
+        held = f"{found.held_reports:,} held until the report before arrives"
         rows.append(("out of order", f"{count_of(found.late_reports, 'report')} came late, {held}"))
     if found.overdue_reports or found.overdue_decisions:
         reports, decisions = count_of(found.overdue_reports, "report"), count_of(found.overdue_decisions, "decision")
-        rows.append(("overdue", f"{reports} and {decisions} came after the time they belong to was settled"))
+        rows.append(("overdue", f"{reports} and {decisions} came after the tables of their time were final"))
     if found.duplicate_reports:
-        rows.append(("duplicates", f"{count_of(found.duplicate_reports, 'report')} left out, as already there"))
+        rows.append(("duplicates", f"{count_of(found.duplicate_reports, 'report')} left out"))
     refused = found.corrupt_reports + found.corrupt_decisions
     if refused:
         kinds = f"{count_of(found.corrupt_reports, 'report')} and {count_of(found.corrupt_decisions, 'decision')}"
-        rows.append(("quarantined", f"{kinds} could not be read; they and why: {storage.address(QUARANTINE)}"))
+        rows.append(("quarantined", f"{kinds} could not be read; copies and reasons: {storage.address(QUARANTINE)}"))
     if found.refold is not None:
         rows.append(("refold due", _refold(found.refold, storage.address())))
     if state != "running" and state in _NEXT:
@@ -134,17 +134,17 @@ def _lines(found: PipelineStatus, state: str, storage: Storage, restart: Restart
 
 
 def _refold(due: RefoldDue, data: str) -> str:
-    """Say of which time the tables are wrong, and what computes them anew."""
+    """Return the time range in which the tables are wrong, and the command that computes them again."""
     what = f"{count_of(due.reports, 'report')} and {count_of(due.decisions, 'decision')}"
     return (
         f"averages, owners and balance from {_utc(due.since)} to {_utc(due.until)} lack {what} that came too late;"
         f" `barycenter pipeline check --data {data}` shows what differs, and `barycenter pipeline refold --from-logs"
-        f" --data {data} --out DIR` computes it anew, as far as the logs go back"
+        f" --data {data} --out DIR` computes it again, as far as the logs go back"
     )
 
 
 def _why_old(found: PipelineStatus, state: str) -> str:
-    """Say what an old newest report means: a pipeline that looked since and found none has missed nothing."""
+    """Return an explanation for an old newest report: if the pipeline has looked since, it has missed nothing."""
     if state != "running" or found.looked_at - found.as_of < _STEADY_MS:
         return ""
     return "; none since: load is steady, brokers report a change or after loadBalancerReportUpdateMaxIntervalMinutes"

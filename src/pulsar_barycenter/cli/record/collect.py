@@ -28,16 +28,17 @@ from pulsar_barycenter.terminal.errors import in_words
     "--url",
     "admin_url",
     metavar="URL",
-    help="Web address of a broker, or of a proxy before them; of several: http://broker-1:8080,broker-2:8080."
-    f"  [{URL_VARIABLE}]",
+    help=f"Web address of a broker or a proxy; several brokers: http://broker-1:8080,broker-2:8080.  [{URL_VARIABLE}]",
 )
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Data folder to fill.")
-@click.option("--interval", default="60s", show_default=True, type=Seconds(1), help="Between rounds: 60s, 5m.")
-@click.option("--rounds", default=0, type=click.IntRange(0), help="End after so many; 0: go on until Ctrl-C.")
-@click.option("--keep-days", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Delete older reports.")
+@click.option("--interval", default="60s", show_default=True, type=Seconds(1), help="Time between rounds: 60s, 5m.")
+@click.option("--rounds", default=0, type=click.IntRange(0), help="The number of rounds; 0: until Ctrl-C.")
+@click.option(
+    "--keep-days", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Delete reports that are older."
+)
 @click.option("--service-url", help="pulsar:// address; needed if brokers run the extensible load manager.")
 @with_client_conf
-@with_format("table", "json", json="one object a round")
+@with_format("table", "json", json="one object for each round")
 def command(
     admin_url: str | None,
     out: Path,
@@ -47,23 +48,23 @@ def command(
     service_url: str | None,
     form: str,
 ) -> None:
-    """Record the load reports of a cluster's brokers, Apache Pulsar's or Barycenter's own.
+    """Record the load reports of the brokers of a cluster, Apache Pulsar or Barycenter.
 
-    They are appended to OUT/load-reports, as brokers of Barycenter write theirs; `barycenter pipeline run --data OUT`
-    makes tables of them. A broker that does not answer is named and asked again in the next round. When the broker at
-    URL is down, another one that is known by then tells which there are.
+    Reports are appended to OUT/load-reports, in the format of Barycenter's brokers. `barycenter pipeline run --data
+    OUT` turns them into tables. A broker that does not answer is named, and queried again in the next round. If the
+    broker at URL stops, another known broker is asked for the list of brokers.
 
-    Of brokers with the extensible load manager the topics of broker load, top bundles and ownership are read, and
-    OUT/snapshot.json is kept, which `barycenter decide` takes: it names the owner of every bundle, unless ownership is
-    kept in the metadata store, which is said.
+    With the extensible load manager, the topics with broker load, top bundles and ownership are read, and the file
+    OUT/snapshot.json is written in each round, for `barycenter decide`. It has the owner of every bundle, unless
+    ownership is in the metadata store; a message then says so.
 
-    A superuser's rights are needed: as whom brokers are asked is told by options, --context, the client.conf that
+    A superuser's rights are needed. Credentials come from the options, --context, the client.conf that
     PULSAR_CLIENT_CONF names, or BARYCENTER_TOKEN. SSL_CERT_FILE may name certificates to trust instead of the system's.
 
-    Reports are numbered across restarts in OUT/collect.json.
+    OUT/collect.json has the number of the last report of each broker, so that numbers continue after a restart.
 
-    Ends with 0, with 1 if the first round or the last could not be made: the brokers not listed, their
-    topics not read, the numbers not kept.
+    Exit code: 0; 1 if the first or the last round failed: the brokers could not be listed, their topics not be read, or
+    the numbers not be written.
     """
     named = named_url(admin_url)
     if named is None:
@@ -89,17 +90,17 @@ def _printer(out: Path, as_json: bool) -> Callable[[Round | str], None]:
     def tell(found: Round | str) -> None:
         nonlocal ownership
         if isinstance(found, str):
-            click.echo(f"barycenter: {found}; asking again in the next round", err=True)
+            click.echo(f"barycenter: {found}; trying again in the next round", err=True)
         elif as_json:
             click.echo(msgspec.json.encode(found))
         else:
             at = datetime.fromtimestamp(found.at / 1000, UTC)
             owned = "" if found.owned is None else f", owners of {found.owned:,}"
-            told = f"{count_of(found.brokers, 'broker')}, {count_of(found.bundles, 'bundle')}{owned}"
-            click.echo(f"{at:%Y-%m-%d %H:%M:%S} UTC  {told} → {out}")
+            sizes = f"{count_of(found.brokers, 'broker')}, {count_of(found.bundles, 'bundle')}{owned}"
+            click.echo(f"{at:%Y-%m-%d %H:%M:%S} UTC  {sizes} → {out}")
             for broker, why in found.failed.items():
                 click.echo(f"  {broker}: {why}", err=True)
-            if found.ownership != ownership:  # told when it changes: it may be so in every round
+            if found.ownership != ownership:  # printed only when it changes, as it may be the same in every round
                 ownership = found.ownership
                 click.echo(f"  {ownership or 'ownership is known again'}", err=True)
 

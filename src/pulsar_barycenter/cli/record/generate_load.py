@@ -1,4 +1,4 @@
-"""`barycenter generate-load`: the load reports of a cluster that does not exist, for trials and for sizing."""
+"""`barycenter generate-load`: writes synthetic load reports, for trials and for sizing."""
 
 import time
 from pathlib import Path
@@ -26,18 +26,23 @@ _KEEP_HOURS = 1e6
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Data folder to fill.")
 @click.option("--brokers", default=3, show_default=True, type=click.IntRange(1, 10_000), help="Number of brokers.")
 @click.option("--bundles", default=300, show_default=True, type=click.IntRange(1), help="Bundles of the cluster.")
-@click.option("--interval", default="60s", show_default=True, metavar="SPAN", help="Between two reports of a broker.")
-@click.option("--duration", default="1h", show_default=True, metavar="SPAN", help="From the first report to the end.")
-@click.option("--start", default="", metavar="TIME", help="Of the first report.  [default: DURATION ago]")
+@click.option(
+    "--interval", default="60s", show_default=True, metavar="SPAN", help="Time between two reports of a broker."
+)
+@click.option(
+    "--duration", default="1h", show_default=True, metavar="SPAN", help="Time from the first report to the end."
+)
+@click.option("--start", default="", metavar="TIME", help="Time of the first report.  [default: DURATION ago]")
 @click.option(
     "--from-traces",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of CSV files (timestamp,value), one topic each; or a folder of such folders, one namespace each.",
+    help="A folder of CSV files (timestamp,value), one for each topic; or a folder of such folders, one for "
+    "each namespace.",
 )
 @click.option(
     "--distribution",
-    type=click.Choice([str(each) for each in Distribution]),
-    help="Of the bundles' mean rates.  [default: lognormal; with traces even]",
+    type=click.Choice([str(distribution) for distribution in Distribution]),
+    help="Distribution of the bundles' mean rates.  [default: lognormal; with traces even]",
 )
 @click.option(
     "--mean-rate",
@@ -51,10 +56,12 @@ _KEEP_HOURS = 1e6
     default=1.0,
     show_default=True,
     type=click.FloatRange(0, min_open=True),
-    help="Seconds of the traces, or of the daily swing, in a second of the reports.",
+    help="Seconds of the traces, or of the daily swing, for each second of the reports.",
 )
-@click.option("--add", is_flag=True, help="Write beside the load reports that are in OUT already.")
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="The same seed, the same load.")
+@click.option("--add", is_flag=True, help="Add to the load reports that OUT already has.")
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(0), help="The same seed yields the same load."
+)
 def command(
     out: Path,
     brokers: int,
@@ -69,13 +76,13 @@ def command(
     add: bool,
     seed: int,
 ) -> None:
-    """Write load reports into OUT/load-reports, as the brokers of a cluster would.
+    """Write synthetic load reports to OUT/load-reports, in the format of Barycenter's brokers.
 
-    `barycenter pipeline run --data OUT --once` makes tables of them. Bundles are assigned to brokers by hash and stay.
-    CPU, memory and bandwidth follow from the rates: 1 KiB and two subscriptions a message, 10 µs of a core each time
-    one comes in or goes out, eight cores and 10 Gbit/s a broker.
+    `barycenter pipeline run --data OUT --once` turns them into tables. Bundles are assigned to brokers by hash and do
+    not move. CPU, memory and bandwidth follow from the rates: a message has 1 KiB and two subscriptions, and each
+    receipt and delivery takes 10 µs of a core; a broker has eight cores and 10 Gbit/s.
 
-    A folder that holds a history is refused, unless --add says that this one is to be mixed with it.
+    A folder that already has load reports is refused, unless --add is given.
     """
     interval_ms, duration_ms = span_ms("--interval", interval), span_ms("--duration", duration)
     start_ms = moment_ms("--start", start) if start else time.time_ns() // 1_000_000 - duration_ms
@@ -109,15 +116,15 @@ def command(
 
 
 def _namespaces(folder: Path) -> tuple[NamespaceTraces, ...]:
-    """The folder's CSV files as one namespace, or those of its folders as one each."""
-    folders = [folder] if any(folder.glob("*.csv")) else sorted(each for each in folder.iterdir() if each.is_dir())
+    """Return the folder's CSV files as one namespace, or the files of each folder below it as one namespace."""
+    folders = [folder] if any(folder.glob("*.csv")) else sorted(entry for entry in folder.iterdir() if entry.is_dir())
     found = [
         NamespaceTraces(
-            each.resolve().name, tuple(trace_in(file, read_trace_with_gaps) for file in sorted(each.glob("*.csv")))
+            parent.resolve().name, tuple(trace_in(file, read_trace_with_gaps) for file in sorted(parent.glob("*.csv")))
         )
-        for each in folders
+        for parent in folders
     ]
-    with_traces = tuple(each for each in found if each.traces)
+    with_traces = tuple(namespace for namespace in found if namespace.traces)
     if not with_traces:
-        raise ReplayInputError(f"{folder} holds no .csv files of timestamp,value, nor folders of them")
+        raise ReplayInputError(f"{folder} has no .csv files of timestamp,value, and no folders of them")
     return with_traces

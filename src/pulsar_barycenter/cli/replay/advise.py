@@ -1,4 +1,4 @@
-"""`barycenter advise`: the load manager, strategy and settings that a cluster's history speaks for, and why."""
+"""`barycenter advise`: recommends a load manager, a strategy and settings from a cluster's recorded load."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import click
 
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
-from pulsar_barycenter.cli.replay.asked import input_of, seeds_of, with_input
+from pulsar_barycenter.cli.replay.input_options import input_of, seeds_of, with_input
 from pulsar_barycenter.lab.advising.advise import COMMANDS, DOCUMENT, FRAGMENT, advisable, document, write_advice
 from pulsar_barycenter.lab.advising.board import print_advice
 from pulsar_barycenter.lab.errors import UNUSABLE
@@ -26,21 +26,25 @@ _HIGHEST_PRICE: Final = 10_000.0
 
 @click.command(name="advise")
 @with_input("A data folder with the pipeline's tables")
-@click.option("--strategy", "strategies", multiple=True, help="Try these alone, as of `replay`; repeated.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=V1,V2", help="Vary these keys of broker.conf alone.")
+@click.option(
+    "--strategy", "strategies", multiple=True, help="Try only this strategy, named as for `replay`; may be repeated."
+)
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=V1,V2", help="Vary only this key of broker.conf; may be repeated."
+)
 @click.option(
     "--prefer",
     default="both",
     show_default=True,
     metavar="balance | both | calm | N",
-    help="What disturbing all clients once a day weighs: 1, 5, 25 or N points of a broker.",
+    help="The cost of one disturbance of all clients a day: 1, 5, 25 or N points of a broker's usage.",
 )
-@click.option("--seeds", default="1-3", show_default=True, metavar="A-B", help="Seeds of draws; two or more.")
+@click.option("--seeds", default="1-3", show_default=True, metavar="A-B", help="Seeds of random choices; two or more.")
 @click.option(
     "--processes", default=lambda: os.cpu_count() or 1, show_default="processors", type=click.IntRange(1, 256)
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write the advice to.")
-@with_format("text", "json", json="what --out has as advice.json")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="The folder for the recommendation.")
+@with_format("text", "json", json="the content of advice.json")
 def command(
     inputs: tuple[str, ...],
     shapes: tuple[str, ...],
@@ -55,15 +59,17 @@ def command(
     out: Path | None,
     form: str,
 ) -> None:
-    """Advise the load manager, strategy and settings that a cluster's history speaks for.
+    """Recommend a load manager, a strategy and settings for a cluster, from its recorded load.
 
-    Every strategy, and the main settings of the best, run through the history in virtual time. What is chosen by its
-    first part is told by the rest. Unless another configuration is better by more than noise there is no advice to
-    change. What no balancing can mend is named. A cluster of Apache Pulsar, by its recorded reports, is advised what it
-    can run: Barycenter's own strategies are left out. --out gets lines for broker.conf, commands for running brokers,
-    and advice.json. docs/advise.md says how it is chosen, docs/measures.md what is measured.
+    The command replays the history in virtual time with every strategy, and varies the main settings of the best ones.
+    A configuration is selected on the first part of the history and confirmed on the rest. A change is recommended only
+    if the new configuration is better by more than noise. Problems that balancing cannot solve are named. For a cluster
+    of Apache Pulsar only strategies of Pulsar are tried.
 
-    Ends with 0, with 1 if the input or a strategy is not usable, with 2 for wrong usage.
+    --out gets lines for broker.conf, commands for running brokers, and advice.json. docs/advise.md explains the
+    selection, docs/measures.md the measures.
+
+    Exit code: 0; 1 if the input or a strategy cannot be used; 2 for wrong usage.
     """
     price = _price_of(prefer)
     numbers = seeds_of(seeds)
@@ -89,22 +95,23 @@ def command(
         return
     print_advice(advice)
     if out is not None:
-        click.echo(f"\n{out / FRAGMENT}, {COMMANDS} and {DOCUMENT} are written")
+        click.echo(f"\nwrote {out / FRAGMENT}, {COMMANDS} and {DOCUMENT}")
 
 
 def _strategies(found: Input, asked: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the strategies to try: those asked for, else all that the recorded cluster can run.
+    """Return the strategies to try: the requested ones, else all that the recorded cluster can run.
 
     Raises:
-        ReplayInputError: one that is asked for is Barycenter's own, and the cluster is Apache Pulsar's.
+        ReplayInputError: a requested strategy is Barycenter's own, and the cluster runs Apache Pulsar.
     """
     if not found.is_apache_pulsar:
         return asked or BENCHED
     own = [name for name in asked if _is_own(name)]
     if own:
         raise ReplayInputError(
-            f"{', '.join(own)} is Barycenter's own, and the cluster that was recorded is one of Apache Pulsar, which"
-            " cannot run it; leave it out, or see by `barycenter replay` what it would do there"
+            f"{', '.join(own)} is a strategy of Barycenter, and the recorded cluster runs Apache Pulsar, which "
+            "does not "
+            "have it; leave it out, or use `barycenter replay` to see what it would do"
         )
     return asked or tuple(name for name in BENCHED if not _is_own(name))
 

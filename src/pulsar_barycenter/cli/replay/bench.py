@@ -1,4 +1,4 @@
-"""`barycenter balance-bench`: every strategy in every scenario, and whether it went as expected."""
+"""`barycenter balance-bench`: runs every strategy in every scenario, and checks the expectations."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from typing import TypeVar
 import click
 
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.cli.replay.asked import seeds_of
+from pulsar_barycenter.cli.replay.input_options import seeds_of
 from pulsar_barycenter.lab.benches.bench import experiment_runs, scenario_tables, traced_cases
 from pulsar_barycenter.lab.benches.bench_page import page, print_table_of
 from pulsar_barycenter.lab.benches.front import FRONT
@@ -28,22 +28,31 @@ Chosen = TypeVar("Chosen")
 
 
 @click.command(name="balance-bench")
-@click.option("--scenario", "names", multiple=True, help="A scenario; repeated. Unless given, all.")
+@click.option("--scenario", "names", multiple=True, help="Run only this scenario; may be repeated.  [default: all]")
 @click.option(
     "--trace",
     "traces",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="A CSV file of timestamp,value, or a folder of them: a scenario more, made of all; repeated.",
+    help="A CSV file (timestamp,value) or a folder of them; all together form one more scenario. May be repeated.",
 )
-@click.option("--strategy", "strategies", multiple=True, help="As of `replay`; repeated. Unless given, all.")
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    help="Run only this strategy, named as for `replay`; may be repeated.  [default: all]",
+)
 @click.option("--seeds", default="1-3", show_default=True, metavar="N | A-B", help="Seeds of the scenarios.")
 @click.option(
     "--processes", default=lambda: os.cpu_count() or 1, show_default="processors", type=click.IntRange(1, 256)
 )
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the page, in Markdown.")
-@click.option("--published", is_flag=True, help="Replay published experiments instead, beside what was published.")
-@click.option("--list", "only_list", is_flag=True, help="Tell what scenarios there are.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the results to this file, in Markdown."
+)
+@click.option(
+    "--published", is_flag=True, help="Replay published experiments instead, and compare with the published results."
+)
+@click.option("--list", "only_list", is_flag=True, help="List the scenarios.")
 def command(
     names: tuple[str, ...],
     traces: tuple[Path, ...],
@@ -54,27 +63,28 @@ def command(
     published: bool,
     only_list: bool,
 ) -> None:
-    """Run every strategy in every scenario, and tell how well it balances and whether that was expected.
+    """Run every strategy in every scenario, show how well it balances, and check the expectations.
 
-    A scenario is a cluster in trouble, drawn from a seed; figures are medians over the seeds. docs/balance-bench.md is
-    made by this command, docs/measures.md defines the figures. docs/published-experiments.md is with --published.
+    A scenario is a cluster with a problem, generated from a seed; the values are medians over the seeds.
+    docs/balance-bench.md is the output of this command, docs/published-experiments.md the output with --published.
+    docs/measures.md defines the measures.
 
-    Ends with 0, with 1 if a strategy is not known, with 2 for wrong usage, with 3 if something was not as expected.
+    Exit code: 0; 1 if a strategy does not exist; 2 for wrong usage; 3 if an expectation was not met.
     """
     numbers = seeds_of(seeds)
     if only_list:
         cases: Sequence[Case | Experiment] = _chosen(names, experiments()) if published else _chosen(names, catalogue())
-        for each in cases:
-            click.echo(f"{each.name}: {each.about}")
+        for case in cases:
+            click.echo(f"{case.name}: {case.about}")
         return
     try:
         for strategy in strategies:
             if strategy not in REFERENCES:
                 settings_of(strategy, {})
         if published:
-            told = experiment_runs(_chosen(names, experiments()), strategies, numbers, processes)
-            print_published(told)
-            text, expected = published_page(told, seeds), all(each.holds for each in told)
+            results = experiment_runs(_chosen(names, experiments()), strategies, numbers, processes)
+            print_published(results)
+            text, expected = published_page(results, seeds), all(result.holds for result in results)
         else:
             front = {} if strategies else FRONT
             benched = strategies or (*BENCHED, *REFERENCES)
@@ -83,7 +93,7 @@ def command(
             for table in tables:
                 print_table_of(table)
             text = page(tables, benched, seeds, has_traces=bool(traces))
-            expected = all(each.holds(table.figures) for table in tables for each in table.case.expected)
+            expected = all(rule.holds(table.figures) for table in tables for rule in table.case.expected)
         if out is not None:
             write_whole(out, text.encode())
     except (StrategyError, ReplayInputError, OSError) as error:
@@ -96,5 +106,5 @@ def command(
 def _chosen(names: Sequence[str], known: Mapping[str, Chosen]) -> list[Chosen]:
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise click.UsageError(f"--scenario {unknown[0]}: there is none; {in_its_place(unknown[0], known)}")
+        raise click.UsageError(f"--scenario {unknown[0]} does not exist; {in_its_place(unknown[0], known)}")
     return [known[name] for name in names] or list(known.values())

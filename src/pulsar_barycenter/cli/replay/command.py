@@ -1,4 +1,4 @@
-"""`barycenter replay`: recorded or made-up load through any load manager, strategy and setting, in virtual time."""
+"""`barycenter replay`: replays recorded or synthetic load with any load manager, strategy and settings."""
 
 import os
 from collections.abc import Generator, Mapping
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.cli.replay.asked import command_of, input_of, seeds_of, with_input
+from pulsar_barycenter.cli.replay.input_options import command_of, input_of, seeds_of, with_input
 from pulsar_barycenter.lab.errors import UNUSABLE, GridError
 from pulsar_barycenter.lab.inputs import is_elsewhere, read_source, size_of
 from pulsar_barycenter.lab.report.overview import About
@@ -46,23 +46,35 @@ _FAILURES_TOLD: Final = 10
     multiple=True,
     default=(CONFIGURED,),
     show_default=True,
-    help="A shedder, a shedder+placement, or a load manager; repeated.",
+    help="A shedding strategy, SHEDDING+PLACEMENT, or a load manager; may be repeated.",
 )
-@click.option("--set", "sets", multiple=True, metavar="KEY=V1,V2", help="A key of broker.conf, varied; repeated.")
-@click.option("--seeds", default="0", show_default=True, metavar="N | A-B", help="Seeds of draws: one, or a range.")
-@click.option("--parts", default=1, show_default=True, type=click.IntRange(1, 1000), help="Periods to cut it into.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=V1,V2", help="Values to try for a key of broker.conf; may be repeated."
+)
+@click.option(
+    "--seeds", default="0", show_default=True, metavar="N | A-B", help="Seeds of random choices: one, or a range."
+)
+@click.option(
+    "--parts",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="The number of periods to split the input into.",
+)
 @click.option(
     "--processes",
     default=lambda: os.cpu_count() or 1,
     show_default="processors",
     type=click.IntRange(1, 256),
-    help="Processes of this machine to run on.",
+    help="The number of processes on this machine.",
 )
 @click.option(
     "--master", type=SparkMaster(), metavar="URL", help="Spark master to run on, instead of --processes: local[2], …"
 )
 @with_spark_settings
-@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder of the results.")
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="The folder for the results."
+)
 def command(
     inputs: tuple[str, ...],
     shapes: tuple[str, ...],
@@ -78,14 +90,15 @@ def command(
     conf: dict[str, str],
     out: Path,
 ) -> None:
-    """Replay load through any strategy and setting, and tell how well each balances and at what cost.
+    """Replay load with any strategies and settings, and show how well each balances and at what cost.
 
-    Every strategy runs with every combination of settings, seeds and periods, by the rounds of the live leader, on
-    processes of this machine or, with --master, as one Spark job. --out gets report.html, results.json, moves, splits
-    and balance of each step as Parquet, and a file for each run: the same command goes on where a killed one was.
-    docs/replay.md tells of inputs, docs/measures.md what is measured.
+    Every strategy runs with every combination of settings, seeds and periods. A run uses the live leader's own code for
+    rounds. Runs are distributed to processes of this machine or, with --master, run as one Spark job. --out gets
+    report.html, results.json, the moves, splits and balance of each step as Parquet, and a file for each run. If the
+    command was interrupted, the same command continues with the remaining runs. docs/replay.md describes the inputs,
+    docs/measures.md the measures.
 
-    Ends with 0, with 1 if the input or a strategy is not usable or a run failed, with 2 for wrong usage.
+    Exit code: 0; 1 if the input or a strategy cannot be used or a run failed; 2 for wrong usage.
     """
     with ExitStack() as held:
         try:
@@ -114,7 +127,7 @@ def command(
                 ended = run_on_processes(waiting, source, base, out, processes)
             with closing(ended):
                 _follow(ended, done, len(grid))
-            runs = [run for each in with_progress(grid, "reading") if (run := read_run(out, each)) is not None]
+            runs = [run for scenario in with_progress(grid, "reading") if (run := read_run(out, scenario)) is not None]
             write_results(out, runs)
             about = About(command_of(click.get_current_context()), words, found.warnings, base)
             report = write_report(out, runs, about)
@@ -126,30 +139,30 @@ def command(
 
 
 def _started(held: ExitStack, master: str | None, conf: Mapping[str, str]) -> "SparkGrid":
-    # a grid of this machine needs neither the time nor the packages of Spark
+    # runs on this machine need neither the start-up time nor the packages of Spark
     from pulsar_barycenter.lab.spark_grid import spark_started
 
     return held.enter_context(spark_started(master, conf))
 
 
 def _follow(ended: Generator[Ended], done: int, runs: int) -> None:
-    """Tell of each run as it ends.
+    """Print the result of each run as it ends.
 
     Raises:
-        GridError: some failed.
+        GridError: a run failed.
     """
     failed = 0
-    for number, each in enumerate(ended, done + 1):
-        words = f"{number}/{runs} {each.scenario.told}"
-        failed += bool(each.reason)
-        if not each.reason:
+    for number, run in enumerate(ended, done + 1):
+        words = f"{number}/{runs} {run.scenario.told}"
+        failed += bool(run.reason)
+        if not run.reason:
             click.echo(words, err=True)
         elif failed <= _FAILURES_TOLD:
-            click.echo(f"{words}: failed: {each.reason}", err=True)
+            click.echo(f"{words}: failed: {run.reason}", err=True)
     if failed:
         raise GridError(
-            f"{failed} of {count_of(runs, 'run')} failed, so {RESULTS} is not written; the others are kept, and the"
-            " same command tries only these again"
+            f"{failed} of {count_of(runs, 'run')} failed, so {RESULTS} is not written; the other results are kept, and "
+            "the same command tries only the failed runs again"
         )
 
 

@@ -1,4 +1,4 @@
-"""`barycenter plan`: what would become of a cluster from here on, and what if a broker left or load grew."""
+"""`barycenter plan`: predicts the next decisions and loads of a cluster, also if a broker leaves or load grows."""
 
 from pathlib import Path
 from typing import Final
@@ -31,34 +31,48 @@ from pulsar_barycenter.snapshots.settings_in_force import settings_in_words
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable
 
-_MOST_MOVES: Final = 50
+_MAX_MOVES: Final = 50
 _WIDTH: Final = 160
 
 
 @click.command(name="plan")
 @click.argument("file", metavar="[SNAPSHOT]", required=False, type=click.Path(path_type=Path))
-@click.option("--url", help="Ask the leader of a running cluster: web address of any broker.  [BARYCENTER_URL]")
-@click.option("--at", default="", help="Of the pipeline's tables the state at this time: 15m, 2h, 2026-01-31T12:00.")
-@click.option("--without", multiple=True, metavar="BROKER", help="What if this broker left; may be repeated.")
-@click.option("--add-brokers", "added", default=0, type=click.IntRange(0, MOST_ADDED), help="What if so many joined.")
+@click.option("--url", help="A running cluster: the web address of any broker.  [BARYCENTER_URL]")
+@click.option(
+    "--at", default="", help="The state at this time, from the pipeline's tables: 15m (ago), 2h, 2026-01-31T12:00."
+)
+@click.option("--without", multiple=True, metavar="BROKER", help="Assume that this broker leaves; may be repeated.")
+@click.option(
+    "--add-brokers",
+    "added",
+    default=0,
+    type=click.IntRange(0, MOST_ADDED),
+    help="Assume that this number of brokers joins.",
+)
 @click.option(
     "--scale-load",
     "scale",
     default=1.0,
     type=click.FloatRange(0.001, 1000),
-    help="What if load were so many times what it is.",
+    help="Assume that the load grows by this factor.",
 )
-@click.option("--strategy", help="A shedder or a placement; unless given, what is configured.")
-@click.option("--placement", help="The placement of what is shed; unless given, what is configured.")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf; may be repeated.")
+@click.option("--strategy", help="A shedding or placement strategy.  [default: the configured one]")
+@click.option("--placement", help="The placement strategy for shed bundles.  [default: the configured one]")
+@click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Override a key of broker.conf; may be repeated."
+)
 @click.option("--config", "conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A broker.conf.")
 @click.option(
-    "--minutes", default=30, show_default=True, type=click.IntRange(1, LONGEST_MINUTES), help="How far to look ahead."
+    "--minutes",
+    default=30,
+    show_default=True,
+    type=click.IntRange(1, LONGEST_MINUTES),
+    help="The predicted time span, in minutes.",
 )
-@click.option("--seed", default=0, show_default=True, type=int, help="Seed of draws.")
-@click.option("--explain", is_flag=True, help="Print whole reasons.")
+@click.option("--seed", default=0, show_default=True, type=int, help="Seed of random choices.")
+@click.option("--explain", is_flag=True, help="Print complete reasons.")
 @with_client_conf
-@with_format("table", "json", json="one object a line; `barycenter execute` takes it")
+@with_format("table", "json", json="one object on each line, the input of `barycenter execute`")
 def command(
     file: Path | None,
     url: str | None,
@@ -75,13 +89,13 @@ def command(
     explain: bool,
     form: str,
 ) -> None:
-    """Foresee what the leader would do with a cluster, round after round, and what would come of it.
+    """Predict what the leader would do with a cluster, round after round, and the load that results.
 
-    The cluster is that of a snapshot, as `barycenter decide` takes them: a file, a data folder at a time, or the one
-    that runs at --url. Its load goes on as it is. --without, --add-brokers and --scale-load change it after two
-    minutes. Nothing is carried out; `barycenter execute` carries out what --json prints.
+    The cluster comes from a snapshot as for `barycenter decide`: a file, a data folder at a time, or a running cluster
+    at --url. Its load stays constant. --without, --add-brokers and --scale-load change the cluster after two minutes.
+    The command moves nothing; `barycenter execute` carries out the output of --json.
 
-    Ends with 0, with 1 if the snapshot or the configuration is not usable, with 2 for wrong usage.
+    Exit code: 0; 1 if the snapshot or the configuration cannot be used; 2 for wrong usage.
     """
     try:
         found = snapshot_given(file, url, at)
@@ -113,20 +127,20 @@ def _print_brokers_then(brokers: tuple[BrokerForecast, ...]) -> None:
     columns = [Column("broker"), *(Column(title, Kind.FIGURE) for title in ("usage", "then", "msg/s", "then"))]
     rows = [
         [
-            printable(each.broker),
-            _percent(each.usage_before),
-            _percent(each.usage_after),
-            _rate(each.rate_before),
-            _rate(each.rate_after),
+            printable(forecast.broker),
+            _percent(forecast.usage_before),
+            _percent(forecast.usage_after),
+            _rate(forecast.rate_before),
+            _rate(forecast.rate_after),
         ]
-        for each in brokers
+        for forecast in brokers
     ]
     print_table(columns, rows, plain_width=_WIDTH)
 
 
 def _print_json(foreseen: Forecast) -> None:
-    splits = ({"kind": "split", **msgspec.to_builtins(each)} for each in foreseen.splits)
-    brokers = ({"kind": "broker", **msgspec.to_builtins(each)} for each in foreseen.brokers)
+    splits = ({"kind": "split", **msgspec.to_builtins(split)} for split in foreseen.splits)
+    brokers = ({"kind": "broker", **msgspec.to_builtins(broker)} for broker in foreseen.brokers)
     for line in (*foreseen.moves, *splits, *brokers):
         click.echo(msgspec.json.encode(line).decode())
 
@@ -138,33 +152,33 @@ def _print_moves(moves: tuple[PlannedMove, ...], *, explain: bool) -> None:
     columns += [Column("msg/s", Kind.FIGURE), Column("why", Kind.SENTENCE)]
     rows = [
         [
-            str(each.minute),
-            *map(printable, (each.bundle, each.source or "-", each.destination)),
-            _rate(each.msg_rate),
-            printable(each.sentence if explain else _in_short(each)),
+            str(move.minute),
+            *map(printable, (move.bundle, move.source or "-", move.destination)),
+            _rate(move.msg_rate),
+            printable(move.sentence if explain else _in_short(move)),
         ]
-        for each in moves[:_MOST_MOVES]
+        for move in moves[:_MAX_MOVES]
     ]
     click.echo()
     print_table(columns, rows, plain_width=_WIDTH)
-    if len(moves) > _MOST_MOVES:
-        click.echo(f"… and {len(moves) - _MOST_MOVES:,} more")
+    if len(moves) > _MAX_MOVES:
+        click.echo(f"… and {len(moves) - _MAX_MOVES:,} more")
 
 
 def _in_short(move: PlannedMove) -> str:
-    """Return what is said of the bundle itself: without its name, what its broker's load is, and which keys matter."""
-    told = move.sentence.partition("; because ")[0].partition(f"; {SETTINGS_MARK}")[0]
-    return told.removeprefix(f"{move.bundle}: ")
+    """Return the part of the reason about the bundle itself: without its name, the broker's load, and the settings."""
+    about_bundle = move.sentence.partition("; because ")[0].partition(f"; {SETTINGS_MARK}")[0]
+    return about_bundle.removeprefix(f"{move.bundle}: ")
 
 
 def _verdict(foreseen: Forecast, minutes: int) -> str:
-    """Return in a sentence what came of it."""
-    after = {each.broker: each.usage_after for each in foreseen.brokers if each.usage_after is not None}
+    """Return a sentence that sums up the forecast."""
+    after = {broker.broker: broker.usage_after for broker in foreseen.brokers if broker.usage_after is not None}
     fullest = max(after, key=lambda name: (after[name], name))
     moved, split = len(foreseen.moves), len(foreseen.splits)
     words = f"within {minutes} minutes {moved:,} {'bundle moves' if moved == 1 else 'bundles move'}"
     words += f", {split:,} {'is' if split == 1 else 'are'} split" if split else ""
-    words += f"; then {fullest} is the fullest, at {_percent(after[fullest])}"
+    words += f"; then {fullest} has the highest usage, {_percent(after[fullest])}"
     over = [name for name, usage in after.items() if usage > foreseen.limit]
     if over:
         words += f"; {len(over)} of {count_of(len(after), 'broker')} would be above {_percent(foreseen.limit)}"

@@ -1,4 +1,5 @@
-"""What starts processes and stays until stopped: `standalone` a cluster, `broker` one of it, `demo` a show of one.
+"""The commands that start processes and run until they are stopped.
 
-The processes of a cluster and their data folder are `standalone`; a broker is put together by `pulsar_barycenter.run`.
+`standalone` runs a cluster on this machine, `broker` runs one broker, `demo` runs a cluster with load and writes a
+report. The package `standalone` manages the processes and the data folder; `run` assembles a broker.
 """

@@ -1,4 +1,4 @@
-"""`barycenter broker`: one broker process, from a broker.conf until SIGTERM."""
+"""`barycenter broker`: runs one broker with a broker.conf, until SIGTERM."""
 
 import os
 import sys
@@ -51,10 +51,11 @@ _CANNOT_START: Final = (
 def command(conf: Path, form: str) -> None:
     """Run one broker.
 
-    Prints one line once the broker serves; ports that are 0 in the file stand in it as the system chose them. Reads
-    Pulsar's own broker.conf format. SIGTERM or Ctrl-C makes it leave the cluster in order: it hands its bundles over
-    and drains; a second one ends it at once. Ends with 0 if it was asked to, by a signal or by
-    `POST /admin/v2/brokers/shutdown`, and with 1 after a failure.
+    The file has the format of Pulsar's broker.conf. The command prints one line when the broker serves clients; for a
+    port that is 0 in the file, the line has the port that the system chose. After SIGTERM or Ctrl-C the broker hands
+    over its bundles and leaves the cluster; a second signal ends it at once.
+
+    Exit code: 0 after a signal or `POST /admin/v2/brokers/shutdown`; 1 after a failure.
     """
     die_with_parent()
     try:

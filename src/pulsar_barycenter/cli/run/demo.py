@@ -1,4 +1,4 @@
-"""`barycenter demo`: see a cluster balance itself, survive a crash, and read the report."""
+"""`barycenter demo`: runs a cluster that balances itself and survives a crash, and writes a report."""
 
 import asyncio
 import signal
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 import msgspec
-import pulsar  # noqa: F401  # clients are processes of their own; that they can run is seen before a cluster starts
+import pulsar  # noqa: F401  # clients run in their own processes; this fails before a cluster starts if the library is missing
 
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.cli.failure import fail
@@ -34,16 +34,20 @@ from pulsar_barycenter.terminal.errors import in_words
 
 @click.command(name="demo")
 @click.option("--brokers", default=3, show_default=True, type=click.IntRange(1, 16), help="Number of brokers.")
-@click.option("--duration", default="120s", show_default=True, type=Seconds(10), help="Of load: 120s, 5m.")
+@click.option("--duration", default="120s", show_default=True, type=Seconds(10), help="Duration of the load: 120s, 5m.")
 @click.option(
     "--trace",
     "traces",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="A CSV file, or a folder of them; one topic each.",
+    help="A CSV file, or a folder of them; each file is one topic.",
 )
 @click.option(
-    "--speedup", default=1440.0, show_default=True, type=click.FloatRange(0.001), help="Trace seconds a second."
+    "--speedup",
+    default=1440.0,
+    show_default=True,
+    type=click.FloatRange(0.001),
+    help="Seconds of the traces for each second of the demo.",
 )
 @click.option("--seed", default=1, show_default=True, type=int, help="Seed of the synthetic mix.")
 @click.option(
@@ -53,9 +57,11 @@ from pulsar_barycenter.terminal.errors import in_words
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the report.",
 )
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf; may be repeated.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Set a key of broker.conf; may be repeated.")
 @click.option("--chaos/--no-chaos", default=True, show_default=True, help="Kill the busiest broker half-way.")
-@click.option("--compare", is_flag=True, help="Run the same load again by Pulsar's default strategy; report both.")
+@click.option(
+    "--compare", is_flag=True, help="Run the same load again with Pulsar's default strategy, and report both."
+)
 @click.option(
     "--web-port",
     default=18080,
@@ -85,16 +91,17 @@ def command(
     broker_port: int,
     form: str,
 ) -> None:
-    """Start a cluster, drive it with stock Pulsar clients, write a report.
+    """Start a cluster, put load on it with Pulsar's own clients, and write a report.
 
-    The cluster begins with one broker; the others join, the load spreads, and half-way the busiest broker is killed.
-    Rates follow the traces (CSV files with timestamp,value), or a synthetic mix: skewed, with a daily swing and bursts.
-    Settings are those of a cluster that balances within seconds, by LeastDisturbance; --set changes them. OUT gets
-    report.html and summary.json; of a run that Ctrl-C ends, those of the time until then. A second Ctrl-C kills what
-    the first one ends in order.
+    The cluster starts with one broker. The others join, the load spreads, and half-way the busiest broker is killed.
+    The rates follow the traces (CSV files with timestamp,value) or a synthetic mix: skewed, with a daily swing and
+    bursts. The cluster uses LeastDisturbance, with settings that balance within seconds; --set overrides them.
 
-    With --compare the same load runs twice, one run after the other: by LeastDisturbance, then by Pulsar's default.
-    OUT/report.html has both side by side, a folder in OUT the report of each.
+    The command writes report.html and summary.json to OUT. Ctrl-C ends the run in order and reports the time until
+    then; a second Ctrl-C kills all processes.
+
+    With --compare the same load runs twice: first with LeastDisturbance, then with Pulsar's default. OUT/report.html
+    compares both runs; each run has its own report in a folder of OUT.
     """
     try:
         texts = texts_of(changes)
@@ -120,7 +127,7 @@ def command(
             web_port=web_port or free[0],
             broker_port=broker_port or free[brokers],
         )
-        every = [settings.beside(each) for each in (OURS, PULSARS_DEFAULT)] if compare else [settings]
+        every = [settings.beside(balancing) for balancing in (OURS, PULSARS_DEFAULT)] if compare else [settings]
         runs, signalled = _run_all(every)
     except WrongWordError as error:
         raise click.UsageError(str(error)) from error
@@ -148,8 +155,7 @@ def _traces(paths: Sequence[Path]) -> Sequence[Trace]:
 
 
 def _run_all(every: Sequence[DemoSettings]) -> tuple[list[SeenRun], int]:
-    """Run one demo after the other; return those of which there is something to report, and the signal that ended the
-    last one early, or 0."""
+    """Run the demos in turn; return those with a result, and the signal that ended the last one early, or 0."""
     seen: list[SeenRun] = []
     for number, settings in enumerate(every, start=1):
         if len(every) > 1:
@@ -169,7 +175,7 @@ def _write_comparison(runs: Sequence[SeenRun], command: str, out: Path) -> None:
 
 
 async def _run(settings: DemoSettings) -> tuple[SeenRun | None, int]:
-    """Return what was seen, None if there was nothing to sum up, and the signal that ended the run early, or 0."""
+    """Return the recorded run, None if it has no result, and the signal that ended it early, or 0."""
     demo = Demo(settings)
     loop = asyncio.get_running_loop()
     running = asyncio.create_task(demo.run(), name="demo")
@@ -191,14 +197,14 @@ async def _run(settings: DemoSettings) -> tuple[SeenRun | None, int]:
 
 
 def last_lines(runs: Sequence[SeenRun], out: Path) -> str:
-    """Return what ends a demo: the figures of its run, or of several side by side."""
+    """Return the last output of a demo: the results of its run, or of several runs side by side."""
     if len(runs) == 1:
         return sentences(runs[0].summary, runs[0].report.parent)
     own = ", ".join(str(run.report) for run in runs)
-    return f"{table(runs)}\n{'report':<10} {out / 'report.html'} (each run by itself: {own})"
+    return f"{table(runs)}\n{'report':<10} {out / 'report.html'} (reports of each run: {own})"
 
 
 def sentences(summary: dict[str, Any], out: Path) -> str:
-    """Return the figures as the lines that end a demo."""
+    """Return the results as the last lines of a demo's output."""
     lines = [*verdict(summary), ("report", str(out / "report.html"))]
     return "\n".join(f"{label:<10} {text}" for label, text in lines)

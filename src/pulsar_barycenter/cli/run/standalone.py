@@ -1,4 +1,4 @@
-"""`barycenter standalone`: a cluster on this machine until Ctrl-C."""
+"""`barycenter standalone`: runs a cluster on this machine until Ctrl-C."""
 
 import asyncio
 import signal
@@ -36,8 +36,10 @@ from pulsar_barycenter.terminal.progress import StartLines
 
 @click.command(name="standalone")
 @click.option("--brokers", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of broker processes.")
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Folder of all state.")
-@click.option("--ephemeral", is_flag=True, help="Instead of --data: a temporary folder that is removed at the end.")
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), help="The folder for all data of the cluster."
+)
+@click.option("--ephemeral", is_flag=True, help="Instead of --data: use a temporary folder, and delete it at the end.")
 @click.option(
     "--web-port",
     default=8080,
@@ -68,7 +70,9 @@ from pulsar_barycenter.terminal.progress import StartLines
 @click.option(
     "--pipeline/--no-pipeline", default=None, help="Run the Spark pipeline.  [default: if PySpark is installed]"
 )
-@with_format("text", "json", json="one object when all brokers serve: URLs, those of TLS, data folder, process id")
+@with_format(
+    "text", "json", json="one object when all brokers serve: URLs, also those with TLS, data folder, process id"
+)
 def command(
     brokers: int,
     data: Path | None,
@@ -82,18 +86,20 @@ def command(
 ) -> None:
     """Run a cluster on this machine.
 
-    Broker i listens on the given ports plus i. Everything is kept in the --data folder, or all but the metadata
-    with --metadata-store: the same command on the same folder goes on where it stopped. Ctrl-C ends the cluster in
-    order, a second Ctrl-C at once.
+    Broker i listens on the given ports plus i. The --data folder has all data; with --metadata-store, all but the
+    metadata. The same command on the same folder continues with this data. Ctrl-C ends the cluster in order, a second
+    Ctrl-C at once.
 
-    Prints one line, or with --json one object, when the brokers serve. The steps of the start, and what happens later,
-    are on standard error. The pipeline comes up after the brokers, which serve without it.
+    The command prints one line, or with --json one object, when all brokers serve clients. Standard error shows the
+    steps of the start and later events. The pipeline starts after the brokers; they serve clients without it.
 
-    A broker that fails is started again. One that was asked to stop (POST /admin/v2/brokers/shutdown, or SIGTERM)
-    stays down until this process gets SIGUSR1.
+    A broker that fails is restarted. A broker that was asked to stop (POST /admin/v2/brokers/shutdown, or SIGTERM)
+    stays stopped until this process gets SIGUSR1.
     """
     if metadata_store_url.startswith("memory:"):
-        raise click.UsageError("--metadata-store memory: is of one process alone, and each broker is one")
+        raise click.UsageError(
+            "--metadata-store memory: works within one process only, and each broker is its own process; leave it out"
+        )
     _check_folder_options(data, metadata_store_url, ephemeral=ephemeral)
     try:
         if metadata_store_url:
@@ -124,50 +130,53 @@ def _check_folder_options(data: Path | None, metadata_store_url: str, *, ephemer
     """Refuse options that contradict each other.
 
     Raises:
-        click.UsageError: the text says which, and what to give instead.
+        click.UsageError: two options contradict each other; the text names them, and what to give instead.
     """
     if ephemeral and data is not None:
         raise click.UsageError(
-            f"--ephemeral removes its folder at the end, and --data {data} names one that is kept: give one of the two"
+            f"--ephemeral deletes its folder at the end, and --data {data} names a folder to keep: give one of them"
         )
     if ephemeral and metadata_store_url:
         raise click.UsageError(
-            f"--ephemeral removes all messages at the end, but the metadata in --metadata-store {metadata_store_url} "
+            f"--ephemeral deletes all messages at the end, but the metadata in --metadata-store {metadata_store_url} "
             "would stay and name topics without messages: give --data DIR instead"
         )
     if not ephemeral and data is None:
-        raise click.UsageError("give --data DIR, a folder that is kept, or --ephemeral, one that is removed at the end")
+        raise click.UsageError("give --data DIR to keep the data, or --ephemeral to delete it at the end")
 
 
 def _has_pipeline(wanted: bool | None) -> bool:
-    """Say whether the pipeline runs: as wanted, else if it can.
+    """Return whether the pipeline is to run: as requested, else whether PySpark is installed.
 
     Raises:
-        ModuleNotFoundError: it is wanted, and there is no PySpark.
+        ModuleNotFoundError: it is requested, and PySpark is not installed.
     """
     if wanted is False or find_spec("pyspark") is not None:
         return wanted is not False
     if wanted:
         raise ModuleNotFoundError(name="pyspark")
-    click.echo("no pipeline: PySpark is not installed; pip install 'pulsar-barycenter[pipeline]' brings it", err=True)
+    click.echo(
+        "no pipeline, because PySpark is not installed; to install it: pip install 'pulsar-barycenter[pipeline]'",
+        err=True,
+    )
     return False
 
 
 def checked_configuration(conf: Path) -> dict[str, str]:
-    """Return the keys of `conf`, warning of those that have no effect and of what they cannot do.
+    """Return the keys of `conf`; print warnings about keys without effect and about problematic values.
 
     Raises:
-        ConfigError: a value is not in its key's range.
+        ConfigError: a value is not allowed for its key.
     """
     result = load_broker_conf(conf)
     for unknown in key_advice(result.unknown_keys):
         click.echo(f"barycenter: {conf}: unknown key {unknown.key} is ignored; {unknown.mend}", err=True)
-    for each in advice(result.config):
-        click.echo(f"barycenter: {conf}: {each.severity}: {each}", err=True)
+    for hint in advice(result.config):
+        click.echo(f"barycenter: {conf}: {hint.severity}: {hint}", err=True)
     configuration = read_configuration(conf)
     for key in OWN_KEYS:
         if configuration.get(key):
-            click.echo(f"barycenter: {conf}: {key} is ignored; standalone sets it by its options", err=True)
+            click.echo(f"barycenter: {conf}: {key} is ignored; an option of standalone sets it", err=True)
     return configuration
 
 
@@ -186,7 +195,7 @@ async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], No
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupted)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # the terminal goes away; nohup ignores it
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # sent when the terminal closes; nohup ignores it
         loop.add_signal_handler(signal.SIGHUP, interrupted)
     loop.add_signal_handler(signal.SIGUSR1, cluster.start_again)
 
@@ -210,14 +219,14 @@ async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], No
 
 
 def first_line(settings: ClusterSettings) -> str:
-    """Say what is being started, and when clients can connect."""
+    """Return the first line of output: what is started, and when clients can connect."""
     brokers = "a broker" if settings.brokers == 1 else count_of(settings.brokers, "broker")
     after = ", then the pipeline" if settings.pipeline else ""
     return f"starting {brokers}{after}: clients can connect once `ready` is printed; Ctrl-C ends the cluster"
 
 
 class Running(Protocol):
-    """What `end` ends: a `StandaloneCluster`."""
+    """A running cluster (`StandaloneCluster`), as `end` needs it."""
 
     async def stop(self) -> None:
         """End in order."""
@@ -229,7 +238,7 @@ class Running(Protocol):
 
 
 async def end(cluster: Running, again: asyncio.Event, progress: StartProgress) -> None:
-    """End the cluster in order, or at once as soon as `again` is set; say what is waited for, and when it is over."""
+    """End the cluster in order, or at once when `again` is set; print what the end waits for, and its completion."""
     progress.event("ending in order: the brokers hand over their bundles; Ctrl-C again ends everything at once")
     if not await unless(again, cluster.stop()):
         progress.event("ending at once")
@@ -239,18 +248,18 @@ async def end(cluster: Running, again: asyncio.Event, progress: StartProgress) -
 
 def _next_step(ready: ClusterReady) -> str:
     url = (ready.web_urls or ready.web_urls_tls)[0]
-    return f"next: open {url}/ in a browser, or ask `barycenter status --url {url}`"
+    return f"next: open {url}/ in a browser, or run `barycenter status --url {url}`"
 
 
 async def _open_metadata(settings: ClusterSettings, lines: StartLines) -> None:
-    """Open the metadata store once before any broker does, so that one that cannot be had is named at once.
+    """Open the metadata store before any broker does, so that a store that cannot be opened is reported at once.
 
     Raises:
-        MetadataError: it cannot be opened, or does not answer.
-        WrongFolderError: there are ledgers in the folder whose metadata is missing.
+        MetadataError: the store cannot be opened, or does not answer.
+        WrongFolderError: the folder has ledgers, but their metadata is missing.
     """
     url = settings.metadata_store_url or f"sqlite:{settings.directory.metadata}"
-    shown = url.rpartition("@")[2] if settings.metadata_store_url else url  # before an @ there may be a password
+    shown = url.rpartition("@")[2] if settings.metadata_store_url else url  # the part before an @ may be a password
     lines.phase("metadata", f"opening {shown}")
     began_s = time.monotonic()
     try:

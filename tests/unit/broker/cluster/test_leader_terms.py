@@ -87,7 +87,7 @@ def test_each_leader_takes_the_next_epoch_whatever_ended_the_term_before() -> No
 
 
 def test_a_leader_that_stood_still_finds_every_write_and_command_refused() -> None:
-    """It was stopped for longer than its session, another one was elected, and it goes on where it was."""
+    """It was stopped for longer than its session, another one was elected, and it continues."""
 
     async def scenario(cluster: ControlCluster) -> None:
         brokers = await brokers_of(cluster)

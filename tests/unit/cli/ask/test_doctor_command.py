@@ -39,7 +39,7 @@ def test_findings_have_severity_subject_and_mend_in_eighty_columns(stopped: str)
     assert re.search(r"^critical tiling  t/n$", result.output, re.MULTILINE)
     assert re.search(r"^error    owner-gone  t/n/0x00000000_0x80000000$", result.output, re.MULTILINE)
     assert re.search(r"^    → \S", result.output, re.MULTILINE)
-    assert "not looked at: silent-broker, registration, " in result.output
+    assert "not checked: silent-broker, registration, " in result.output
     assert result.output.endswith("0 brokers, 1 namespace, 0 bundles: 1 critical, 1 error\n")
     assert [line for line in result.output.splitlines() if len(line) > 80 and " " in line.strip()] == []
     assert "\x1b" not in result.output
@@ -83,7 +83,7 @@ def test_where_nothing_can_be_looked_at_it_ends_with_two(tmp_path: Path, stopped
 def test_brokers_that_are_down_beside_a_store_are_told_and_the_store_is_looked_at(stopped: str) -> None:
     result = run("--url", "http://127.0.0.1:9", "--store", stopped, "--check", "tiling")
     assert result.exit_code == 1
-    assert "not looked at: the brokers:" in result.output
+    assert "not checked: the brokers:" in result.output
 
 
 @pytest.mark.parametrize("words", [("--url", "127.0.0.1:9"), ()])
@@ -94,7 +94,7 @@ def test_the_variable_names_the_brokers_beside_a_store_too(
     if not words:
         monkeypatch.setenv("BARYCENTER_URL", "http://127.0.0.1:9")
     result = run(*words, "--store", stopped, "--check", "tiling")
-    assert "not looked at: the brokers:" in result.output
+    assert "not checked: the brokers:" in result.output
     assert "http://127.0.0.1:9" in result.output
     monkeypatch.delenv("BARYCENTER_URL", raising=False)
     assert "give --url to ask them" in " ".join(run("--store", stopped, "--check", "tiling").output.split())
@@ -132,9 +132,9 @@ def test_the_last_line_names_only_options_that_were_not_given(
     places = {"--ledgers": str(tmp_path / "ledgers"), "--config": str(tmp_path / "broker.conf")}
     words = [word for option in given for word in (option, places[option])]
     result = run("--store", stopped, *words, "--check", "few-bundles")
-    sentence = " ".join(result.output.split()).rpartition("--verbose says what ")[2]
+    sentence = " ".join(result.output.split()).rpartition("--verbose shows what ")[2]
     assert result.exit_code == 0, result.output
-    assert sentence == f"{told} would add" if told else "--verbose" not in result.output, result.output
+    assert sentence == f"{told} would check" if told else "--verbose" not in result.output, result.output
 
 
 async def test_a_healthy_cluster_reads_healthy_in_one_line_and_verbose_says_what_options_add() -> None:
@@ -153,6 +153,6 @@ async def test_a_healthy_cluster_reads_healthy_in_one_line_and_verbose_says_what
         await cluster.close()
     assert (short.exit_code, len(short.stdout.splitlines())) == (0, 1), short.stdout
     assert re.match(r"2 brokers, \d+ namespaces, \d+ bundles: healthy;", short.stdout)
-    assert short.stdout.endswith("; --verbose says what --store, --ledgers and --config would add\n")
-    assert whole.stdout.count("not looked at:") >= 4
-    assert status.stdout.splitlines()[-1] == "healthy: doctor found nothing"
+    assert short.stdout.endswith("; --verbose shows what --store, --ledgers and --config would check\n")
+    assert whole.stdout.count("not checked:") >= 4
+    assert status.stdout.splitlines()[-1] == "healthy: doctor found no problems"

@@ -287,9 +287,8 @@ async def test_a_bundle_that_nobody_serves_is_explained_and_gets_no_owner(tmp_pa
 
         async def is_told(*words: str) -> None:
             told = await asyncio.to_thread(run, "explain", *words, "--url", url)
-            said = (
-                f"nobody serves {BUNDLE}: it gets an owner when a client looks up a topic of it; now the leader would "
-            )
+            said = f"no broker serves {BUNDLE}: it gets an owner when a client looks up a topic of it; now the "
+            "leader would "
             assert said in told.stdout
             assert "heartbeat" not in told.output
             told = await asyncio.to_thread(run, "explain", *words, "--url", url, "--json")
@@ -300,7 +299,7 @@ async def test_a_bundle_that_nobody_serves_is_explained_and_gets_no_owner(tmp_pa
         assert not [each for each in read_decisions(tmp_path) if each.bundle == BUNDLE], "asking gave it no owner"
         await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/t")
         served = await asyncio.to_thread(run, "explain", "public/ns/t", "--url", url)
-        assert "nobody serves" not in served.stdout
+        assert "no broker serves" not in served.stdout
         await cluster.expect(204, "PUT", path)
         count = len(read_decisions(tmp_path))
         await is_told("public/ns/t")

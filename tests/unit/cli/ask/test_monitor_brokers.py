@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from structlog.testing import capture_logs
 
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
-from pulsar_barycenter.cli.ask.monitor_brokers import told_of
+from pulsar_barycenter.cli.ask.monitor_brokers import changed_lines
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, TimeAverageBrokerData, encode_report
 from pulsar_barycenter.metadata.clock import SystemClock
@@ -79,8 +79,8 @@ async def test_who_cannot_be_asked_is_said(place: str) -> None:
 def test_only_what_changed_is_told_again() -> None:
     one, other = (MonitoredBroker(name, LocalBrokerData()) for name in ("b1", "b2"))
     changed = MonitoredBroker("b2", LocalBrokerData(num_topics=1))
-    assert told_of({}, {"b1": one})[0] == "Gained broker: b1"
-    assert told_of({"b1": one}, {"b1": one}) == []
-    lines = told_of({"b1": one, "b2": other}, {"b2": changed})
+    assert changed_lines({}, {"b1": one})[0] == "Gained broker: b1"
+    assert changed_lines({"b1": one}, {"b1": one}) == []
+    lines = changed_lines({"b1": one, "b2": other}, {"b2": changed})
     assert lines[0] == "Lost broker: b1"
     assert lines[1] == "Broker Data for b2:"

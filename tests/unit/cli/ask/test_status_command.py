@@ -51,7 +51,7 @@ async def test_a_broker_that_does_not_answer_is_told_and_makes_the_cluster_ill()
 def test_where_nobody_answers_it_ends_with_two() -> None:
     told = run("--url", "http://127.0.0.1:9")
     assert (told.exit_code, told.stdout) == (BLIND, "")
-    assert "cannot look at the cluster" in told.stderr
+    assert "cannot query the cluster" in told.stderr
     assert run("--url", "ftp://x").exit_code == BLIND
 
 

@@ -15,7 +15,7 @@ from pulsar_barycenter.cli.main import main
         (["history", "top", "--since", "yesterday"], 2, "--since yesterday: give a span like 90s"),
         (["history", "bundle", "t/n"], 2, "t/n:"),
         (["history", "imbalance"], 1, "barycenter: "),
-        (["pipeline", "refold"], 1, "no samples under {data}/tables; `barycenter pipeline run --data {data}` makes"),
+        (["pipeline", "refold"], 1, "no samples under {data}/tables; `barycenter pipeline run --data {data}` computes"),
     ],
 )
 def test_a_question_that_has_no_answer_says_what_to_do(tmp_path: Path, words: list[str], code: int, said: str) -> None:

@@ -121,7 +121,7 @@ async def test_a_preview_of_a_move_gives_a_bundle_that_nobody_serves_no_owner(tm
         for name in ("public/ns/orders", "public/ns/0x40000000_0x80000000"):
             shown = await run("move", name, "--to", to, "--url", url)
             assert (shown.exit_code, await served(cluster)) == (OK, {}), shown.output
-            assert "nobody" in next(line for line in shown.stdout.splitlines() if line.endswith(to))
+            assert "no broker" in next(line for line in shown.stdout.splitlines() if line.endswith(to))
         none = await run("move", "public/ns/0x11111111_0x22222222", "--to", to, "--url", url)
         assert none.exit_code == FAILED, none.output
         assert len(read_decisions(tmp_path)) == before
@@ -232,8 +232,8 @@ async def test_another_process_stops_a_plan_and_it_can_be_gone_on_with(tmp_path:
         plan, url = tmp_path / "plan.jsonl", str(cluster.brokers[0].urls.web_url)
         plan.write_bytes(b"\n".join(map(msgspec.json.encode, moves)))
         journal = Journal(plan.with_name("plan.jsonl.journal"))
-        nobody = await run("cancel", str(plan))
-        assert (nobody.exit_code, "no process" in nobody.stderr) == (FAILED, True)
+        none = await run("cancel", str(plan))
+        assert (none.exit_code, "no process" in none.stderr) == (FAILED, True)
 
         words = ("-m", "pulsar_barycenter", "execute", str(plan), "--url", url, "--yes", "--per-minute", "1")
         slow = await asyncio.create_subprocess_exec(sys.executable, *words, stderr=asyncio.subprocess.PIPE)
@@ -291,14 +291,14 @@ async def test_a_drained_broker_serves_nothing_until_it_may_again(tmp_path: Path
 async def test_who_cannot_be_drained_is_said(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as cluster:
         url = str(cluster.brokers[0].urls.web_url)
-        for command, said in (("drain", "is not registered"), ("undrain", "is none of the brokers")):
+        for command, said in (("drain", "is not registered"), ("undrain", "is not registered")):
             assert (await run(command, "nobody:1", "--url", "http://127.0.0.1:9", "--yes")).exit_code == FAILED
             assert f"nobody:1 {said}" in (await run(command, "nobody:1", "--url", url, "--yes")).stderr
         here = cluster.brokers[0].broker_id
         for back in ((), ("--bring-back",)):
             unknown = await run("undrain", "nobody:1", *back, "--url", url, "--yes")
             assert (unknown.exit_code, unknown.stdout) == (FAILED, "")
-            assert "nobody:1 is none of the brokers; did you mean 127.0.0.1:" in unknown.stderr
+            assert "nobody:1 is not registered; did you mean 127.0.0.1:" in unknown.stderr
             assert unknown.stderr.count(here) == 1
             free = await run("undrain", here, *back, "--url", url, "--yes")
             assert (free.exit_code, free.stdout) == (FAILED, "")
@@ -364,8 +364,8 @@ async def test_the_journal_that_stays_is_named_with_the_way_back(tmp_path: Path)
             preview = await run(*words, "--url", url)
             assert (preview.exit_code, ".journal" in preview.output, journal.exists()) == (OK, False, False)
             done = await run(*words, "--url", url, "--yes")
-            named = f"the moves are kept in {journal}; the way back: barycenter undo {journal} > back.jsonl"
+            named = f"journal: {journal}; to reverse the moves: barycenter undo {journal} > back.jsonl"
             assert (done.exit_code, done.stdout.count(named)) == (OK, 1), done.output
             assert journal.exists()
             helped = " ".join((await run(words[0], "--help")).stdout.split())
-            assert "in the current folder, where it stays" in helped
+            assert "The file is kept" in helped

@@ -64,7 +64,7 @@ def test_a_round_is_told_with_who_gave_nothing_and_why(capsys: pytest.CaptureFix
     tell("cannot list the brokers")
     out, err = capsys.readouterr()
     assert out == "2026-09-21 14:13:20 UTC  2 brokers, 1,500 bundles → data\n"
-    assert err == "  b:1: not now\nbarycenter: cannot list the brokers; asking again in the next round\n"
+    assert err == "  b:1: not now\nbarycenter: cannot list the brokers; trying again in the next round\n"
 
 
 def test_owners_are_counted_and_why_they_are_not_known_is_told_when_it_changes(

@@ -1,4 +1,4 @@
-"""What `replay` and `advise` are asked alike: the input, its period and its seeds; and the command that asked."""
+"""The options that `replay` and `advise` share: input, period and seeds; and the command line for reports."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_input(folder: str) -> Callable[[Command], Command]:
-    """Give a command the options that say what is replayed: `inputs`, `shapes`, `since`, `until` and `step`.
+    """Add the options for the input of a replay: `inputs`, `shapes`, `since`, `until` and `step`.
 
-    `folder` says what data folders it takes.
+    `folder` describes the accepted data folders in the help.
     """
 
     def add(command: Command) -> Command:
@@ -36,10 +36,10 @@ def with_input(folder: str) -> Callable[[Command], Command]:
                     "shapes",
                     multiple=True,
                     metavar="KEY=VALUE",
-                    help="Of CSV traces, workload files and made-up load; repeated.",
+                    help="The shape of CSV traces, workload files and synthetic load; may be repeated.",
                 ),
                 click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00."),
-                click.option("--until", default="", help="End of the period, exclusive; likewise."),
+                click.option("--until", default="", help="End of the period, exclusive; in the same form."),
                 click.option("--step", default="1m", show_default=True, help="Length of a step."),
             )
         ):
@@ -50,11 +50,11 @@ def with_input(folder: str) -> Callable[[Command], Command]:
 
 
 def input_of(inputs: Sequence[str], shapes: Sequence[str], since: str, until: str, step: str) -> InputSpec:
-    """Return what these options say.
+    """Return the input that these options describe.
 
     Raises:
-        ReplayInputError: a shape is none.
-        click.UsageError: a time is none.
+        ReplayInputError: a shape is not valid.
+        click.UsageError: a time is not valid.
     """
     return InputSpec(
         paths=tuple(inputs),
@@ -69,7 +69,7 @@ def seeds_of(text: str) -> list[int]:
     """Return the seeds of `3` or `1-20`.
 
     Raises:
-        click.UsageError: it is neither, or too many.
+        click.UsageError: the text is neither, or the range has too many seeds.
     """
     first, separator, last = text.partition("-")
     if not (first.isdecimal() and (last.isdecimal() or not separator)) or len(text) > 20:
@@ -81,13 +81,13 @@ def seeds_of(text: str) -> list[int]:
 
 
 def command_of(context: click.Context) -> str:
-    """Return the command line that a click command was called with, without what is as it would be anyway."""
+    """Return the command line of a click command, without options that have their default value."""
     words = ["barycenter", context.info_name or ""]
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if source is not click.core.ParameterSource.COMMANDLINE:
             continue
         value = context.params[parameter.name or ""]
-        for each in value if isinstance(value, tuple) else (value,):
-            words += [parameter.opts[0], str(each)]
+        for item in value if isinstance(value, tuple) else (value,):
+            words += [parameter.opts[0], str(item)]
     return shlex.join(words)

@@ -1,6 +1,5 @@
 """The stock Pulsar client on compacted topics: consumers, readers and table views end with the newest values."""
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -54,8 +53,8 @@ def connect(broker: BrokerThread) -> pulsar.Client:
 async def _settle(broker: OneBroker) -> None:
     """Wait for what the topic does beside its clients: rolling and trimming ledgers."""
     topic = broker.registry.get_loaded(TopicName.parse(TOPIC))
-    while isinstance(topic, PersistentTopic) and (tasks := list(topic.ledger._tasks)):
-        await asyncio.wait(tasks)
+    if isinstance(topic, PersistentTopic):
+        await topic.ledger.settled()
 
 
 async def _compact(broker: OneBroker) -> tuple[int, int]:
@@ -63,9 +62,7 @@ async def _compact(broker: OneBroker) -> tuple[int, int]:
     topic = await broker.registry.get_or_create(TopicName.parse(TOPIC))
     assert isinstance(topic, PersistentTopic)
     await topic.compact()
-    running = topic.ledger.compacted._task
-    assert running is not None
-    await running
+    assert topic.ledger.compacted.is_running
     await _settle(broker)
     return topic.compactions.removed, topic.ledger.stats.entries
 
@@ -254,8 +251,7 @@ def test_compaction_while_producers_publish_and_the_topic_moves(broker: BrokerTh
 async def _until_idle(broker: OneBroker) -> None:
     topic = await broker.registry.get_or_create(TopicName.parse(TOPIC))
     assert isinstance(topic, PersistentTopic)
-    if topic.ledger.compacted._task is not None:
-        await topic.ledger.compacted._task
+    await topic.ledger.compacted.ended()
 
 
 def test_a_broker_that_starts_again_goes_on_with_what_was_compacted(make: Callable[[int], OneBroker]) -> None:

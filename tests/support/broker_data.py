@@ -84,8 +84,7 @@ class _Topic:
 
     async def settle(self) -> None:
         """Wait for background work of appends: rolling and trimming of ledgers."""
-        while tasks := list(self.ledger._tasks):
-            await asyncio.wait(tasks)
+        await self.ledger.settled()
 
 
 async def write_broker_data(folder: Path) -> None:

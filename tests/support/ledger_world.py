@@ -79,8 +79,7 @@ class Owner:
 
     async def settle(self) -> None:
         """Wait for what the managed ledger does in the background: rolling, trimming, writing cursors."""
-        while tasks := list(self.ledger._tasks):
-            await asyncio.wait(tasks)
+        await self.ledger.settled()
 
     async def texts(self, start: Position = EARLIEST) -> list[str]:
         """Read everything from `start` on."""

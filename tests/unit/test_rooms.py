@@ -111,7 +111,7 @@ ledger
 
 broker
     bounded_log instruments
-    background changes errors periodic start_errors
+    changes errors periodic start_errors
     data_watch
     environment
     access

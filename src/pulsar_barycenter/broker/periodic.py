@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 
 log = structlog.get_logger(__name__)
 

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from pulsar_barycenter.bounds.back_off import Doubling
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.metadata.codec import Codec, JsonCodec
 from pulsar_barycenter.metadata.errors import (
@@ -74,7 +75,7 @@ class _LoadingCache(Generic[V]):
         self._expire_after_s = refresh_after_s * 2
         self._entries: Recent[str, _Entry[V]] = Recent(max_entries)
         self._loads: dict[str, asyncio.Task[V]] = {}
-        self._tasks: dict[asyncio.Task[V], None] = {}
+        self._tasks = BackgroundTasks("metadata_not_cached", expected=(MetadataError,))  # callers get the error
 
     def peek(self, path: str) -> _Entry[V] | None:
         """Return the entry of `path` if it is known and not expired. Never starts a load."""
@@ -100,9 +101,8 @@ class _LoadingCache(Generic[V]):
     def start_load(self, path: str) -> asyncio.Task[V]:
         task = self._loads.get(path)
         if task is None:
-            task = asyncio.create_task(self._load(path), name=f"{self._name} load {path}")
+            task = self._tasks.start(self._load(path), f"{self._name} load {path}")
             self._loads[path] = task
-            self._tasks[task] = None
             task.add_done_callback(lambda done: self._loaded(path, done))
         return task
 
@@ -124,11 +124,9 @@ class _LoadingCache(Generic[V]):
 
     def close(self) -> None:
         self.drop_all()
-        for task in tuple(self._tasks):
-            task.cancel()
+        self._tasks.cancel()
 
     def _loaded(self, path: str, task: asyncio.Task[V]) -> None:
-        del self._tasks[task]
         is_current = self._loads.get(path) is task
         if is_current:
             del self._loads[path]

@@ -9,8 +9,8 @@ import msgspec
 
 from pulsar_barycenter.load.policies import DRAINED_KEY, drained_names
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
-from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of, owned_bundles
-from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of
+from pulsar_barycenter.load.snapshot.reported import users_bundles
 from pulsar_barycenter.status.cluster_status import BrokerStatus, with_load
 
 _NO_STATS: Final = NamespaceBundleStats()
@@ -146,9 +146,7 @@ def board_of(snapshot: SnapshotDocument) -> Board:
 def _bundles(snapshot: SnapshotDocument) -> Iterator[BundleRow]:
     going = {bundle: broker for broker, bundles in snapshot.preallocated.items() for bundle in bundles}
     windows = snapshot.bundle_data or {}
-    for broker, bundle, stats in owned_bundles(snapshot):
-        if is_of_a_broker_itself(bundle):
-            continue
+    for broker, bundle, stats in users_bundles(snapshot):
         figures = _NO_STATS if stats is None else stats
         data = windows.get(bundle)
         long = None if data is None else data.long_term_data

@@ -1,8 +1,7 @@
 """The status of a cluster, made of what its brokers say."""
 
-import math
 from collections import Counter
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -11,9 +10,8 @@ from pulsar_barycenter.doctor.checks.balance import pipeline_silence_s
 from pulsar_barycenter.doctor.finding import ClusterFinding, Severity
 from pulsar_barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, BrokerView, Picture
 from pulsar_barycenter.load.managers import StrategyError, manager_kind, short_name
-from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
-from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData
 from pulsar_barycenter.load.snapshot.document import loads_of
+from pulsar_barycenter.load.snapshot.reported import Report, reported_load
 from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 
 _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
@@ -95,9 +93,6 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return self.worst is None or self.worst.severity.rank < Severity.WARNING.rank
 
 
-Report: TypeAlias = LocalBrokerData | BrokerLoadData
-
-
 def status_of(picture: Picture, diagnosis: Diagnosis) -> ClusterStatus:
     """Return the status that a picture shows; `diagnosis` is the doctor's of it.
 
@@ -153,24 +148,18 @@ def _broker(
 
 def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus:
     """Return the status of a broker with what a report says of its load; bundles that it told itself stay."""
-    usages = {name: getattr(report, name).percent for name in RESOURCES}
-    known = {name: usage for name, usage in usages.items() if math.isfinite(usage) and usage >= 0}
-    if isinstance(report, LocalBrokerData):
-        own = sum(is_of_a_broker_itself(name) for name in report.last_stats)
-        bundles, topics, at_ms = max(0, report.num_bundles - own), report.num_topics, report.last_update
-    else:
-        bundles, topics, at_ms = report.bundle_count, report.topics, report.reported_at
+    load = reported_load(report)
     return msgspec.structs.replace(
         status,
-        **known,
-        max_usage=max(known.values(), default=None),
-        bundles=bundles if status.bundles is None else status.bundles,
-        topics=topics,
-        msg_rate_in=report.msg_rate_in,
-        msg_rate_out=report.msg_rate_out,
-        msg_throughput_in=report.msg_throughput_in,
-        msg_throughput_out=report.msg_throughput_out,
-        reported_s_ago=(now_ms - at_ms) / 1000 if at_ms else None,
+        **load.usages,
+        max_usage=load.max_usage,
+        bundles=load.bundles if status.bundles is None else status.bundles,
+        topics=load.topics,
+        msg_rate_in=load.msg_rate_in,
+        msg_rate_out=load.msg_rate_out,
+        msg_throughput_in=load.msg_throughput_in,
+        msg_throughput_out=load.msg_throughput_out,
+        reported_s_ago=(now_ms - load.reported_at_ms) / 1000 if load.reported_at_ms else None,
     )
 
 

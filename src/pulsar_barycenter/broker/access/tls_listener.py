@@ -18,7 +18,7 @@ from typing import Final
 
 import structlog
 
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.bounded_log import BoundedLog
 from pulsar_barycenter.credentials.tls import ListeningContext
 

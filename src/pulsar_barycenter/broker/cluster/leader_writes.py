@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH, Leadership
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.cluster.writing_modes import refuse_direct_writers

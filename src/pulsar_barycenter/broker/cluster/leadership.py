@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.changes import NextChange
 from pulsar_barycenter.broker.cluster.leader_term import TRANSITIONS, TermAction, TermEvent, TermState
 from pulsar_barycenter.metadata.cache import REFRESH_AFTER_S, MetadataCache

@@ -16,7 +16,7 @@ from typing import Final
 
 import structlog
 
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotFoundError, LookupFailedError
 from pulsar_barycenter.broker.load_manager.contract import LoadManager
 from pulsar_barycenter.broker.lookup.owner_search import Affinities
@@ -25,6 +25,7 @@ from pulsar_barycenter.broker.namespaces.boundaries import copy_boundaries_to_po
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.namespaces.split_boundaries import SPLIT_PAUSE_S, write_split
 from pulsar_barycenter.broker.ownership.contract import Ownership
+from pulsar_barycenter.cluster_logs.request_ids import kept_task
 from pulsar_barycenter.load.splitting.algorithms import split_algorithm
 from pulsar_barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
 from pulsar_barycenter.metadata.coordination.epochs import EpochGate
@@ -281,7 +282,7 @@ class NamespaceService:
         except Exception:
             log.exception("load_report_not_written", after="split")
         if unload:
-            self._tasks.start_for_request(self._unload_children(children), f"unload children of {parent}")
+            self._tasks.keep(kept_task(self._unload_children(children), f"unload children of {parent}"))
 
     async def _unload_children(self, children: list[Bundle]) -> None:
         for child in children:

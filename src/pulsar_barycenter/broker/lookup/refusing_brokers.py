@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.bounds.recent import Recent
-from pulsar_barycenter.broker.background import BackgroundTasks
 
 VALID_S: Final = 1.0
 ASK_AGAIN_S: Final = 0.25

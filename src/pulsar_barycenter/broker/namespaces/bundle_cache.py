@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotFoundError, NamespaceNotFoundError
 from pulsar_barycenter.broker.namespaces.boundaries import (
     LOCAL_POLICIES_ROOT,

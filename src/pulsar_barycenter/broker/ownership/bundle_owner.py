@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from pulsar_barycenter.broker.background import TasksClosedError
+from pulsar_barycenter.bounds.background import TasksClosedError
 from pulsar_barycenter.broker.cluster.lookup_answers import LookupNotReadyError, Owner
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
 from pulsar_barycenter.broker.ownership.bundle_topics import Topics
@@ -17,6 +17,7 @@ from pulsar_barycenter.broker.ownership.contract import InTransit, LeadersTerm, 
 from pulsar_barycenter.broker.ownership.handover_times import HandoverTimes
 from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
+from pulsar_barycenter.cluster_logs.request_ids import kept_task
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -160,6 +161,6 @@ class BundleOwner:
     async def _complete(self, change: Coroutine[Any, Any, T], name: str) -> T:
         """Carry a change out completely, even if the caller is cancelled."""
         try:
-            return await self._terms.tasks.complete(change, name)
+            return await self._terms.tasks.complete(kept_task(change, name))
         except TasksClosedError:
             raise LookupNotReadyError("this broker is stopped") from None

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.changes import KeyedChanges
 from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, LookupFailedError, Owner
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls

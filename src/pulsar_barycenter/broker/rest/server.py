@@ -9,9 +9,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
 from pulsar_barycenter.broker.access.tls_ports import TlsPort
-from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import broker_client, relaying_client
 from pulsar_barycenter.broker.load_manager.contract import KeepsDecisions, KeepsMetrics
@@ -20,6 +20,7 @@ from pulsar_barycenter.broker.rest.namespace_deletion import complete_deletions
 from pulsar_barycenter.broker.rest.relay import MOST_RELAYED_BYTES
 from pulsar_barycenter.broker.rest.server_log import server_log
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.cluster_logs.request_ids import kept_task
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
 
 _BACKLOG: Final = 1024
@@ -167,7 +168,7 @@ def _services_of(
             on_stopped()
 
     def shutdown(max_unloads_per_second: float) -> None:
-        stops.start_for_request(stop(max_unloads_per_second), "shutdown request")
+        stops.keep(kept_task(stop(max_unloads_per_second), "shutdown request"))
 
     def registries() -> Iterable[CollectorRegistry]:
         manager = broker.load_manager

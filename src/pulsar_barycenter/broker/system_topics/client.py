@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from pulsar_barycenter.bounds.back_off import BackOff
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.changes import NextChange
 from pulsar_barycenter.broker.system_topics.attachment import Attachment
 from pulsar_barycenter.broker.system_topics.connection import BrokerConnection

@@ -359,6 +359,11 @@ class CompactedTopic:
         self._stopped = True
         if self._task is not None:
             self._task.cancel()
+        await self.ended()
+
+    async def ended(self) -> None:
+        """Return when the running compaction, if there is one, has ended."""
+        if self._task is not None:
             await asyncio.wait([self._task])
 
     async def begin(self) -> CompactedLedgerWriter:

@@ -18,6 +18,7 @@ from typing import Final, Generic, Literal, Self
 
 import structlog
 
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.append_queue import Context, OnEntriesDurable, OnEntriesFailed, OnFenced
@@ -105,7 +106,7 @@ class ManagedLedger(Generic[Context]):
         self.compacted = CompactedTopic(self, store, storage, self._ledgers, self._losses)
         self._trimming = True  # no trimming before the cursors are loaded, because they may need ledgers
         self._registered = self._alone = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks("managed_ledger_task_failed", expected=(LedgerError,))
         self._close_task: asyncio.Task[None] | None = None
 
     # ---- opening ----
@@ -254,9 +255,7 @@ class ManagedLedger(Generic[Context]):
         return self._ledgers.properties
 
     async def update_properties(self, properties: Mapping[str, str]) -> None:
-        """Add or replace these properties of the topic and store all. After a LedgerUnavailableError they may be
-        stored.
-        """
+        """Add or replace these properties, and store all. After a LedgerUnavailableError they may be stored."""
         self.check_open()
         self._ledgers.properties = {**self._ledgers.properties, **properties}
         await self._ledgers.save()
@@ -423,10 +422,13 @@ class ManagedLedger(Generic[Context]):
     # ---- closing ----
 
     def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self._tasks.start(work, name)
+
+    async def settled(self) -> None:
+        """Return when nothing of this topic is compacted, rolled, trimmed or written."""
+        await self.compacted.ended()
+        while len(self._tasks):
+            await self._tasks.ended()
 
     async def close(self) -> None:
         """Wait for appended entries, write the cursors and the length of the ledger, release everything. Idempotent.
@@ -446,7 +448,8 @@ class ManagedLedger(Generic[Context]):
             await self._appender.finish()
             await self._store_last_state()
             self._appender.stop()
-        await self._release_all()
+        await self._tasks.ended()
+        self._release_readers()
         if self._state is not _State.FENCED:
             self._state = _State.CLOSED
 
@@ -462,11 +465,6 @@ class ManagedLedger(Generic[Context]):
                 log.warning("managed_ledger_not_closed_in_store", topic=self.name, error=str(error))
             elif error is not None:
                 raise error
-
-    async def _release_all(self) -> None:
-        if running := self._tasks - {asyncio.current_task()}:
-            await asyncio.wait(running)
-        self._release_readers()
 
     def _release_readers(self) -> None:
         self._cursors.abandon()
@@ -496,5 +494,6 @@ class ManagedLedger(Generic[Context]):
         for name in [*self._cursors.by_name, *self._cursors.deleting]:
             await self.delete_cursor(name)
         await self._keeper.delete()
-        await self._release_all()
+        await self._tasks.ended()
+        self._release_readers()
         self._state = _State.CLOSED

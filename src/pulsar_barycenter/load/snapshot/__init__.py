@@ -7,7 +7,8 @@ immutable and sorted by name, so that the same reports always give the same deci
 `load_snapshot` defines the value. `builder` builds it from reports of the modular load manager, and later ones from the
 changes; `simple_snapshot` and `extensible_snapshot` build it from reports of the other load managers. `drained` finds
 the drained brokers, and removes brokers from a snapshot. `document` is the same as JSON together with the leader's
-memory; `extensible_document` is its part for the extensible load manager.
+memory; `extensible_document` is its part for the extensible load manager. `reported` is what tables and pages show of
+a document: `status`, `top` and the dashboard use it.
 
 `pulsar_barycenter.snapshots` reads files of snapshots.
 """

@@ -5,6 +5,7 @@ from typing import Final, Protocol, Self
 
 import structlog
 
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.errors import SessionLostError, StoreRefusedError, StoreUnavailableError
 from pulsar_barycenter.metadata.grpc_client.heartbeat_session import HeartbeatSession, Servers
@@ -49,7 +50,7 @@ class GrpcStore(StoreClient):
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock, None)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = BackgroundTasks("metadata_store_failed", expected=(Exception,))  # logged by _task_ended
         self._ending: asyncio.Task[None] | None = None
 
     @property
@@ -95,12 +96,8 @@ class GrpcStore(StoreClient):
                     raise
                 self._connection.leave(line)
             await asyncio.sleep(OPENING_RETRY_S)
-        self._tasks = [
-            asyncio.create_task(self._keeper.run(), name=f"{self.name} session"),
-            asyncio.create_task(self._watch.run(), name=f"{self.name} watch"),
-        ]
-        for task in self._tasks:
-            task.add_done_callback(self._task_ended)
+        self._tasks.start(self._keeper.run(), f"{self.name} session").add_done_callback(self._task_ended)
+        self._tasks.start(self._watch.run(), f"{self.name} watch").add_done_callback(self._task_ended)
         try:
             async with asyncio.timeout(OPENING_S):
                 await self._watch.begun
@@ -117,9 +114,7 @@ class GrpcStore(StoreClient):
         self._listeners.session_events([SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST])
 
     async def _end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await self._keeper.close()
         self._session = None
         await self._connection.close()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Generic, TypeVar
 
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
 from pulsar_barycenter.metadata.grpc_client.server_channel import ServerChannel
 
@@ -26,7 +27,7 @@ class ServerList(Generic[L]):
         self._open_line = open_line
         self._index = 0
         self._turns = asyncio.Semaphore(MAX_AT_ONCE)
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = BackgroundTasks("channel_not_closed")
         self.line = open_line(endpoints[0])
 
     @asynccontextmanager
@@ -58,10 +59,8 @@ class ServerList(Generic[L]):
 
     async def close(self) -> None:
         self._drop(self.line)
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._closing.ended()
 
     def _drop(self, line: L) -> None:
         line.abandon()
-        task = asyncio.create_task(line.close(), name=f"{self._name} close {line.endpoint}")
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._closing.start(line.close(), f"{self._name} close {line.endpoint}")

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import structlog
 
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.metadata.conditions import PutOptions, check_delete, check_put
 from pulsar_barycenter.metadata.coordination.epochs import Epoch
 from pulsar_barycenter.metadata.errors import (
@@ -108,7 +109,7 @@ class LeaderWriter:
         self._key_locks = KeyLocks[str]()
         self._due = asyncio.Event()
         self._clearing: dict[str, asyncio.Task[None]] = {}
-        self._tasks: dict[asyncio.Task[Answer], None] = {}
+        self._tasks = BackgroundTasks("leader_writer_failed", expected=(MetadataError,))
         self.is_over = False
 
     # ---- the term ----
@@ -116,9 +117,7 @@ class LeaderWriter:
     async def run(self) -> None:
         """Read what is stored, then monitor the sessions. Cancel it at the end of the term, then call `close`."""
         await self._retry_until_done(self._load, "sessions")
-        looking = asyncio.create_task(
-            self._retry_until_done(self._load_leased_keys, "leased keys"), name="find leased keys"
-        )
+        looking = self._tasks.start(self._retry_until_done(self._load_leased_keys, "leased keys"), "find leased keys")
         loop = asyncio.get_running_loop()
         look_again_s = loop.time() + self._times.timeout_s
         try:
@@ -138,10 +137,7 @@ class LeaderWriter:
     async def close(self) -> None:
         """Execute nothing more, and cancel running writes. Idempotent."""
         self.is_over = True
-        tasks: list[asyncio.Task[Any]] = [*self._tasks, *self._clearing.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def _retry_until_done(self, work: Callable[[], Awaitable[None]], what: str) -> None:
         while True:
@@ -235,7 +231,7 @@ class LeaderWriter:
     def _clear_soon(self, session: str) -> asyncio.Task[None]:
         task = self._clearing.get(session)
         if task is None:
-            task = self._clearing[session] = asyncio.create_task(self._clear(session), name="clear session")
+            task = self._clearing[session] = self._tasks.start(self._clear(session), "clear session")
             task.add_done_callback(lambda _: self._clearing.pop(session, None))
         return task
 
@@ -280,9 +276,7 @@ class LeaderWriter:
             return not_done("/", f"the leader epoch is {self.epoch.number}, the request is for {request.epoch}")
         if not self._table.admit(request.session, request.number, request.over_below):
             return not_done("/", "the broker does not wait for this request any more")
-        task = asyncio.create_task(self._do(request), name="write by the leader")
-        self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        task = self._tasks.start(self._do(request), "write by the leader")
         try:
             return await asyncio.shield(task)  # the broker may disconnect, but the leader must learn the outcome
         except asyncio.CancelledError:

@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 import structlog
 
 from pulsar_barycenter.bounds.back_off import BackOff
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.metadata.errors import (
     MetadataError,
     NotLeadingError,
@@ -110,7 +111,7 @@ class LeasedStore:
         self._number = 0
         self._under_way: dict[int, None] = {}
         self._closed = False
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = BackgroundTasks("session_task_ended")
         self._stop_listening = [
             store.add_session_listener(self._on_session_event),
             store.add_invalidator(self._listeners.invalidate),
@@ -131,10 +132,8 @@ class LeasedStore:
                 await self._open_again()
         except TimeoutError:
             raise StoreUnavailableError("/", f"no leader granted a session within {within_s:.0f} s") from None
-        self._tasks = [
-            asyncio.create_task(self._keep_session(), name="session with the leader"),
-            asyncio.create_task(self._send_heartbeats(), name="heartbeats to the leader"),
-        ]
+        self._tasks.start(self._keep_session(), "session with the leader")
+        self._tasks.start(self._send_heartbeats(), "heartbeats to the leader")
 
     async def _open_once(self) -> bool:
         session = self._draw_session()
@@ -206,9 +205,7 @@ class LeasedStore:
         self.be_brief()
         for stop in self._stop_listening:
             stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         session = self._lease.session
         if session is not None:
             try:

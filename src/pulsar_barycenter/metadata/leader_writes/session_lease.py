@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.metadata.errors import InvalidValueError, MetadataError
 from pulsar_barycenter.metadata.leader_writes.session_records import session_of, session_path
 from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes
@@ -69,21 +70,18 @@ class Lease:
         """
         watch, loop = self._watch, asyncio.get_running_loop()
         assert watch is not None, "a session was opened"
-        reading: dict[asyncio.Task[None], None] = {}
+        reading = BackgroundTasks("own_session_read_failed")
         try:
             while (session := self.session) is not None:
                 if len(reading) < _MAX_CONCURRENT_READS:
-                    task = asyncio.create_task(self._read(watch, session), name="read own session")
-                    reading[task] = None
-                    task.add_done_callback(lambda done: reading.pop(done, None))
+                    reading.start(self._read(watch, session), "read own session")
                 await self._pause(min(loop.time() + self._times.look_s, watch.deadline_s))
                 if self.session is session and loop.time() >= watch.deadline_s:
                     log.warning("lease_not_seen_to_last", session=session[:8])
                     self.session = None
                     self._report(watch.failed(loop.time()))
         finally:
-            for task in list(reading):
-                task.cancel()
+            reading.cancel()
 
     async def _read(self, watch: SessionWatch, session: str) -> None:
         asked_at_s = asyncio.get_running_loop().time()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
 from pulsar_barycenter.broker.ownership.channel.machine.own_life import OwnLife
 from pulsar_barycenter.broker.ownership.channel.machine.steps import PreparedNumber

@@ -45,9 +45,7 @@ async def topic_of(broker: OneBroker) -> PersistentTopic:
 async def settle(broker: OneBroker) -> PersistentTopic:
     """Wait for what the topic does in the background: rolling, trimming, compaction."""
     topic = await topic_of(broker)
-    running = topic.ledger.compacted._task
-    for task in [*topic.ledger._tasks, *([running] if running else [])]:
-        await task
+    await topic.ledger.settled()
     return topic
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
@@ -332,3 +333,19 @@ async def test_closing_writes_all_that_the_store_is_to_keep_at_once(
     monkeypatch.undo()
     later = await world.open(2)
     assert {cursor.mark_delete for cursor in later.ledger.cursors.values()} == {positions[1]}
+
+
+async def test_a_task_of_a_topic_that_fails_by_a_fault_is_logged_and_does_not_hold_up_its_close(
+    world: LedgerWorld,
+) -> None:
+    owner = await world.open(1)
+
+    async def broken() -> None:
+        await asyncio.sleep(0)
+        raise ZeroDivisionError
+
+    with capture_logs() as logs:
+        owner.ledger.start(broken(), "broken")
+        await owner.ledger.settled()
+    assert [(line["event"], line["task"]) for line in logs] == [("managed_ledger_task_failed", "broken")]
+    await owner.ledger.close()

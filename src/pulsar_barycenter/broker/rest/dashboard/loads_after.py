@@ -18,9 +18,9 @@ from pulsar_barycenter.load.shedding.least_disturbance.best_usage import usage_a
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import reported_usage
-from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
+from pulsar_barycenter.load.snapshot.reported import users_bundles
 
 
 class Sides(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -63,7 +63,7 @@ def sides_of(
 
 def bundle_counts(document: SnapshotDocument) -> Mapping[str, int]:
     """Return the number of bundles of each broker, without its own ones, which its heartbeat topics use."""
-    return Counter(broker for broker, bundle, _ in owned_bundles(document) if not is_of_a_broker_itself(bundle))
+    return Counter(broker for broker, _, _ in users_bundles(document))
 
 
 def bundle_row(snapshot: LoadSnapshot, bundle: str) -> int | None:

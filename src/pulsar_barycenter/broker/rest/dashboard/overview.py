@@ -5,6 +5,7 @@ A picture has at most MOST_BUNDLES bundles, an equal number for each broker, so 
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -12,8 +13,9 @@ import msgspec
 
 from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
-from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData, NamespaceBundleStats
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of
+from pulsar_barycenter.load.snapshot.reported import Report, reported_load, users_bundles
 from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 
 MOST_BUNDLES: Final = 2_000
@@ -144,35 +146,28 @@ class Shares:
 
 
 def _extensible_stats(document: SnapshotDocument) -> Mapping[str, tuple[dict[str, NamespaceBundleStats], int]]:
-    """Return the known stats of each broker's bundles, and how many bundles it owns whose stats are not known."""
+    """Return the known stats of each broker's bundles, and how many it owns without."""
     if document.extensible is None:
         return {}
-    owners = {name: owner for name, owner in document.extensible.owners.items() if not is_of_a_broker_itself(name)}
     known: dict[str, dict[str, NamespaceBundleStats]] = {}
-    for top in document.extensible.top_bundles.values():
-        for load in top.top_bundles_load_data:
-            owner = owners.get(load.bundle_name)
-            if owner is not None:
-                known.setdefault(owner, {})[load.bundle_name] = load.stats
-    counts: dict[str, int] = {}
-    for owner in owners.values():
-        counts[owner] = counts.get(owner, 0) + 1
-    return {
-        broker: (known.get(broker, {}), counts.get(broker, 0) - len(known.get(broker, {})))
-        for broker in {*known, *counts}
-    }
+    unknown: Counter[str] = Counter()
+    for broker, bundle, stats in users_bundles(document):
+        of_broker = known.setdefault(broker, {})
+        if stats is None:
+            unknown[broker] += 1
+        else:
+            of_broker[bundle] = stats
+    return {broker: (stats, unknown[broker]) for broker, stats in known.items()}
 
 
 def _row(
     broker: str,
-    report: LocalBrokerData | BrokerLoadData,
+    report: Report,
     stats: Mapping[str, NamespaceBundleStats],
     unknown: int,
     most: int,
 ) -> BrokerShare:
-    usage = {name: getattr(report, name).percent for name in RESOURCES}
-    at_ms = report.last_update if isinstance(report, LocalBrokerData) else report.reported_at
-    topics = report.num_topics if isinstance(report, LocalBrokerData) else report.topics
+    load = reported_load(report)
     shares = [
         BundleShare(
             bundle,
@@ -189,12 +184,12 @@ def _row(
     top_rate, top_throughput = _sums(top)
     return BrokerShare(
         broker=broker,
-        usage={name: round(percent, 1) for name, percent in usage.items() if math.isfinite(percent) and percent >= 0},
+        usage={name: round(percent, 1) for name, percent in load.usages.items()},
         bundles=len(stats) + unknown,
-        topics=topics,
-        msg_rate=round(max(rate, _finite(report.msg_rate_in + report.msg_rate_out)), 2),
-        msg_throughput=round(max(throughput, _finite(report.msg_throughput_in + report.msg_throughput_out)), 1),
-        reported_at=at_ms,
+        topics=load.topics,
+        msg_rate=round(max(rate, _finite(load.msg_rate_in + load.msg_rate_out)), 2),
+        msg_throughput=round(max(throughput, _finite(load.msg_throughput_in + load.msg_throughput_out)), 1),
+        reported_at=load.reported_at_ms,
         top=tuple(
             BundleShare(share.bundle, round(share.msg_rate, 2), round(share.msg_throughput, 1), share.topics)
             for share in top

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import msgspec
 import structlog
 
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.cluster.registration import Registration
 from pulsar_barycenter.broker.ownership.channel.machine.steps import PreparedNumber
 from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER

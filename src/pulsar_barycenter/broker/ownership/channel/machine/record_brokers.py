@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.broker.cluster.lookup_answers import Owner
 from pulsar_barycenter.broker.cluster.registration import Registration, owns_by_records, urls_of_report
 from pulsar_barycenter.broker.ownership.channel.machine.own_life import SESSIONS_ROOT, Life

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from pulsar_barycenter.broker.background import BackgroundTasks, TasksClosedError
+from pulsar_barycenter.bounds.background import BackgroundTasks, TasksClosedError
 
 
 async def test_tasks_end_in_the_order_of_their_start() -> None:
@@ -32,7 +32,7 @@ async def test_work_goes_on_when_its_caller_goes_away() -> None:
         await go_on.wait()
         done.set()
 
-    caller = asyncio.ensure_future(tasks.complete(work(), "work"))
+    caller = asyncio.ensure_future(tasks.complete(asyncio.create_task(work())))
     await asyncio.sleep(0)
     caller.cancel()
     await asyncio.gather(caller, return_exceptions=True)
@@ -43,7 +43,7 @@ async def test_work_goes_on_when_its_caller_goes_away() -> None:
 
 async def test_a_caller_is_told_apart_from_a_close() -> None:
     tasks = BackgroundTasks("test_failed")
-    caller = asyncio.ensure_future(tasks.complete(asyncio.Event().wait(), "work"))
+    caller = asyncio.ensure_future(tasks.complete(asyncio.create_task(asyncio.Event().wait())))
     await asyncio.sleep(0)
     await tasks.close()
     with pytest.raises(TasksClosedError):
@@ -59,7 +59,7 @@ async def test_a_failure_is_logged_unless_it_is_expected() -> None:
         failing = [tasks.start(fail(error), name) for error, name in ((KeyError("a"), "one"), (ValueError("b"), "two"))]
         await asyncio.gather(*failing, return_exceptions=True)
         with pytest.raises(ValueError, match="c"):
-            await tasks.complete(fail(ValueError("c")), "three")
+            await tasks.complete(asyncio.create_task(fail(ValueError("c")), name="three"))
     assert [(line["event"], line["task"], line["error"]) for line in logs] == [
         ("test_failed", "two", "ValueError('b')"),
         ("test_failed", "three", "ValueError('c')"),
@@ -76,3 +76,39 @@ async def test_tasks_that_are_cancelled_end_after_the_step_in_which_they_are() -
     await tasks.ended()
     await asyncio.sleep(0)
     assert len(tasks) == 0
+
+
+async def test_a_task_that_waits_for_the_others_does_not_wait_for_itself() -> None:
+    tasks, ended = BackgroundTasks("test_failed"), []
+
+    async def last() -> None:
+        await tasks.ended()
+        ended.append("last")
+
+    async def first() -> None:
+        await asyncio.sleep(0)
+        ended.append("first")
+
+    waiting = tasks.start(last(), "last")
+    tasks.start(first(), "first")
+    await waiting
+    assert ended == ["first", "last"]
+
+
+async def test_who_waits_for_the_end_does_not_end_the_tasks_when_cancelled() -> None:
+    tasks = BackgroundTasks("test_failed")
+    work = tasks.start(asyncio.Event().wait(), "work")
+    waiting = asyncio.ensure_future(tasks.ended())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert not work.done()
+    await tasks.close()
+
+
+async def test_a_task_that_was_started_elsewhere_is_owned_too() -> None:
+    tasks = BackgroundTasks("test_failed")
+    task = tasks.keep(asyncio.create_task(asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    await tasks.close()
+    assert task.cancelled()

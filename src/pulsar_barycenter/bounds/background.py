@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 import structlog
 
-from pulsar_barycenter.cluster_logs.request_ids import kept_task
-
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
@@ -28,6 +26,8 @@ class BackgroundTasks:
     the code that awaits the task handles them.
     """
 
+    __slots__ = ("_expected", "_failure", "_is_closed", "_tasks")
+
     def __init__(self, failure: str, *, expected: tuple[type[Exception], ...] = ()) -> None:
         self._failure = failure
         self._expected = expected
@@ -36,27 +36,26 @@ class BackgroundTasks:
         self._is_closed = False
 
     def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Run `work` as a task with this name, and return the task."""
-        return self._keep(asyncio.create_task(work, name=name))
+        """Run `work` as a task of that name, and return the task."""
+        return self.keep(asyncio.create_task(work, name=name))
 
-    def start_for_request(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Do the same as `start`; log lines of the work have the request id of the caller."""
-        return self._keep(kept_task(work, name))
+    def keep(self, task: asyncio.Task[T]) -> asyncio.Task[T]:
+        """Own a task that was started elsewhere, such as a `kept_task`, and return it."""
+        self._tasks[task] = None
+        task.add_done_callback(self._done)
+        return task
 
-    async def complete(self, work: Coroutine[Any, Any, T], name: str) -> T:
-        """Run `work` to its end even if the caller is cancelled, and return its result.
-
-        Log lines of the work have the request id of the caller.
+    async def complete(self, task: asyncio.Task[T]) -> T:
+        """Own a task, and return its result. The task runs to its end even if the caller is cancelled.
 
         Raises:
-            TasksClosedError: `close` cancelled the work.
+            TasksClosedError: `close` cancelled the task.
         """
-        task = self.start_for_request(work, name)
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(self.keep(task))
         except asyncio.CancelledError:
             if task.cancelled() and self._is_closed:
-                raise TasksClosedError(name) from None
+                raise TasksClosedError(task.get_name()) from None
             raise
 
     def __len__(self) -> int:
@@ -69,19 +68,17 @@ class BackgroundTasks:
             task.cancel()
 
     async def ended(self) -> None:
-        """Return when the tasks that run now have ended."""
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Return when the tasks that run now have ended, except the one that calls this."""
+        current = asyncio.current_task()
+        running = [task for task in self._tasks if task is not current]
+        if running:
+            await asyncio.wait(running)
 
     async def close(self) -> None:
         """Cancel every task, and return when all have ended. Further calls have no effect."""
         self._is_closed = True
         self.cancel()
         await self.ended()
-
-    def _keep(self, task: asyncio.Task[T]) -> asyncio.Task[T]:
-        self._tasks[task] = None
-        task.add_done_callback(self._done)
-        return task
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)

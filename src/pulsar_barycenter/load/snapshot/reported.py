@@ -1,0 +1,68 @@
+"""What a snapshot shows of brokers and bundles to people: the values that tables, screens and pages are made of.
+
+A `ReportedLoad` is the same for reports of the modular and of the extensible load manager. The brokers' own bundles
+(heartbeat, SLA monitor) are left out of bundles and counts. Values are as reported: who shows them rounds.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
+from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData, NamespaceBundleStats
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
+from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
+
+Report: TypeAlias = LocalBrokerData | BrokerLoadData
+"""The report of a broker with the modular or the extensible load manager."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedLoad:
+    """The load of one broker by its newest report: rates in msg/s, throughput in bytes/s.
+
+    `usages` has the resources whose usage is known, in percent. `bundles` of the extensible load manager's report
+    includes the broker's own. `reported_at_ms` is epoch ms, 0 if the broker never reported.
+    """
+
+    usages: Mapping[str, float]
+    bundles: int
+    topics: int
+    msg_rate_in: float
+    msg_rate_out: float
+    msg_throughput_in: float
+    msg_throughput_out: float
+    reported_at_ms: int
+
+    @property
+    def max_usage(self) -> float | None:
+        """The largest of the usages; None if none is known."""
+        return max(self.usages.values(), default=None)
+
+
+def reported_load(report: Report) -> ReportedLoad:
+    """Return what a report says of its broker."""
+    usages = {name: getattr(report, name).percent for name in RESOURCES}
+    if isinstance(report, LocalBrokerData):
+        own = sum(is_of_a_broker_itself(name) for name in report.last_stats)
+        bundles, topics, at_ms = max(0, report.num_bundles - own), report.num_topics, report.last_update
+    else:
+        bundles, topics, at_ms = report.bundle_count, report.topics, report.reported_at
+    return ReportedLoad(
+        usages={name: percent for name, percent in usages.items() if math.isfinite(percent) and percent >= 0},
+        bundles=bundles,
+        topics=topics,
+        msg_rate_in=report.msg_rate_in,
+        msg_rate_out=report.msg_rate_out,
+        msg_throughput_in=report.msg_throughput_in,
+        msg_throughput_out=report.msg_throughput_out,
+        reported_at_ms=at_ms,
+    )
+
+
+def users_bundles(document: SnapshotDocument) -> Iterator[tuple[str, str, NamespaceBundleStats | None]]:
+    """Yield owner, name and newest load of each bundle, as `owned_bundles` does, without the brokers' own bundles."""
+    for broker, bundle, stats in owned_bundles(document):
+        if not is_of_a_broker_itself(bundle):
+            yield broker, bundle, stats

@@ -9,15 +9,16 @@ be given; Spark's job does not read it. Memory is the largest resident set of th
 A run that takes more than `MEMORY_SHARE` of the machine's memory is ended, and one may give up by itself, with its
 temporary files on a full disk too; its engine is then shown without a time.
 
-Engines: `spark` is `pipeline.batch.refold`; `spark expressions` is `pipeline.batch.windows`,
-which sorts; `duckdb numbering` is DuckDB without the column `position`; `read` reads the columns with Arrow, on as many
-threads as there are cores, and does nothing with them.
+Engines: `here` is `pipeline.batch.refold.refold_here`, in one process without Spark, as `pipeline refold` folds up to
+`SMALL_HISTORY` samples; `spark` is `refold`; `spark expressions` is `pipeline.batch.windows`, which sorts;
+`duckdb numbering` is DuckDB without the column `position`; `read` reads the columns with Arrow, on as many threads as
+there are cores, and does nothing with them. CPU seconds are of the process and its children; next to other work they
+say more than seconds.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import subprocess
 import sys
@@ -155,6 +156,13 @@ def spark_windows(*, expressions: bool = False) -> Callable[[list[str]], tuple[p
     return folded
 
 
+def here_windows(files: list[str]) -> tuple[pa.Table, pa.Table]:
+    from pulsar_barycenter.pipeline.batch.refold import refold_here
+
+    found = refold_here(files)
+    return found.bundles, found.brokers
+
+
 def read_columns(files: list[str]) -> tuple[pa.Table, pa.Table]:
     columns = ["bundle", "broker", "sequence", "reported_at", *FIGURES, "topics"]
     for file in files:
@@ -166,6 +174,7 @@ def read_columns(files: list[str]) -> tuple[pa.Table, pa.Table]:
 
 ENGINES: dict[str, Callable[[], Callable[[list[str]], tuple[pa.Table, pa.Table]]]] = {
     "read": lambda: read_columns,
+    "here": lambda: here_windows,
     "spark": spark_windows,
     "duckdb": lambda: duckdb_windows,
     "polars": lambda: polars_windows,
@@ -176,20 +185,26 @@ _SLOW = {"duckdb numbering", "spark expressions"}
 
 
 def run_engine(name: str, folder: Path, out: Path) -> None:
-    """Fold `folder` once, write the values under `out`, and print the seconds it took."""
+    """Fold `folder` once, write the values under `out`, and print the seconds it took, and the CPU seconds."""
     fold = ENGINES[name]()
     fold(_files(folder)[:1])
     print("warm", flush=True)
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), _cpu_seconds()
     bundles, brokers = fold(_files(folder))
-    print(json.dumps(time.perf_counter() - started), flush=True)
+    print(time.perf_counter() - started, _cpu_seconds() - cpu, flush=True)
     if len(bundles.column_names):
         pq.write_table(bundles, out / "bundles.parquet")
         pq.write_table(brokers, out / "brokers.parquet")
 
 
-def measure(name: str, folder: Path, out: Path) -> tuple[float | None, float]:
-    """Return seconds, None if the machine was too small, and the largest resident set, GiB, of one process."""
+def _cpu_seconds() -> float:
+    this = psutil.Process()
+    times = [process.cpu_times() for process in (this, *this.children(recursive=True))]
+    return sum(spent.user + spent.system for spent in times)
+
+
+def measure(name: str, folder: Path, out: Path) -> tuple[tuple[float, float] | None, float]:
+    """Return seconds and CPU seconds, None if the machine was too small, and the largest resident set, GiB."""
     out.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "benchmarks.pipeline_windows", "--engine", name, "--folder", str(folder)]
     with (out / "errors").open("wb") as errors:
@@ -212,9 +227,9 @@ def measure(name: str, folder: Path, out: Path) -> tuple[float | None, float]:
     if is_ended or (process.returncode and any(mark in told for mark in _TOO_LARGE)):
         print(f"{name}: {'took too much memory' if is_ended else told.splitlines()[-1]}", file=sys.stderr)
         return None, largest / 2**30
-    if process.returncode or len(lines) != 2:
+    if process.returncode or len(lines) != 3:
         raise SystemExit(f"{name} failed with exit code {process.returncode}:\n{told}")
-    return float(lines[1]), largest / 2**30
+    return (float(lines[1]), float(lines[2])), largest / 2**30
 
 
 def _sorted(file: Path, key: str, columns: list[str]) -> pa.Table:
@@ -257,21 +272,27 @@ def main() -> None:
                 generate(folder, count)
             engines = [name for name in ENGINES if count <= SLOW_ENGINES_UP_TO or name not in _SLOW]
             seconds: dict[str, list[float]] = {name: [] for name in engines}
+            cpu: dict[str, list[float]] = {name: [] for name in engines}
             memory = dict.fromkeys(engines, 0.0)
             for _ in range(options.rounds):
                 for name in engines:
                     took, resident = measure(name, folder, Path(temporary) / name)
                     memory[name] = max(memory[name], resident)
                     if took is not None:
-                        seconds[name].append(took)
-            for name in engines[2:]:
-                if seconds[name]:
+                        seconds[name].append(took[0])
+                        cpu[name].append(took[1])
+            for name in engines[1:]:
+                if seconds[name] and name != "spark":
                     check_same(Path(temporary) / "spark", Path(temporary) / name)
             best = min([*seconds["duckdb"], *seconds["polars"]], default=math.nan)
+            least_cpu = min([*cpu["duckdb"], *cpu["polars"]], default=math.nan)
             for name in engines:
                 least = min(seconds[name], default=math.nan)
-                rows.append([f"{count:,}", name, least, count / least / 1e6, least / best, memory[name]])
-    header = ["samples", "engine", "seconds (best)", "M samples/s", "× the better of DuckDB and Polars", "GiB resident"]
+                spent = min(cpu[name], default=math.nan)
+                speed = count / least / 1e6
+                rows.append([f"{count:,}", name, least, speed, least / best, spent, spent / least_cpu, memory[name]])
+    better = "× the better of DuckDB and Polars"
+    header = ["samples", "engine", "seconds (best)", "M samples/s", better, "CPU seconds", better, "GiB resident"]
     print_table("Windows and averages of a history", header, rows)
 
 

@@ -102,7 +102,7 @@ MOMENTS: dict[str, Callable[[int], object]] = {
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_refold_ends_at_once_and_leaves_no_process(tmp_path: Path, moment: str, number: signal.Signals) -> None:
-    with command(tmp_path, "pipeline", "refold", "--data", str(recorded(tmp_path))) as refold:
+    with command(tmp_path, "pipeline", "refold", "--spark", "--data", str(recorded(tmp_path))) as refold:
         wait_until(lambda: bool(MOMENTS[moment](refold.pid)), refold, within_s=_DEADLINE_S)
         if number == signal.SIGINT:  # a terminal's Ctrl-C comes to all processes of the group, a SIGTERM to one
             os.killpg(refold.pid, number)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from pulsar_barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
-from pulsar_barycenter.pipeline.batch.refold import refold
+from pulsar_barycenter.pipeline.batch.refold import refold, refold_here
 from pulsar_barycenter.pipeline.folds.stretches import COUNTED, FOLDED, StretchFold, count_samples, pieces_of
 from pulsar_barycenter.pipeline.tables.schemas import FIGURES
 
@@ -131,6 +131,39 @@ def test_what_spark_reads_folds_as_one_by_one_whatever_its_order(
     assert not same
 
 
+@pytest.mark.parametrize(("seed", "stretches"), [(21, 1), (22, 1), (23, 3)])
+def test_with_and_without_spark_the_bits_are_the_same(
+    spark: SparkSession, tmp_path: Path, seed: int, stretches: int
+) -> None:
+    """Also of bundles whose samples came late: within a file, in another file, and at the time of another sample."""
+    rng = random.Random(seed)
+    rows = make_rows(rng, reports=500, bundles=12, gap_ms=20_000)
+    for _ in range(rng.randrange(4)):
+        rows.insert(rng.randrange(len(rows)), rows.pop(rng.randrange(len(rows))))
+    twin = rng.choice(rows)
+    rows.insert(0, twin | {"broker": "c", "incarnation": "j"})
+    files = write_files(tmp_path, rows, 7)
+    found = refold_here(files, history_gap_ms=20_000, stretches=stretches)
+    expected = refold(spark, files, history_gap_ms=20_000, stretches=stretches)
+    assert found.late == expected.late >= 1
+    assert_same(found.bundles, sequential(rows, 20_000))
+    assert found.bundles.cast(expected.bundles.schema).equals(expected.bundles)
+    assert found.brokers.equals(expected.brokers)
+
+
+def test_a_small_history_is_one_stretch_however_many_cores_spark_has(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = write_files(tmp_path, make_rows(random.Random(24), reports=900, bundles=5, gap_ms=60_000), 9)
+    assert spark.sparkContext.defaultParallelism > 1
+    expected = refold_here(files)
+    assert refold(spark, files).bundles.equals(expected.bundles)
+    monkeypatch.setattr("pulsar_barycenter.pipeline.batch.refold.SMALL_HISTORY", 100)
+    found = refold(spark, files).bundles
+    assert not found.equals(expected.bundles), "two stretches round as one"
+    assert found.equals(refold_here(files, stretches=spark.sparkContext.defaultParallelism).bundles)
+
+
 def test_brokers_are_averaged_over_the_bundles_of_their_newest_report(spark: SparkSession, tmp_path: Path) -> None:
     """A bundle counts for each broker whose newest report names it, also for one that has lost it since."""
     rows = make_rows(random.Random(6), reports=400, bundles=9, gap_ms=20_000)
@@ -153,6 +186,8 @@ def test_files_without_rows_are_refused(spark: SparkSession, tmp_path: Path, mon
     pq.write_table(pa.Table.from_pylist(make_rows(random.Random(1), reports=9, bundles=2, gap_ms=1000))[:0], empty)
     with pytest.raises(ValueError, match="no rows"):
         refold(spark, [str(empty)])
+    with pytest.raises(ValueError, match="no rows"):
+        refold_here([str(empty)])
     monkeypatch.setattr("pulsar_barycenter.pipeline.batch.refold.local_folder", lambda address: None)
     with pytest.raises(ValueError, match="no rows"):
         refold(spark, [str(empty)])

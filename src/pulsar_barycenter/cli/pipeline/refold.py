@@ -1,7 +1,12 @@
-"""`barycenter pipeline refold`: computes averages or all tables again and compares them with the recorded ones."""
+"""`barycenter pipeline refold`: computes averages or all tables again and compares them with the recorded ones.
+
+This process folds a small history; Spark, whose start takes longer, folds the others. The choice is made here alone:
+`batch.refold` makes the same rows either way.
+"""
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
@@ -13,8 +18,9 @@ from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_l
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.batch.from_logs import refold_logs
+from pulsar_barycenter.pipeline.batch.output import replaced_tables, table_path
 from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_with_recorded
-from pulsar_barycenter.pipeline.batch.refold import Refolded, refold
+from pulsar_barycenter.pipeline.batch.refold import SMALL_HISTORY, Refolded, is_small_history, refold, refold_here
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, SparkMaster, with_spark_settings
 from pulsar_barycenter.pipeline.running.small_work import compilers_for_logs, compilers_for_tables
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
@@ -42,6 +48,12 @@ TOLERANCE: Final = 1e-9
     help="Time without reports after which the history of a bundle starts again.",
 )
 @click.option("--from-logs", is_flag=True, help="Compute all tables, from the logs of reports and decisions.")
+@click.option(
+    "--spark/--no-spark",
+    default=None,
+    help="Fold with Spark, or in this process.  [default: with Spark if DIR is no folder of this machine, has more than"
+    f" {SMALL_HISTORY:,} samples, or --from-logs, --master or --conf is given]",
+)
 @click.option("--check", is_flag=True, help=f"Exit with 1 if a value differs by more than {TOLERANCE:g}, relative.")
 @click.option("--out", type=DataFolder(), metavar="DIR", help="Write the computed tables there, as <table>.parquet.")
 @click.option("--driver-memory", default="1g", show_default=True, metavar="SIZE", help="Heap of the Java process.")
@@ -51,6 +63,7 @@ def command(
     master: str | None,
     history_gap_minutes: float,
     from_logs: bool,
+    spark: bool | None,
     check: bool,
     out: str | None,
     driver_memory: str,
@@ -60,62 +73,101 @@ def command(
 
     With --from-logs, compute all tables, and look up each row in the recorded tables.
 
-    The command writes nothing unless --out is given. Differences beyond rounding have these causes: reports came too
-    late for the running pipeline, the history gap differs, or the logs do not reach back to the beginning. The command
-    may run while the pipeline runs.
+    The command writes nothing unless --out is given; then all tables replace those of an earlier refold at once.
+    Differences beyond rounding have these causes: reports came too late for the running pipeline, the history gap
+    differs, or the logs do not reach back to the beginning. The command may run while the pipeline runs.
     """
     gap_ms = round(history_gap_minutes * 60_000)
     folder = local_folder(data)
+    needs = _needs_spark(data, out, from_logs=from_logs, master=master, conf=conf)
+    if spark is False and needs:
+        raise click.UsageError(f"--no-spark: {needs} needs Spark")
     try:
         if folder is not None:
             check_load_folder(folder)
-        if not from_logs and folder is not None and not table_files(open_storage(data), "bundle_samples"):
-            _fail_without_samples(data)  # without starting Spark
-        with spark_start() as on_phase:
-            session = create_session(
-                "barycenter refold",
-                master,
-                {"spark.driver.memory": driver_memory, **conf},
-                compilers=_compilers(data, from_logs=from_logs),
-                on_phase=on_phase,
-            )
-        storage = open_storage(data, session)
-        target = None if out is None else open_storage(out, session)
-        if from_logs:
-            tasks = tasks_of(session)
-            every = refold_logs(
-                session, storage, target, history_gap_ms=gap_ms, progress=lambda what: spark_progress(tasks, what)
-            )
-            agreed = [_print_result(name, found) for name, found in every]
+        samples = _samples(open_storage(data)) if folder is not None and not from_logs else []
+        if folder is not None and not from_logs and not samples:
+            _fail_without_samples(data)
+        if spark or needs or not (spark is False or is_small_history(samples)):
+            settings = {"spark.driver.memory": driver_memory, **conf}
+            agreed = _fold_with_spark(data, out, master, settings, gap_ms, from_logs=from_logs)
         else:
-            tables = {name: _paths(storage, name) for name in ("bundle_samples", "bundle_data", "broker_data")}
-            if not (samples := tables["bundle_samples"]):
-                _fail_without_samples(data)
-            started = time.perf_counter()
-            addresses = [storage.address(file) for file in samples]
-            with spark_progress(tasks_of(session), f"folding {count_of(len(samples), 'file')}"):
-                try:
-                    folded = refold(session, addresses, history_gap_ms=gap_ms)
-                except SPARK_ERRORS as error:
-                    raise_damage(storage, ("bundle_samples",), error)
-                    raise
-            click.echo(_summary(folded, len(samples), time.perf_counter() - started))
-            agreed = [
-                _print_result(name, compare_with_recorded(rows, storage, tables[name], key))
-                for name, key, rows in (
-                    ("bundle_data", "bundle", folded.bundles),
-                    ("broker_data", "broker", folded.brokers),
-                )
-            ]
-            if target is not None:
-                _write(target, folded)
-        if target is not None:
-            click.echo(f"written      {target.address()}")
-        session.stop()
+            agreed = _fold_here(open_storage(data), samples, None if out is None else open_storage(out), gap_ms)
     except (JavaNotFoundError, OSError, ValueError, pa.ArrowException, WrongFolderError, *SPARK_ERRORS) as error:
         fail(in_words(error))
     if check and not all(agreed):
         sys.exit(1)
+
+
+def _needs_spark(
+    data: str, out: str | None, *, from_logs: bool, master: str | None, conf: Mapping[str, str]
+) -> str | None:
+    """Return the option that only Spark can follow, None if there is none."""
+    if local_folder(data) is None:
+        return f"--data {data}"
+    if out is not None and local_folder(out) is None:
+        return f"--out {out}"
+    if master is not None:
+        return f"--master {master}"
+    return "--from-logs" if from_logs else "--conf" if conf else None
+
+
+def _fold_with_spark(
+    data: str, out: str | None, master: str | None, settings: Mapping[str, str], gap_ms: int, *, from_logs: bool
+) -> list[bool]:
+    with spark_start() as on_phase:
+        compilers = _compilers(data, from_logs=from_logs)
+        session = create_session("barycenter refold", master, settings, compilers=compilers, on_phase=on_phase)
+    storage = open_storage(data, session)
+    target = None if out is None else open_storage(out, session)
+    tasks = tasks_of(session)
+    if from_logs:
+        every = refold_logs(
+            session, storage, target, history_gap_ms=gap_ms, progress=lambda what: spark_progress(tasks, what)
+        )
+        agreed = [_print_result(name, found) for name, found in every]
+        _print_output(target)
+    else:
+        samples = _samples(storage)
+        if not samples:
+            _fail_without_samples(data)
+        started = time.perf_counter()
+        with spark_progress(tasks, f"folding {count_of(len(samples), 'file')}"):
+            try:
+                folded = refold(session, samples, history_gap_ms=gap_ms)
+            except SPARK_ERRORS as error:
+                raise_damage(storage, ("bundle_samples",), error)
+                raise
+        click.echo(f"{_summary(folded, len(samples), time.perf_counter() - started)}, with Spark")
+        agreed = _compare_and_write(storage, folded, target)
+    session.stop()
+    return agreed
+
+
+def _fold_here(storage: Storage, samples: Sequence[str], target: Storage | None, gap_ms: int) -> list[bool]:
+    started = time.perf_counter()
+    folded = refold_here(samples, history_gap_ms=gap_ms)
+    click.echo(f"{_summary(folded, len(samples), time.perf_counter() - started)}, without Spark")
+    return _compare_and_write(storage, folded, target)
+
+
+def _compare_and_write(storage: Storage, folded: Refolded, target: Storage | None) -> list[bool]:
+    averages = {"bundle_data": ("bundle", folded.bundles), "broker_data": ("broker", folded.brokers)}
+    agreed = [
+        _print_result(
+            name, compare_with_recorded(rows, storage, [file.path for file in table_files(storage, name)], key)
+        )
+        for name, (key, rows) in averages.items()
+    ]
+    if target is not None:
+        _write(target, folded)
+    _print_output(target)
+    return agreed
+
+
+def _print_output(target: Storage | None) -> None:
+    if target is not None:
+        click.echo(f"written      {target.address()}")
 
 
 def _compilers(data: str, *, from_logs: bool) -> Compilers:
@@ -151,14 +203,15 @@ def _print_result(name: str, found: Comparison) -> bool:
 
 
 def _write(out: Storage, folded: Refolded) -> None:
-    for name, rows in (("bundle_data", folded.bundles), ("broker_data", folded.brokers)):
-        columns = rows.select(TABLES[name].schema.names).cast(TABLES[name].arrow_schema)
-        with out.new_file(f"{name}.parquet") as file:
-            pq.write_table(columns, file, compression="zstd")
+    with replaced_tables(out) as new:
+        for name, rows in (("bundle_data", folded.bundles), ("broker_data", folded.brokers)):
+            columns = rows.select(TABLES[name].schema.names).cast(TABLES[name].arrow_schema)
+            with out.new_file(f"{new}/{table_path(name)}") as file:
+                pq.write_table(columns, file, compression="zstd")
 
 
-def _paths(storage: Storage, name: str) -> list[str]:
-    return [file.path for file in table_files(storage, name)]
+def _samples(storage: Storage) -> list[str]:
+    return [storage.address(file.path) for file in table_files(storage, "bundle_samples")]
 
 
 def _fail_without_samples(data: str) -> None:

@@ -8,9 +8,11 @@ weigh, and reads two columns; the second folds.
 Files of this machine, or of a folder that all have, are read by the tasks themselves. Those at other addresses are read
 by Spark, which knows how, and spreads the rows by time: a shuffle more, and no other client or credentials needed.
 
+A small history needs no Spark: `refold_here` does the work of the tasks in this process, one after the other. Up to
+`SMALL_HISTORY` samples both fold one stretch, so their results are equal to the last bit.
+
 The result is that of `pipeline.batch.whole_history`, to rounding. Bundles whose samples do not lie in local
-files in the order of their times (reports that came late) are folded by `pipeline.batch.windows`, which
-sorts.
+files in the order of their times (reports that came late) are sorted first, see `late_samples`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,20 +20,26 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
-from pulsar_barycenter.pipeline.batch.windows import fold_windows
+from pulsar_barycenter.pipeline.batch.late_samples import (
+    SAMPLE_ORDER,
+    fold_sorted,
+    sorted_samples,
+    with_dictionaries,
+)
 from pulsar_barycenter.pipeline.folds.stretches import (
     COUNTED,
     FOLDED,
     MEMBERS,
-    NAMES,
     SIZES,
     STRETCH,
     NewestReports,
@@ -50,6 +58,11 @@ from pulsar_barycenter.pipeline.tables.schemas import (
     FIGURES,
     WINDOWS,
 )
+
+SMALL_HISTORY: Final = 20_000_000
+"""Up to this number of samples a history is one stretch. One core folds it in 4 s, about what the start of Spark takes;
+the memory of `refold_here` is then at most 4 GB, if the samples of all bundles came late, else some 200 bytes a bundle.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,39 +93,73 @@ def refold(
 ) -> Refolded:
     """Fold the samples in `files` (Parquet, BUNDLE_SAMPLES without repeats; local paths or addresses that Spark reads).
 
-    `stretches` is the number of tasks; None: one for each core that Spark has.
+    `stretches` is the number of tasks; None: one up to `SMALL_HISTORY` samples in local files, else one for each core
+    that Spark has.
 
     Raises:
         ValueError: there is no sample in `files`.
     """
-    tasks = stretches or session.sparkContext.defaultParallelism
+    cores = session.sparkContext.defaultParallelism
     folders = [local_folder(file) for file in files]
     if None in folders:
-        answers = _folded_by_spark(session, files, tasks, history_gap_ms)
+        answers = _folded_by_spark(session, files, stretches or cores, history_gap_ms)
     else:
-        answers = _folded_by_files(session, [str(file) for file in folders], tasks, history_gap_ms)
+        found = _in_order([str(file) for file in folders])
+        count = stretches or (1 if _is_small(found) else cores)
+        answers = _folded_by_files(partial(_run, session), found, count, history_gap_ms)
+    return _refolded(answers, partial(_sorted_fold, session, files, history_gap_ms), history_gap_ms)
+
+
+def refold_here(files: Sequence[str], *, history_gap_ms: int = HISTORY_GAP_MS, stretches: int = 1) -> Refolded:
+    """Fold the samples in local `files` in this process, without Spark: what `refold` returns of as many stretches.
+
+    Raises:
+        DamagedTableError: a file cannot be read.
+        ValueError: there is no sample in `files`.
+    """
+    found = _in_order(files)
+    answers = _folded_by_files(_run_here, found, stretches, history_gap_ms)
+
+    def fold_late(late: pa.Array) -> pa.Table:
+        pieces = pieces_of([file.path for file in found], FOLDED)
+        return fold_sorted(sorted_samples(pieces, late).to_batches(), history_gap_ms)
+
+    return _refolded(answers, fold_late, history_gap_ms)
+
+
+def is_small_history(files: Sequence[str]) -> bool:
+    """Return whether local `files` hold at most `SMALL_HISTORY` samples, by their footers."""
+    return _is_small(_in_order(files))
+
+
+def _is_small(files: Sequence[_File]) -> bool:
+    return sum(file.rows for file in files) <= SMALL_HISTORY
+
+
+def _refolded(answers: Sequence[_Answer], fold_late: Callable[[pa.Array], pa.Table], gap_ms: int) -> Refolded:
+    """Compose the stretches; `fold_late` returns STRETCH of the bundles whose rows are not in order."""
     if not answers:
         raise ValueError("no samples: the files given hold no rows")
     newest = NewestReports()
     for _, rows in answers:
         times = rows.group_by("broker").aggregate([("reported_at", "max")])
         newest.add(dict(zip(*(times.column(name).to_pylist() for name in times.column_names), strict=True)), rows)
-    bundles, late = _composed([answer[0] for answer in answers], history_gap_ms)
+    bundles, late = _composed([answer[0] for answer in answers])
     if len(late):
-        bundles = pa.concat_tables([bundles, _sorted_fold(session, files, late, history_gap_ms).cast(bundles.schema)])
+        bundles = pa.concat_tables([bundles, _composed([fold_late(late)])[0]])
     as_of = pc.max(bundles.column("as_of"))
-    oldest = pa.scalar(as_of.cast(pa.int64()).as_py() - history_gap_ms * 1000, pa.int64()).cast(as_of.type)
+    oldest = pa.scalar(as_of.cast(pa.int64()).as_py() - gap_ms * 1000, pa.int64()).cast(as_of.type)
     bundles = bundles.filter(pc.greater_equal(bundles.column("as_of"), oldest)).sort_by("bundle")
     members = newest.table()
     members = members.filter(pc.greater_equal(members.column("reported_at"), oldest.cast(pa.int64()).as_py() // 1000))
     return Refolded(bundles, _averaged(members, bundles, as_of), len(late))
 
 
-def _folded_by_files(session: SparkSession, files: Sequence[str], tasks: int, gap_ms: int) -> list[_Answer]:
-    """STRETCH and MEMBERS of each stretch of local `files`, which the tasks read by themselves."""
-    parts = _in_stretches(_in_order(files), tasks)
-    priors = _priors(session, parts, gap_ms) if parts else []
-    return _run(session, partial(_fold_stretch, parts, priors, gap_ms), len(parts))
+def _folded_by_files(run: "_Run", files: Sequence[_File], tasks: int, gap_ms: int) -> list[_Answer]:
+    """STRETCH and MEMBERS of each stretch of `files`, which the tasks that `run` starts read by themselves."""
+    parts = _in_stretches(files, tasks)
+    priors = _priors(run, parts, gap_ms) if parts else []
+    return run(partial(_fold_stretch, parts, priors, gap_ms), len(parts))
 
 
 def _in_order(files: Sequence[str]) -> list[_File]:
@@ -147,13 +194,13 @@ def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
     return [[file.path for file, at in zip(files, which, strict=True) if at == stretch] for stretch in np.unique(which)]
 
 
-def _priors(session: SparkSession, parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
+def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
     """What came before each stretch: `bundle`, `samples`, `last_at`; None before the first."""
     if len(parts) == 1:
         return [None]
     # Each stretch but the last is counted, in two halves: with few tasks one would else wait for the other.
     halves = [half for part in parts[:-1] for half in (part[: len(part) // 2], part[len(part) // 2 :])]
-    counts = [answer[0] for answer in _run(session, partial(_count_half, halves, gap_ms), len(halves))]
+    counts = [answer[0] for answer in run(partial(_count_half, halves, gap_ms), len(halves))]
     return _summed_up(counts, gap_ms)[::2]
 
 
@@ -200,6 +247,12 @@ def _fold_stretch(parts: Sequence[Sequence[str]], priors: Sequence[pa.Table | No
 
 
 _Work = Callable[[int], _Answer]
+_Run = Callable[[_Work, int], list[_Answer]]
+"""Does work of 0..n - 1 and returns the answers in this order."""
+
+
+def _run_here(work: _Work, tasks: int) -> list[_Answer]:
+    return [work(task) for task in range(tasks)]
 
 
 def _run(session: SparkSession, work: _Work, tasks: int) -> list[_Answer]:
@@ -268,12 +321,9 @@ def _run_by_time(rows: DataFrame, cuts: Sequence[int], work: _RowWork) -> dict[i
             yield _answered(stretch, work(stretch, _large_pieces(chain((first,), batches))))
 
     stretch = sum(((_at_ms() >= cut).cast("int") for cut in cuts), F.lit(0))
-    order = [name for name in _ORDER if name in rows.columns]
+    order = [name for name in SAMPLE_ORDER if name in rows.columns]
     spread = rows.withColumn("stretch", stretch).repartitionById(len(cuts) + 1, F.col("stretch"))
     return _answers(spread.sortWithinPartitions(*order).mapInArrow(answer, _ANSWERED))
-
-
-_ORDER = ("reported_at", "broker", "incarnation", "sequence")
 
 
 def _large_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -282,18 +332,10 @@ def _large_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     for batch in batches:
         held.append(batch)
         if sum(map(len, held)) >= _PIECE_ROWS:
-            yield _as_read(held)
+            yield with_dictionaries(pa.Table.from_batches(held))
             held = []
     if held:
-        yield _as_read(held)
-
-
-def _as_read(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    rows = pa.Table.from_batches(batches).combine_chunks()
-    for place, name in enumerate(rows.column_names):
-        if name in NAMES:
-            rows = rows.set_column(place, name, rows.column(name).dictionary_encode())
-    return rows
+        yield with_dictionaries(pa.Table.from_batches(held))
 
 
 _ANSWERED = "task long, first binary, second binary"
@@ -319,7 +361,7 @@ def _unpacked(packed: bytes) -> pa.Table:
     return pa.ipc.open_stream(packed).read_all()
 
 
-def _composed(stretches: Sequence[pa.Table], gap_ms: int) -> tuple[pa.Table, pa.Array]:
+def _composed(stretches: Sequence[pa.Table]) -> tuple[pa.Table, pa.Array]:
     """BUNDLE_STATE of the bundles whose rows came in order, and the names of the others."""
     names = pc.unique(pa.chunked_array([chunk for part in stretches for chunk in part.column("bundle").chunks]))
     count = len(names)
@@ -342,12 +384,19 @@ def _composed(stretches: Sequence[pa.Table], gap_ms: int) -> tuple[pa.Table, pa.
     return state.filter(pa.array(~late)), names.filter(pa.array(late))
 
 
-def _sorted_fold(session: SparkSession, files: Sequence[str], late: pa.Array, gap_ms: int) -> pa.Table:
-    """BUNDLE_STATE of the bundles named in `late`, whatever the order of their rows."""
-    samples = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files)
+def _sorted_fold(session: SparkSession, files: Sequence[str], gap_ms: int, late: pa.Array) -> pa.Table:
+    """STRETCH of the bundles named in `late`, whatever the order of their rows: Spark sorts them, its tasks fold."""
+    samples = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files).select(*FOLDED)
     names = session.createDataFrame(pa.table({"bundle": late}))
-    folded = fold_windows(samples.join(F.broadcast(names), "bundle", "left_semi"), history_gap_ms=gap_ms)
-    return folded.select(*BUNDLE_STATE.names).toArrow()
+    rows = samples.join(F.broadcast(names), "bundle", "left_semi").repartition("bundle")
+
+    def folded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)  # Spark has given this worker one core
+        yield from fold_sorted(batches, gap_ms).to_batches()
+
+    schema = from_arrow_schema(STRETCH)
+    found = rows.sortWithinPartitions("bundle", *SAMPLE_ORDER).mapInArrow(folded, schema).toArrow()
+    return found.cast(STRETCH)
 
 
 def _averaged(members: pa.Table, bundles: pa.Table, as_of: pa.Scalar) -> pa.Table:

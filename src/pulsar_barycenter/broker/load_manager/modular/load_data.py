@@ -198,7 +198,7 @@ class LoadData:
         published: Published | None,
     ) -> TimeAverageBrokerData:
         """Return the time averages of the broker of that report: those published if of just this one, else sums."""
-        if published is not None and is_exactly(published.publication, broker, report):
+        if published is not None and is_exactly(published, broker, report):
             found = published.averages.get(broker)
             if found is not None:
                 return found

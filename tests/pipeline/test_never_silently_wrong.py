@@ -144,7 +144,7 @@ def test_what_comes_in_runs_out_of_order_is_said(spark: SparkSession, layout: Pi
     assert short.keys() & {"late_reports", "overdue_reports"}
     rows = sorted(PipelineOracle(reports).load_reports(), key=str)
     assert sorted(rows_of(read_table(spark, layout, "load_reports")), key=str) == rows
-    refold = StateFolder(layout).newest_memory().refold
+    refold = StateFolder(layout).newest_progress().refold
     assert refold is not msgspec.UNSET
     assert refold.reports == sum(short.get(name, 0) for name in ("late_reports", "overdue_reports"))
     assert reports[min(later)].last_update <= refold.since < refold.until == reports[-1].last_update
@@ -171,7 +171,7 @@ def test_decisions_are_read_before_the_intervals_they_belong_to_are_settled(
     other = DecisionLog("127.0.0.1:8081", layout.decisions)
     other.record(START_MS + 65_000, "unload", Reason(code=Code.ADMIN))
     assert run_once(spark, layout) == {"overdue_decisions": 1}
-    refold = StateFolder(layout).newest_memory().refold
+    refold = StateFolder(layout).newest_progress().refold
     assert refold is not msgspec.UNSET
     assert (refold.since, refold.reports, refold.decisions) == (START_MS + 65_000, 0, 1)
 

@@ -3,15 +3,20 @@
 Without Spark, whose part `tests/pipeline/test_never_silently_wrong.py` has; the oracle folds report by report.
 """
 
+import asyncio
 import errno
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from pulsar_barycenter.broker.load_manager.pipeline_feed import FilePipeline, Published
 from pulsar_barycenter.cluster_logs.decision_log import DecisionLog, Kind
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
@@ -33,7 +38,10 @@ GAP_MS = 60_000
 
 def settings(rng: random.Random) -> StreamSettings:
     balance = BalanceSettings(interval_ms=10_000, settle_ms=10_000, history_gap_ms=GAP_MS)
-    return StreamSettings(max_files=rng.choice([3, 8, 500]), history_gap_ms=GAP_MS, balance=balance)
+    whole_below = rng.choice([0, 10_000])
+    return StreamSettings(
+        max_files=rng.choice([3, 8, 500]), history_gap_ms=GAP_MS, balance=balance, whole_below=whole_below
+    )
 
 
 def history(rng: random.Random) -> list[LocalBrokerData]:
@@ -96,11 +104,11 @@ def run_with_kill(
     if rng.random() < 0.5:
         place, left = rng.choice(["ownership", "balance", "state"]), rng.randrange(3)
         with monkeypatch.context() as patch:
-            owner, name = (StateFolder, "write") if place == "state" else (Tables, "write")
+            owner, name = (StateFolder, "_keep") if place == "state" else (Tables, "write")
             write = getattr(owner, name)
             counts = {"left": left}
 
-            def killed(self: object, *args: object, **kwargs: object) -> None:
+            def killed(self: Any, *args: Any, **kwargs: Any) -> None:
                 if place in ("state", args[0]):
                     counts["left"] -= 1
                     if counts["left"] < 0:
@@ -118,6 +126,86 @@ def run_with_kill(
         kept = StateFolder(layout).batch_ids()
         Tables(layout).clear_unfinished(kept[-1] if kept else -1)
     assert not falls_short(run_once(layout, reports, chosen, monkeypatch))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_kill_at_any_step_leaves_state_and_publication_whole(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before or after any file is written or deleted, with states and publications that are changes.
+
+    The state is then that of a run that nobody killed and that writes whole states, and a reader that looks now and
+    then has what a new one reads.
+    """
+    rng = random.Random(seed)
+    reports = make_history(rng.randrange(10**6), reports=40, step_ms=rng.choice([900, 6_500]))
+    balance = BalanceSettings(interval_ms=10_000, settle_ms=10_000, history_gap_ms=GAP_MS)
+    chosen = StreamSettings(max_files=3, history_gap_ms=GAP_MS, balance=balance, whole_below=0)
+    layout, calm = layout_in(tmp_path / "killed"), layout_in(tmp_path / "calm")
+    reader = FilePipeline(layout.publication.parent)
+    for piece in pieces(rng, reports):
+        run_once(calm, piece, replace(chosen, whole_below=10_000), monkeypatch)
+        for kill in (True, True, False):
+            with monkeypatch.context() as patch:
+                if kill:
+                    kill_after(patch, rng.randrange(1, 40 * len(piece)), after=rng.random() < 0.5)
+                with suppress(KeyboardInterrupt):
+                    run_once(layout, piece, chosen, monkeypatch)
+            kept = StateFolder(layout).batch_ids()
+            Tables(layout).clear_unfinished(kept[-1] if kept else -1)
+            if rng.random() < 0.5:
+                asyncio.run(reader.read())
+        found, expected = StateFolder(layout).before(10**6), StateFolder(calm).before(10**6)
+        assert found.memory == expected.memory
+        assert found.bundles.equals(expected.bundles)
+        assert (found.held is None or not len(found.held)) == (expected.held is None or not len(expected.held))
+        BatchFold(layout, settings=chosen, clock_ms=lambda: 0).publish_kept()
+        new = FilePipeline(layout.publication.parent)
+        for feed in (reader, new):
+            asyncio.run(feed.read())
+        published = new.latest()
+        assert published == reader.latest()
+        assert published is not None
+        assert sorted(published.bundles) == found.bundles.column("bundle").to_pylist()
+        holdings = found.memory.ownership.holdings
+        assert published.last_sequence == {name: (h.incarnation, h.sequence) for name, h in holdings.items()}
+        check_windows(published, found.bundles)
+
+
+def kill_after(patch: pytest.MonkeyPatch, steps: int, *, after: bool) -> None:
+    """Let the process be killed before or after so many changes of files."""
+    left = {"steps": steps}
+
+    def step(call: Any) -> Any:
+        left["steps"] -= 1
+        if left["steps"] == 0 and not after:
+            raise KeyboardInterrupt
+        result = call()
+        if left["steps"] == 0:
+            raise KeyboardInterrupt
+        return result
+
+    write, delete, new_file = LocalStorage.write, LocalStorage.delete, LocalStorage.new_file
+
+    @contextmanager
+    def appearing(self: LocalStorage, path: str) -> Iterator[Path]:
+        unfinished = new_file(self, path)
+        yield unfinished.__enter__()
+        step(lambda: unfinished.__exit__(None, None, None))
+
+    patch.setattr(LocalStorage, "write", lambda *args: step(lambda: write(*args)))
+    patch.setattr(LocalStorage, "delete", lambda *args: step(lambda: delete(*args)))
+    patch.setattr(LocalStorage, "new_file", appearing)
+
+
+def check_windows(published: Published, bundles: pa.Table) -> None:
+    for row in bundles.to_pylist():
+        data = published.bundles[row["bundle"]]
+        assert data.topics == row["topics"]
+        for name, window in (("short", data.short_term_data), ("long", data.long_term_data)):
+            assert window.num_samples == row[f"{name}_num_samples"]
+            assert window.msg_rate_in == row[f"{name}_msg_rate_in"]
+            assert window.msg_throughput_out == row[f"{name}_msg_throughput_out"]
 
 
 def test_runs_in_any_order_give_the_tables_of_one_or_say_that_they_do_not(

@@ -10,6 +10,7 @@ import msgspec
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.broker.load_manager.pipeline_feed import Published, published
 from pulsar_barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from pulsar_barycenter.config.broker_conf import with_overrides
@@ -30,12 +31,17 @@ class FixedPipeline:
     is_expected = True
     publication: PipelinePublication | None = None
     looked_at_ms: int | None = None
+    _read: PipelinePublication | None = None
+    _published: Published | None = None
 
     async def read(self) -> None:
         pass
 
-    def latest(self) -> PipelinePublication | None:
-        return self.publication
+    def latest(self) -> Published | None:
+        if self.publication is not self._read:
+            self._read = self.publication
+            self._published = None if self.publication is None else published(self.publication)
+        return self._published
 
     def last_look_ms(self) -> int | None:
         return self.looked_at_ms

@@ -1,16 +1,18 @@
 """Reads what the pipeline published, and decides whether the leader uses it.
 
-The publication is a file that is replaced by renaming. A check costs one `stat`, and only a new file is read, without a
-thread. It may list a hundred thousand bundles, so it is decoded in steps between which other tasks run.
+Publications are files that are replaced by renaming (`load.reports.publication`), so they are read in place, without a
+thread: a check costs a `stat` of each file that may exist, and only new files are read. A change costs what it changes.
+A whole publication may list a million bundles, so it is decoded in steps between which other tasks run.
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import Collection
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 import structlog
@@ -24,15 +26,26 @@ from pulsar_barycenter.load.reports.load_report import (
     TimeAverageMessageData,
 )
 from pulsar_barycenter.load.reports.publication import (
+    HEAD_BYTES,
+    LARGEST_BYTES,
     LOOK_FILE,
     PUBLICATION_FILE,
     PipelinePublication,
+    PublicationChange,
+    PublicationId,
+    change_file,
+    decode_change,
     decode_publication,
+    head_of,
 )
 
 log = structlog.get_logger(__name__)
 
+Decoded = TypeVar("Decoded")
+
 _ROWS_IN_ONE_STEP: Final = 2_000
+_KNOWN_WHOLES: Final = 8
+"""How many whole publications a reader remembers to have passed."""
 
 
 class ReportName(NamedTuple):
@@ -56,7 +69,7 @@ class PipelineFeed(Protocol):
         """Whether there should be a pipeline, so that its silence is a warning."""
         ...
 
-    def latest(self) -> PipelinePublication | None:
+    def latest(self) -> "Published | None":
         """Return the publication read last, the same object until there is a newer one; None if there is none."""
         ...
 
@@ -74,7 +87,7 @@ class NoPipeline:
 
     is_expected = False
 
-    def latest(self) -> PipelinePublication | None:
+    def latest(self) -> "Published | None":
         return None
 
     def last_look_ms(self) -> int | None:
@@ -84,8 +97,36 @@ class NoPipeline:
         pass
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A publication of the pipeline, and its columns as they are looked up.
+
+    `id` names it. `bundles` is of the newest publication that was read, also if this one is older: it is changed in
+    place, as a copy would cost as much as there are bundles. The others are of this one.
+    """
+
+    id: PublicationId
+    last_sequence: Mapping[str, tuple[str, int]]
+    bundles: Mapping[str, BundleData]
+    averages: Mapping[str, TimeAverageBrokerData]
+
+
+def published(publication: PipelinePublication) -> Published:
+    """Return what a whole publication publishes."""
+    bundles, averages = published_bundles(publication), published_averages(publication)
+    return Published(publication.id, publication.last_sequence, bundles, averages)
+
+
+class _RefusedError(Exception):
+    """A file cannot be read or understood."""
+
+
 class FilePipeline:
-    """Reads `latest.json` in a folder. If a file cannot be read or decoded, the previous publication stays."""
+    """Reads the publications in a folder: `latest.json`, and the changes that follow it.
+
+    If a file cannot be read or decoded, the previous publication stays. After a damaged change no later change is
+    applied; the next `latest.json` is then read as a whole.
+    """
 
     is_expected = True
 
@@ -94,11 +135,15 @@ class FilePipeline:
         self._look_file = folder / LOOK_FILE
         self._last_look_ms: int | None = None
         self._identity: tuple[int, int, int] | None = None
-        self._publication: PipelinePublication | None = None
+        self._refused: tuple[PublicationId, tuple[int, int, int]] | None = None
+        """A change that does not lead on from a publication."""
+        self._published: Published | None = None
+        self._bundles: dict[str, BundleData] = {}
+        self._wholes: deque[PublicationId] = deque(maxlen=_KNOWN_WHOLES)
         self._reading = asyncio.Lock()
 
-    def latest(self) -> PipelinePublication | None:
-        return self._publication
+    def latest(self) -> Published | None:
+        return self._published
 
     def last_look_ms(self) -> int | None:
         return self._last_look_ms
@@ -111,28 +156,109 @@ class FilePipeline:
                 self._last_look_ms = None
             except OSError:
                 pass
-            try:
-                stat = os.stat(self._file)
-            except OSError:
-                return
-            identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if identity == self._identity:
-                return
-            try:
-                self._publication = await _decoded(self._file.read_bytes())
-            except (OSError, msgspec.DecodeError) as error:
-                log.warning("pipeline_publication_unreadable", file=str(self._file), reason=str(error))
-            self._identity = identity
+            await self._follow()
+            if await self._read_whole():
+                await self._follow()
 
-
-async def _decoded(document: bytes) -> PipelinePublication:
-    columns = decode_publication(document)
-    while True:
+    async def _read_whole(self) -> bool:
+        """Read `latest.json` if it is new and not one that the changes led to; return whether it was read."""
+        identity = _identity_of(self._file)
+        if identity is None or identity == self._identity:
+            return False
+        self._identity = identity
         try:
-            next(columns)
-        except StopIteration as end:
-            publication: PipelinePublication = end.value
-            return publication
+            if self._wholes and _head(self._file) in self._wholes:
+                return False
+            publication = await _read(self._file, decode_publication)
+        except _RefusedError as error:
+            log.warning("pipeline_publication_unreadable", file=str(self._file), reason=str(error))
+            return False
+        bundles: dict[str, BundleData] = {}
+        async for some in _bundles_of(publication):
+            bundles |= some
+        self._bundles = bundles
+        self._wholes.append(publication.id)
+        self._published = Published(
+            publication.id, publication.last_sequence, self._bundles, published_averages(publication)
+        )
+        return True
+
+    async def _follow(self) -> None:
+        """Apply the changes that follow what was read."""
+        while (before := self._published) is not None:
+            file = self._file.with_name(change_file(self._file.name, before.id))
+            identity = _identity_of(file)
+            if identity is None or (before.id, identity) == self._refused:
+                return
+            try:
+                change = await _read(file, decode_change)
+            except _RefusedError as error:
+                self._refused = before.id, identity
+                log.warning("pipeline_publication_unreadable", file=str(file), reason=str(error))
+                return
+            if change.after != before.id:  # left over from another run
+                self._refused = before.id, identity
+                return
+            await self._apply(before, change)
+
+    async def _apply(self, before: Published, change: PublicationChange) -> None:
+        rows = change.changed
+        bundles: dict[str, BundleData] = {}
+        async for some in _bundles_of(rows):
+            bundles |= some
+        averages = {**before.averages, **published_averages(rows)}
+        last_sequence = {**before.last_sequence, **rows.last_sequence}
+        for broker in change.brokers_gone:
+            averages.pop(broker, None)
+            last_sequence.pop(broker, None)
+        self._bundles |= bundles
+        for bundle in change.bundles_gone:
+            self._bundles.pop(bundle, None)
+        if change.is_whole:
+            self._wholes.append(rows.id)
+        self._published = Published(rows.id, last_sequence, self._bundles, averages)
+
+
+def _identity_of(file: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = os.stat(file)
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _head(file: Path) -> PublicationId | None:
+    try:
+        with file.open("rb") as stream:
+            head = head_of(stream.read(HEAD_BYTES))
+    except OSError as error:
+        raise _RefusedError(str(error)) from error
+    return None if head is None else head[0]
+
+
+async def _read(file: Path, decode: Callable[[bytes], Generator[None, None, Decoded]]) -> Decoded:
+    """Return what a file holds; others go on while it is decoded."""
+    try:
+        with file.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > LARGEST_BYTES:
+                raise _RefusedError(f"it has {size:,} bytes, more than {LARGEST_BYTES:,}")
+            parts = decode(stream.read())
+        while True:
+            try:
+                next(parts)
+            except StopIteration as end:
+                found: Decoded = end.value
+                return found
+            await asyncio.sleep(0)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _RefusedError(str(error)) from error
+
+
+async def _bundles_of(publication: PipelinePublication) -> AsyncIterator[dict[str, BundleData]]:
+    """Give the windows of the published bundles, some at once; others go on meanwhile."""
+    for start in range(0, len(publication.bundle), _ROWS_IN_ONE_STEP):
+        yield published_bundles(publication, slice(start, start + _ROWS_IN_ONE_STEP))
         await asyncio.sleep(0)
 
 
@@ -161,15 +287,6 @@ class HasPipelineState(Protocol):
     def pipeline_state(self) -> PipelineState: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A publication of the pipeline, with its columns as mappings by name."""
-
-    publication: PipelinePublication
-    bundles: dict[str, BundleData]
-    averages: dict[str, TimeAverageBrokerData]
-
-
 class UsedPublication:
     """The newest publication, and whether decisions use it.
 
@@ -181,8 +298,6 @@ class UsedPublication:
         self._context = context
         self._feed = feed
         self._received: dict[str, tuple[NamedReport, int]] = {}
-        self._published: Published | None = None
-        self._publishing = asyncio.Lock()
         self._logged_late = False
         self._logged_silent = False
 
@@ -226,32 +341,13 @@ class UsedPublication:
             is_published=publication is not None,
         )
 
-    def in_use(self) -> PipelinePublication | None:
+    def published(self) -> Published | None:
         """Return the publication that decisions use now, None if they use none."""
         return self._feed.latest() if self.state().in_use else None
 
-    def published(self) -> Published | None:
-        """Return the publication in use, with its columns; it does not wait if `read` was called before."""
-        publication = self.in_use()
-        return None if publication is None else self.columns(publication)
-
-    def columns(self, publication: PipelinePublication) -> Published:
-        if self._published is None or self._published.publication is not publication:
-            self._published = Published(publication, published_bundles(publication), published_averages(publication))
-        return self._published
-
     async def read(self) -> None:
-        """Read the newest publication, and decode its columns if it is in use."""
-        async with self._publishing:
-            await self._feed.read()
-            while (publication := self.in_use()) is not None:
-                if self._published is not None and self._published.publication is publication:
-                    return
-                bundles: dict[str, BundleData] = {}
-                for start in range(0, len(publication.bundle), _ROWS_IN_ONE_STEP):
-                    bundles.update(published_bundles(publication, slice(start, start + _ROWS_IN_ONE_STEP)))
-                    await asyncio.sleep(0)
-                self._published = Published(publication, bundles, published_averages(publication))
+        """Read the newest publication."""
+        await self._feed.read()
 
     async def judge(self, *, decides_with: str) -> PipelineState:
         """Look for a newer publication, and return the pipeline's state; the leader logs when the state changes.
@@ -275,13 +371,13 @@ class UsedPublication:
         return state
 
 
-def includes(publication: PipelinePublication, broker: str, report: NamedReport) -> bool:
+def includes(publication: Published, broker: str, report: NamedReport) -> bool:
     """Return whether `report` of `broker` is part of `publication`."""
     incarnation, sequence = publication.last_sequence.get(broker, ("", -1))
     return incarnation == report.incarnation and sequence >= report.sequence
 
 
-def is_exactly(publication: PipelinePublication, broker: str, report: NamedReport) -> bool:
+def is_exactly(publication: Published, broker: str, report: NamedReport) -> bool:
     """Return whether `report` is the newest report of `broker` in `publication`."""
     return publication.last_sequence.get(broker) == (report.incarnation, report.sequence)
 

@@ -1,21 +1,63 @@
-"""The publication: the document that the Spark pipeline writes for the leader, columns in JSON.
+"""The publication: what the Spark pipeline writes for the leader, columns in JSON.
 
-The pipeline replaces `<data>/pipeline/publication/latest.json` by an atomic rename after every batch, so a reader sees
-a whole publication, the new or the previous one. There are two groups of columns: columns about bundles are as long as
-`bundle`, columns about brokers as long as `broker`; the i-th items of a group belong together.
+`<data>/pipeline/publication/latest.json` is a whole publication. There are two groups of columns: columns about bundles
+are as long as `bundle`, columns about brokers as long as `broker`; the i-th items of a group belong together.
+
+A batch of a large cluster changes a small part of it, so the whole is replaced now and then only, and each batch writes
+what it changed: `latest.json.after-<batch>` follows the publication of that batch, whole or made by a change. A
+publication is known by its batch and its time. A reader that has one looks for the change that follows it; if there is
+none, and `latest.json` is of another line than the reader's, it reads that, as at its start. So a reader may begin at
+any time and may sleep for any time. One that reads `latest.json` alone, of an earlier release, is right too, and at
+most `MOST_AGE_MS` late.
+
+Both are replaced by an atomic rename, so a reader sees a whole file, the new or the previous one.
 
 Names and units are those of Pulsar's BundleData (two TimeAverageMessageData) and TimeAverageBrokerData: rates in
 msg/s, throughput in bytes/s.
 """
 
+import re
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 PUBLICATION_FILE = "latest.json"
+MOST_AGE_MS: Final = 30_000
+"""How much older than the newest change `latest.json` may be: half of the lag from which a leader does without."""
+LARGEST_BYTES: Final = 2**31
+"""No larger publication or change is read: that of ten million bundles."""
 LOOK_FILE = "looked"
 """Beside the publication; its modification time is when the pipeline last looked for new load reports."""
+
+
+class PublicationId(NamedTuple):
+    """Names a publication: the batch, and when it was published (epoch ms)."""
+
+    batch_id: int
+    published_at: int
+
+
+_HEAD: Final = re.compile(rb'\{"batchId":(\d{1,18}),"publishedAt":(\d{1,18}),(?:"after":\[(\d{1,18}),(\d{1,18})\],)?')
+HEAD_BYTES: Final = 128
+"""The first bytes of a document, by which `head_of` knows it."""
+
+
+def change_file(file: str, after: PublicationId) -> str:
+    """Return the name of the change that follows a publication, beside the publication `file`."""
+    return f"{file}{CHANGE}{after.batch_id:012d}"
+
+
+CHANGE: Final = ".after-"
+
+
+def head_of(document: bytes) -> tuple[PublicationId, PublicationId | None] | None:
+    """Return which publication a document is or makes, and which it follows; None if its beginning does not tell."""
+    found = _HEAD.match(document)
+    if found is None:
+        return None
+    numbers = [int(number) for number in found.groups() if number is not None]
+    return PublicationId(*numbers[:2]), PublicationId(*numbers[2:]) if numbers[2:] else None
 
 
 class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -70,6 +112,36 @@ class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=T
                 if len(getattr(self, column)) != length:
                     raise ValueError(f"column {column} has {len(getattr(self, column))} items, {key} has {length}")
 
+    @property
+    def id(self) -> PublicationId:
+        return PublicationId(self.batch_id, self.published_at)
+
+
+class PublicationChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What a batch changed of the publication `after`.
+
+    `changed` has the rows of bundles and brokers, and `last_sequence` of brokers, that are new or others than before;
+    the rest of it is that of the new publication. `is_whole`: the new publication was written as a whole, too.
+    """
+
+    batch_id: int
+    published_at: int
+    after: PublicationId
+    is_whole: bool
+    bundles_gone: list[str] = []
+    brokers_gone: list[str] = []
+    changed: PipelinePublication
+
+    def __post_init__(self) -> None:
+        """Refuse a change that is not of one publication."""
+        if self.changed.id != (self.batch_id, self.published_at):
+            raise ValueError(f"the change to batch {self.batch_id} has rows of batch {self.changed.batch_id}")
+
+    @property
+    def rows(self) -> int:
+        """How many bundles it concerns."""
+        return len(self.changed.bundle) + len(self.bundles_gone)
+
 
 BUNDLE_COLUMNS = (
     "topics",
@@ -89,8 +161,8 @@ BROKER_COLUMNS = tuple(
 """The columns of `PipelinePublication` that are as long as its `broker`."""
 
 
-def encode_publication(publication: PipelinePublication) -> bytes:
-    """Return the JSON document of `publication`."""
+def encode_publication(publication: PipelinePublication | PublicationChange) -> bytes:
+    """Return the JSON document of a publication or a change."""
     return msgspec.json.encode(publication)
 
 
@@ -100,7 +172,7 @@ def decode_publication(document: bytes) -> Generator[None, None, PipelinePublica
     Raises:
         msgspec.DecodeError: the document is not JSON, lacks a required field, or its columns differ in length.
     """
-    columns = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
+    columns = _fields(document)
     found: dict[str, Any] = {}
     for column in msgspec.structs.fields(PipelinePublication):
         yield
@@ -108,6 +180,45 @@ def decode_publication(document: bytes) -> Generator[None, None, PipelinePublica
             found[column.name] = msgspec.json.decode(columns[column.encode_name], type=column.type)
         elif column.required:
             raise msgspec.ValidationError(f"the required field `{column.encode_name}` is missing")
+    return _made(found)
+
+
+def decode_change(document: bytes) -> Generator[None, None, PublicationChange]:
+    """Return the change in `document`, likewise."""
+    fields = _fields(document)
+    changed = fields.pop("changed", None)
+    if changed is None:
+        raise msgspec.ValidationError("the required field `changed` is missing")
+    rows = yield from decode_publication(bytes(changed))
+    rest = msgspec.convert(
+        {name: msgspec.json.decode(value) for name, value in fields.items() if name in _CHANGE_FIELDS}, _ChangeHead
+    )
+    try:
+        return PublicationChange(**msgspec.structs.asdict(rest), changed=rows)
+    except ValueError as error:
+        raise msgspec.ValidationError(str(error)) from error
+
+
+class _ChangeHead(msgspec.Struct, rename="camel", kw_only=True):
+    batch_id: int
+    published_at: int
+    after: PublicationId
+    is_whole: bool
+    bundles_gone: list[str] = []
+    brokers_gone: list[str] = []
+
+
+_CHANGE_FIELDS: Final = {field.encode_name for field in msgspec.structs.fields(_ChangeHead)}
+
+
+def _fields(document: bytes) -> dict[str, msgspec.Raw]:
+    try:
+        return msgspec.json.decode(document, type=dict[str, msgspec.Raw])
+    except RecursionError as error:
+        raise msgspec.DecodeError("it has brackets in brackets without end") from error
+
+
+def _made(found: dict[str, Any]) -> PipelinePublication:
     try:
         return PipelinePublication(**found)
     except ValueError as error:

@@ -17,13 +17,8 @@ import msgspec
 import pyarrow as pa
 
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
-from pulsar_barycenter.pipeline.folds.ownership import (
-    Interval,
-    Ownership,
-    intervals_of,
-    starts_by_namespace,
-    starts_of_parts,
-)
+from pulsar_barycenter.pipeline.folds.owners import Owners
+from pulsar_barycenter.pipeline.folds.ownership import Interval, parts_of
 from pulsar_barycenter.pipeline.tables.schemas import FIGURES
 
 
@@ -86,7 +81,7 @@ def settle_intervals(
     before: BalanceMemory,
     figures: Mapping[str, Iterable[BrokerFigures]],
     decided: Mapping[str, Iterable[int]],
-    ownership: Ownership,
+    owners: Owners,
     *,
     as_of: int,
     settings: BalanceSettings,
@@ -116,7 +111,7 @@ def settle_intervals(
                 **_spread(_newest_before(end, known, settings.history_gap_ms), settings.overload_threshold),
                 "unloads": sum(start <= at < end for at in unloads),
                 "splits": sum(start <= at < end for at in splits),
-                "bundles_without_owner": count_without_owner(ownership, end, settings.history_gap_ms),
+                "bundles_without_owner": count_without_owner(owners, end, settings.history_gap_ms),
             }
         )
         start = end
@@ -159,18 +154,21 @@ def _spread(brokers: list[BrokerFigures], threshold: float) -> Row:
     return row
 
 
-def count_without_owner(ownership: Ownership, at: int, history_gap_ms: int) -> int:
+def count_without_owner(owners: Owners, at: int, history_gap_ms: int) -> int:
     """Count the bundles without owner at one time, as defined above."""
-    lost = {i.bundle for i in ownership.ended if i.lost_at <= at < i.lost_at + history_gap_ms}
     missing = [
-        bundle
-        for bundle, intervals in intervals_of(lost, ownership).items()
-        if not any(_covers(interval, at) for interval in intervals)
+        parts_of(bundle)
+        for bundle in owners.lost_until(at, history_gap_ms)
+        if not any(_covers(interval, at) for interval in owners.intervals_of(bundle))
     ]
-    if not missing:
-        return 0
-    starts = starts_by_namespace(ownership)
-    return sum(all(start > at for start in starts_of_parts(bundle, starts)) for bundle in missing)
+    starts = owners.starts_in({namespace for namespace, _, _ in missing})
+    return sum(
+        not any(
+            start <= at and lower <= low and high <= upper and (low, high) != (lower, upper)
+            for low, high, start in starts[namespace]
+        )
+        for namespace, lower, upper in missing
+    )
 
 
 def _covers(interval: Interval, at: int) -> bool:

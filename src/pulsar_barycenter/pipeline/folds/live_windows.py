@@ -116,8 +116,10 @@ def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) 
         default = DEFAULT_MESSAGE_THROUGHPUT if "throughput" in name else DEFAULT_MESSAGE_RATE
         values = np.where(rows >= 0, known[rows], np.where(is_bundle, default, 0.0))
         sums = np.bincount(broker, weights=values, minlength=len(codes.dictionary))
-        if not np.isfinite(sums).all():
-            sums = np.bincount(broker, weights=_bounded(values), minlength=len(codes.dictionary))
+        is_finite = np.isfinite(sums)
+        if not is_finite.all():  # of one broker only its own values, so that it does not matter which are summed
+            bounded = np.bincount(broker, weights=_bounded(values), minlength=len(codes.dictionary))
+            sums = np.where(is_finite, sums, bounded)
         columns[figure] = sums
     return pa.table(columns)
 

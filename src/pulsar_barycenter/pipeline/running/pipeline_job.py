@@ -119,7 +119,7 @@ class PipelineJob:
         self._clear_unfinished()
         failures = 0
         states = StateFolder(self._storage)
-        refold = states.newest_memory().refold
+        refold = states.newest_progress().refold
         self._status.remember(None if refold is msgspec.UNSET else refold, held=states.newest_held())
         self._status.enter("starting", now_ms=self._clock_ms())
         self._keep_house_now(completed_batch=-1)
@@ -217,7 +217,7 @@ class PipelineJob:
     def _fold_rest_of_decisions(self) -> None:
         """Read decisions later than the newest report, too, when nobody will come back for them."""
         fold: BatchFold | None = None
-        while has_new_decisions(self._storage, StateFolder(self._storage).newest_memory().decision_offsets):
+        while has_new_decisions(self._storage, StateFolder(self._storage).newest_progress().decision_offsets):
             fold = fold or self._batch_fold()
             fold.run(no_reports(self._session), begin_own_batch(self._storage))
 

@@ -1,12 +1,15 @@
 """The micro-batches of the running pipeline: new reports in, tables, state and publication out.
 
-Spark finds and parses the new reports and makes their rows, in one job; the driver folds the rows into columns it
-keeps, and writes them. Batch N does, in this order: sort out the reports (see `reports.acceptance`); append the
-reports accepted to `load_reports`, `broker_usage` and `bundle_samples`; fold the samples into the windows of state
-N-1, and append the bundles that had samples to `bundle_data` and all brokers to `broker_data`; append what changed to
-`ownership`, new decisions to `decisions`, intervals settled to `balance`; keep state N; publish. Spark may run N again
-after a crash, with the same files. It then starts from state N-1 again and writes the same files over, so each report
-takes effect exactly once, wherever the crash was.
+Spark finds and parses the new reports and makes their rows, in one job; the driver folds the rows into the state that
+it keeps, and writes what changed: what a batch costs grows with its samples, not with the bundles that are known (see
+`folds.bundle_rows`, `folds.owners`, `folds.broker_sums`).
+
+Batch N does, in this order: sort out the reports (see `reports.acceptance`); append the reports accepted to
+`load_reports`, `broker_usage` and `bundle_samples`; fold the samples into the windows of state N-1, and append the
+bundles that had samples to `bundle_data` and all brokers to `broker_data`; append what changed to `ownership`, new
+decisions to `decisions`, intervals settled to `balance`; keep state N; publish. Spark may run N again after a crash,
+with the same files. It then starts from state N-1 again and writes the same files over, so each report takes effect
+exactly once, wherever the crash was.
 
 A report reaches at most one batch through Spark's own record of files, and counts at most once through the sequences
 kept in the state. The second holds alone: the record of files may be thrown away (see `stream.generations`).
@@ -32,13 +35,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users kn
 from pulsar_barycenter.load.reports.publication import PipelinePublication
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.pipeline.folds.balance import BalanceSettings, Row, broker_figures, settle_intervals
-from pulsar_barycenter.pipeline.folds.live_windows import (
-    average_brokers,
-    fold_samples,
-    overtaken_reports,
-    without_silent,
-)
-from pulsar_barycenter.pipeline.folds.ownership import Interval, fold_ownership
+from pulsar_barycenter.pipeline.folds.live_windows import fold_samples, overtaken_reports
+from pulsar_barycenter.pipeline.folds.ownership import Interval
 from pulsar_barycenter.pipeline.parsing.report_lines import (
     JSON_OPTIONS,
     LOAD_REPORT_LINE,
@@ -56,8 +54,9 @@ from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
 from pulsar_barycenter.pipeline.stream.batch_result import BatchResult, RefoldDue
 from pulsar_barycenter.pipeline.stream.late import overdue_reports, refold_due
-from pulsar_barycenter.pipeline.stream.publication import make_publication, published_batch, write_publication
-from pulsar_barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
+from pulsar_barycenter.pipeline.stream.live_state import LiveState
+from pulsar_barycenter.pipeline.stream.publication import Changed, PublicationTimes, Publisher, make_publication
+from pulsar_barycenter.pipeline.stream.state import MemoryChange, StateChange, StateFolder
 from pulsar_barycenter.pipeline.tables.files import Tables
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
@@ -75,6 +74,8 @@ class StreamSettings:
     archive: bool = True
     """Move read reports to the archive: listing the log then costs what is new, not what was ever written."""
     balance: BalanceSettings = field(default_factory=BalanceSettings)
+    whole_below: int = 10_000
+    """State and publication are written as a whole in each batch, not as changes, of fewer bundles."""
 
 
 def read_reports(session: SparkSession, storage: Storage, settings: StreamSettings) -> DataFrame:
@@ -96,11 +97,14 @@ def read_reports(session: SparkSession, storage: Storage, settings: StreamSettin
 
 @dataclass(frozen=True, slots=True)
 class _Folded:
-    """What a batch publishes: BUNDLE_STATE, BROKER_DATA and what is remembered besides; what came too late for it."""
+    """What a batch changed: rows of BUNDLE_STATE, bundles that left, brokers that reported or left; what came too late
+    for it."""
 
     bundles: pa.Table
-    brokers: pa.Table
-    memory: BatchMemory
+    silent: list[str]
+    brokers: frozenset[str]
+    summed: frozenset[str]
+    """The brokers whose sums may be others than before."""
     overdue: int
     overdue_decisions: int
 
@@ -130,10 +134,10 @@ class BatchFold:
         self._on_batch = on_batch
         self._on_full = on_full
         self._storage = storage
-        self._publication = publication
+        self._publisher = Publisher(storage, publication, whole_below=self._settings.whole_below)
         self._tables = Tables(storage)
         self._states = StateFolder(storage)
-        self._written: PriorState | None = None
+        self._live: LiveState | None = None
         self._forbidden: set[str] = set()
         """Files in the log that may not be read, and were named."""
 
@@ -141,24 +145,22 @@ class BatchFold:
         """Fold one batch. Input: LOAD_REPORT_LINE and `file`."""
         started = time.perf_counter()
         batch_id = self._first_batch + spark_batch
-        prior = self._prior(batch_id)
+        live = self._before(batch_id)
         read = report_rows(lines, FILE).toArrow()
         if len(read) >= self._settings.max_files:
             self._on_full()
-        reports = ReportColumns.of(read, prior.held)
-        holdings = prior.memory.ownership.holdings
-        asked = untold_reports(prior.memory.reports, reports.headers)
+        reports = ReportColumns.of(read, live.held)
+        asked = untold_reports(live.reports, reports.headers)
         untold = look_up_taken(self._storage, asked, before=batch_id)
         acceptance = accept_reports(
-            prior.memory.reports,
+            live.reports,
             reports.headers,
-            present={broker: holding.incarnation for broker, holding in holdings.items()},
+            present={broker: holding.incarnation for broker, holding in live.owners.holdings.items()},
             untold=untold,
         )
-        offsets = prior.memory.decision_offsets
-        decisions = read_decisions(self._storage, offsets, until_ms=acceptance.reports.as_of)
-        folded = self._fold(batch_id, prior, reports, acceptance, decisions)
-        published = self._publish(batch_id, folded, acceptance) if folded and acceptance.accepted else None
+        decisions = read_decisions(self._storage, live.decision_offsets, until_ms=acceptance.reports.as_of)
+        folded = self._fold(batch_id, live, reports, acceptance, decisions)
+        times = self._publish(live, folded, acceptance) if folded and acceptance.accepted else None
         empty = empty_files(self._storage)
         forbidden = [path for path in forbidden_files(self._storage) if path not in self._forbidden]
         self._forbidden.update(forbidden)
@@ -173,11 +175,11 @@ class BatchFold:
                 batch_id=batch_id,
                 reports=len(counted),
                 samples=sum(len(header.bundles) for header in counted),
-                bundles=len(published.bundle) if published else 0,
+                bundles=len(live.rows) if times else 0,
                 duplicates=len(acceptance.dropped),
                 corrupt_files=corrupt,
-                lag_ms=published.lag_ms if published else None,
-                newest_lag_ms=published.newest_lag_ms if published else None,
+                lag_ms=times.lag_ms if times else None,
+                newest_lag_ms=times.newest_lag_ms if times else None,
                 seconds=time.perf_counter() - started,
                 as_of=acceptance.reports.as_of,
                 late=len(acceptance.late),
@@ -186,97 +188,111 @@ class BatchFold:
                 corrupt_decisions=len(decisions.refused),
                 overdue=folded.overdue if folded else 0,
                 overdue_decisions=folded.overdue_decisions if folded else 0,
-                refold=_set((folded.memory if folded else prior.memory).refold),
+                refold=_set(live.refold),
             )
         )
 
     def publish_kept(self) -> None:
         """Publish the newest state if the process that kept it was killed before it did."""
         kept = self._states.batch_ids()
-        if not kept or published_batch(self._storage, self._publication) >= kept[-1]:
+        if not kept or self._publisher.newest_batch() >= kept[-1]:
             return
-        state = self._states.before(kept[-1] + 1)
-        as_of = state.memory.reports.as_of
-        brokers = average_brokers(state.memory.ownership.members, state.bundles)
-        published = make_publication(
-            kept[-1], state.bundles, brokers, state.memory, published_at=self._clock_ms(), oldest_report=as_of
-        )
-        write_publication(self._storage, published, self._publication)
+        live = self._before(kept[-1] + 1)
+        as_of = live.reports.as_of
+        times = PublicationTimes(live.batch_id, self._clock_ms(), as_of, oldest_report=as_of)
+        self._publisher.publish_whole(_all_of(live, times))
 
-    def _prior(self, batch_id: int) -> PriorState:
-        if self._written is not None and self._written.batch_id < batch_id:
-            return self._written
-        return self._states.before(batch_id)
+    def _before(self, batch_id: int) -> LiveState:
+        if self._live is None or self._live.batch_id >= batch_id:
+            self._live = LiveState.of(self._states.before(batch_id))
+        return self._live
 
     def _fold(
         self,
         batch_id: int,
-        prior: PriorState,
+        live: LiveState,
         reports: ReportColumns,
         acceptance: Acceptance,
         decisions: NewDecisions,
     ) -> _Folded | None:
-        """Write the tables and the state; None if nothing changed."""
-        before = prior.memory
-        held_before = 0 if prior.held is None else len(prior.held)
-        known = (before.reports, before.decision_offsets, held_before)
+        """Write the tables and the state, changing `live`; None if nothing changed."""
+        held_before = 0 if live.held is None else len(live.held)
+        known = (live.reports, live.decision_offsets, held_before)
         is_same = known == (acceptance.reports, decisions.offsets, len(acceptance.held))
         if is_same and not acceptance.late:  # a late report may be too old to be remembered
             return None
+        self._live = None  # until all is written: a batch that fails is folded again from what is on the disk
         as_of, gap_ms = acceptance.reports.as_of, self._settings.history_gap_ms
         accepted = reports.rows(acceptance.accepted)
         kept = reports.rows((*acceptance.accepted, *acceptance.late)) if acceptance.late else accepted
         self._tables.write("load_reports", batch_id, kept.load_reports)
         self._tables.write("broker_usage", batch_id, kept.broker_usage)
         self._tables.write("bundle_samples", batch_id, kept.bundle_samples)
-        overtaken = overtaken_reports(prior.bundles, accepted.bundle_samples)
-        overdue = overdue_reports(acceptance.accepted, before.balance.next_start, overtaken)
-        bundles, with_samples = fold_samples(prior.bundles, accepted.bundle_samples, history_gap_ms=gap_ms)
-        bundles = without_silent(bundles, as_of_ms=as_of, history_gap_ms=gap_ms)
+        before = live.rows.of(accepted.bundle_samples.column("bundle").to_pylist())
+        overtaken = overtaken_reports(before, accepted.bundle_samples)
+        overdue = overdue_reports(acceptance.accepted, live.balance.next_start, overtaken)
+        _, with_samples = fold_samples(before, accepted.bundle_samples, history_gap_ms=gap_ms)
+        live.rows.put(with_samples)
+        silent = live.rows.drop_silent(as_of_ms=as_of, history_gap_ms=gap_ms)
         self._tables.write("bundle_data", batch_id, with_samples)
-        change = fold_ownership(before.ownership, acceptance.accepted, as_of=as_of, history_gap_ms=gap_ms)
-        brokers = _with_time(average_brokers(change.after.members, bundles), as_of)
+        owners = live.owners.fold(acceptance.accepted, as_of=as_of, history_gap_ms=gap_ms)
+        touched = with_samples.column("bundle").to_pylist()
+        summed = owners.brokers.union(*(map(live.owners.owners_of, (*touched, *silent))))
+        live.sums.update(summed, live.owners, live.rows)
         if acceptance.accepted:
-            self._tables.write("broker_data", batch_id, brokers)
-        dates, intervals = [date for date, _ in change.rows], [interval for _, interval in change.rows]
+            self._tables.write("broker_data", batch_id, _with_time(live.sums.table(), as_of))
+        dates, intervals = [date for date, _ in owners.rows], [interval for _, interval in owners.rows]
         self._tables.write("ownership", batch_id, _ownership_table(intervals), dates=dates)
         self._tables.write("decisions", batch_id, decisions.table)
-        balance, settled = settle_intervals(
-            before.balance,
+        settled_until = live.balance.next_start or 0
+        live.balance, settled = settle_intervals(
+            live.balance,
             broker_figures(accepted.load_reports, accepted.broker_usage),
             decisions.times,
-            change.after,
+            live.owners,
             as_of=as_of,
             settings=self._settings.balance,
         )
         self._tables.write("balance", batch_id, _balance_table(settled))
-        settled_until = before.balance.next_start or 0
         overdue_times = [
             at for kind in ("unload", "split") for at in decisions.times.get(kind, ()) if at < settled_until
         ]
-        refold = refold_due(_set(before.refold), acceptance, overdue, overdue_times)
-        memory = BatchMemory(
-            reports=acceptance.reports,
-            ownership=change.after,
-            balance=balance,
-            decision_offsets=decisions.offsets,
-            refold=msgspec.UNSET if refold is None else refold,
+        refold = refold_due(_set(live.refold), acceptance, overdue, overdue_times)
+        live.refold = msgspec.UNSET if refold is None else refold
+        live.reports, live.decision_offsets = acceptance.reports, decisions.offsets
+        live.held = reports.chosen(acceptance.held)
+        follows, live.batch_id = live.batch_id, batch_id
+        memory = MemoryChange(
+            follows=follows,
+            reports=live.reports,
+            ownership_steps=owners.steps,
+            balance=live.balance,
+            decision_offsets=live.decision_offsets,
+            refold=live.refold,
+            silent=silent,
         )
-        self._written = PriorState(batch_id, memory, bundles, reports.chosen(acceptance.held))
-        self._states.write(batch_id, self._written)
-        return _Folded(bundles, brokers, memory, len(overdue), len(overdue_times))
+        rows = live.rows.of(touched) if silent else with_samples
+        live.keep(self._states, StateChange(memory, rows, live.held), whole_below=self._settings.whole_below)
+        self._live = live
+        return _Folded(rows, silent, owners.brokers, summed, len(overdue), len(overdue_times))
 
-    def _publish(self, batch_id: int, folded: _Folded, acceptance: Acceptance) -> PipelinePublication:
-        published = make_publication(
-            batch_id,
-            folded.bundles,
-            folded.brokers,
-            folded.memory,
-            published_at=self._clock_ms(),
-            oldest_report=min(header.key.reported_at for header in acceptance.accepted),
-        )
-        write_publication(self._storage, published, self._publication)
-        return published
+    def _publish(self, live: LiveState, folded: _Folded, acceptance: Acceptance) -> PublicationTimes:
+        oldest_report = min(header.key.reported_at for header in acceptance.accepted)
+        times = PublicationTimes(live.batch_id, self._clock_ms(), live.reports.as_of, oldest_report)
+        self._publisher.publish(len(live.rows), lambda: _changed_of(live, folded, times), lambda: _all_of(live, times))
+        return times
+
+
+def _all_of(live: LiveState, times: PublicationTimes) -> PipelinePublication:
+    last_sequence = {broker: (held.incarnation, held.sequence) for broker, held in live.owners.holdings.items()}
+    return make_publication(times, live.rows.table(), live.sums.table(), last_sequence)
+
+
+def _changed_of(live: LiveState, folded: _Folded, times: PublicationTimes) -> Changed:
+    held = {broker: live.owners.holdings[broker] for broker in sorted(folded.brokers) if broker in live.owners.holdings}
+    last_sequence = {broker: (holding.incarnation, holding.sequence) for broker, holding in held.items()}
+    rows = make_publication(times, folded.bundles, live.sums.table(folded.summed), last_sequence)
+    return Changed(rows, folded.silent, sorted(folded.brokers - held.keys()))
 
 
 def _set(refold: RefoldDue | msgspec.UnsetType) -> RefoldDue | None:

@@ -1,7 +1,9 @@
-"""Write what the leader reads: `PipelinePublication` from the results of a batch."""
+"""Write what the leader reads: whole publications and changes, see `load.reports.publication`."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -9,46 +11,59 @@ import pyarrow as pa
 from pulsar_barycenter.load.reports.publication import (
     BROKER_COLUMNS,
     BUNDLE_COLUMNS,
+    CHANGE,
+    HEAD_BYTES,
+    MOST_AGE_MS,
     PipelinePublication,
+    PublicationChange,
+    PublicationId,
+    change_file,
     encode_publication,
+    head_of,
 )
-from pulsar_barycenter.pipeline.storage.files import Storage, write_atomically
+from pulsar_barycenter.pipeline.storage.files import LocalStorage, Storage
 from pulsar_barycenter.pipeline.storage.layout import PUBLICATION
-from pulsar_barycenter.pipeline.stream.state import BatchMemory
+
+_MOST_CHANGES: Final = 500
+"""Changes that follow a whole publication, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationTimes:
+    """What a publication says of itself. Times are epoch ms; `oldest_report` is the `lastUpdate` of the oldest report
+    of its batch."""
+
+    batch_id: int
+    published_at: int
+    as_of: int
+    oldest_report: int
+
+    @property
+    def lag_ms(self) -> int:
+        return self.published_at - self.oldest_report
+
+    @property
+    def newest_lag_ms(self) -> int:
+        return self.published_at - self.as_of
 
 
 def make_publication(
-    batch_id: int, bundles: pa.Table, brokers: pa.Table, memory: BatchMemory, *, published_at: int, oldest_report: int
+    times: PublicationTimes, bundles: pa.Table, brokers: pa.Table, last_sequence: dict[str, tuple[str, int]]
 ) -> PipelinePublication:
-    """Return the publication of a batch.
+    """Return a publication, or the rows of a change.
 
-    `bundles` is BUNDLE_STATE sorted by bundle, `brokers` BROKER_DATA sorted by broker; times are epoch ms.
-    `oldest_report` is the `lastUpdate` of the oldest report of this batch.
+    `bundles` is BUNDLE_STATE sorted by bundle, `brokers` BROKER_DATA sorted by broker.
     """
-    as_of = memory.reports.as_of
     return PipelinePublication(
-        batch_id=batch_id,
-        published_at=published_at,
-        as_of=as_of,
-        lag_ms=published_at - oldest_report,
-        newest_lag_ms=published_at - as_of,
-        last_sequence={broker: (h.incarnation, h.sequence) for broker, h in memory.ownership.holdings.items()},
+        batch_id=times.batch_id,
+        published_at=times.published_at,
+        as_of=times.as_of,
+        lag_ms=times.lag_ms,
+        newest_lag_ms=times.newest_lag_ms,
+        last_sequence=last_sequence,
         **{column: _items(bundles.column(column)) for column in ("bundle", *BUNDLE_COLUMNS)},
         **{column: _items(brokers.column(column)) for column in ("broker", *BROKER_COLUMNS)},
     )
-
-
-class _Batch(msgspec.Struct, rename="camel"):
-    batch_id: int
-
-
-def published_batch(storage: Storage, file: Path | None = None) -> int:
-    """Return the batch of the publication there, where `write_publication` writes it; -1 if there is none to read."""
-    try:
-        content = storage.read(PUBLICATION) if file is None else file.read_bytes()
-        return msgspec.json.decode(content, type=_Batch).batch_id
-    except (FileNotFoundError, msgspec.DecodeError):
-        return -1
 
 
 def _items(column: pa.ChunkedArray) -> list[Any]:
@@ -57,10 +72,111 @@ def _items(column: pa.ChunkedArray) -> list[Any]:
     return items
 
 
-def write_publication(storage: Storage, publication: PipelinePublication, file: Path | None = None) -> None:
-    """Replace the publication of the data directory, or the one in `file`, of this machine, as a whole."""
-    content = encode_publication(publication)
-    if file is None:
-        storage.write(PUBLICATION, content)
-    else:
-        write_atomically(file, content)
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a batch changed: the rows that are others than before, and what is there no longer."""
+
+    rows: PipelinePublication
+    bundles_gone: list[str]
+    brokers_gone: list[str]
+
+
+class Publisher:
+    """Writes the publications of one data directory, one after the other.
+
+    The first one of a process is whole. Then a batch writes what it changed, and the whole, too, once the changes that
+    follow the last whole one have more rows than it, are `_MOST_CHANGES`, or have gone on for `MOST_AGE_MS`. Changes
+    are kept until the second whole publication after them, for readers that are slow.
+    """
+
+    def __init__(self, storage: Storage, file: Path | None, *, whole_below: int) -> None:
+        """`file` is one of this machine to publish in; None: that of the data directory. A publication of fewer than
+        `whole_below` bundles is always whole."""
+        self._storage: Storage = storage if file is None else LocalStorage(file.absolute().parent)
+        self._path = PUBLICATION if file is None else file.name
+        self._whole_below = whole_below
+        self._last: PublicationId | None = None
+        self._whole_at = 0
+        self._changed = 0
+        self._changes: list[str] = []
+        self._changes_before: list[str] = []
+        self._may_have_changes = True
+
+    def newest_batch(self) -> int:
+        """Return the batch of the publication that a reader finds now; -1 if there is none to read."""
+        try:
+            document = msgspec.json.decode(self._storage.read(self._path), type=_Head)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return -1
+        found = PublicationId(document.batch_id, document.published_at)
+        while True:
+            try:
+                head = head_of(self._storage.read(change_file(self._path, found), length=HEAD_BYTES))
+            except FileNotFoundError:
+                return found.batch_id
+            if head is None or head[1] != found or head[0].batch_id <= found.batch_id:
+                return found.batch_id
+            found = head[0]
+
+    def publish_whole(self, publication: PipelinePublication) -> None:
+        """Publish where nothing is known of what readers have: no changes lead to this publication."""
+        self._last = None
+        self._storage.write(self._path, encode_publication(publication))
+        if self._may_have_changes:
+            self._delete_changes()
+        self._begin(publication)
+        self._changes_before = []
+
+    def publish(self, known: int, changed: Callable[[], Changed], whole: Callable[[], PipelinePublication]) -> None:
+        """Publish what a batch made of `known` bundles; `changed` and `whole` are asked as far as they are needed."""
+        after, self._last = self._last, None  # what fails is followed by a whole publication
+        if after is None or known < self._whole_below:
+            self.publish_whole(whole())
+            return
+        change = changed()
+        rows = change.rows
+        count = len(rows.bundle) + len(change.bundles_gone)
+        is_whole = (
+            self._changed + count > known
+            or len(self._changes) >= _MOST_CHANGES
+            or not 0 <= rows.published_at - self._whole_at < MOST_AGE_MS
+        )
+        document = PublicationChange(
+            batch_id=rows.batch_id,
+            published_at=rows.published_at,
+            after=after,
+            is_whole=is_whole,
+            bundles_gone=change.bundles_gone,
+            brokers_gone=change.brokers_gone,
+            changed=rows,
+        )
+        path = change_file(self._path, after)
+        self._may_have_changes = True
+        self._storage.write(path, encode_publication(document))
+        self._changes.append(path)
+        self._changed += count
+        self._last = rows.id
+        if is_whole:
+            publication = whole()
+            self._storage.write(self._path, encode_publication(publication))
+            for old in self._changes_before:
+                self._storage.delete(old)
+            self._begin(publication)
+
+    def _delete_changes(self) -> None:
+        folder, _, name = self._path.rpartition("/")
+        for entry in self._storage.entries(folder):
+            if entry.name.startswith(f"{name}{CHANGE}"):
+                self._storage.delete(f"{folder}/{entry.name}".lstrip("/"))
+        self._may_have_changes = False
+
+    def _begin(self, publication: PipelinePublication) -> None:
+        """Count the changes that follow a whole publication."""
+        self._last, self._whole_at = publication.id, publication.published_at
+        self._changed = 0
+        self._changes_before, self._changes = self._changes, []
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    batch_id: int
+    published_at: int = 0

@@ -1,11 +1,17 @@
 """What one batch hands to the next: windows, ownership, the reports held back, and how far the logs were read.
 
-Kept as `pipeline/state/<batch id>/`, with `bundles.parquet` (BUNDLE_STATE), `held.parquet` (see `parsing.report_rows`)
-and `memory.json`, which is written last and deleted first: a folder without it is no state. A batch starts from the
-newest state of a smaller id, so running it again after a crash starts from the same place.
+A state is a folder, `pipeline/state/<batch id>/`, and is *whole* or a *change*. A whole one has `bundles.parquet`
+(BUNDLE_STATE) and `memory.json` (`BatchMemory`). A change has `changes.parquet` (the rows of BUNDLE_STATE that its
+batch changed) and `memory.json` (`MemoryChange`), which names the state that it follows. Either has `held.parquet` if
+reports are held back (see `parsing.report_rows`). `memory.json` is written last and deleted first: a folder without it
+is no state. A batch starts from the newest state of a smaller id, so running it again after a crash starts from the
+same place.
+
+The newest `_KEPT_STATES` states are kept, and what they follow, back to a whole one. So what a batch writes grows with
+its samples; `live_state` decides when a whole state is due, so that changes take no more room than the whole state.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -15,16 +21,19 @@ import pyarrow.parquet as pq
 
 from pulsar_barycenter.pipeline.folds.balance import BalanceMemory
 from pulsar_barycenter.pipeline.folds.live_windows import no_bundles
-from pulsar_barycenter.pipeline.folds.ownership import Ownership
+from pulsar_barycenter.pipeline.folds.ownership import Ownership, OwnershipSteps
 from pulsar_barycenter.pipeline.reports.acceptance import AcceptedReports
 from pulsar_barycenter.pipeline.storage.files import Storage, clear_unfinished
 from pulsar_barycenter.pipeline.storage.layout import STATE
 from pulsar_barycenter.pipeline.stream.batch_result import RefoldDue
 
 _BUNDLES = "bundles.parquet"
+_CHANGES = "changes.parquet"
 _HELD = "held.parquet"
 _MEMORY = "memory.json"
 _KEPT_STATES = 3
+_DROPPED_AT_ONCE = 32
+"""States that a batch deletes, of more that are due; it writes one."""
 
 
 class BatchMemory(msgspec.Struct, rename="camel", kw_only=True):
@@ -36,6 +45,28 @@ class BatchMemory(msgspec.Struct, rename="camel", kw_only=True):
     decision_offsets: dict[str, int] = {}
     refold: RefoldDue | msgspec.UnsetType = msgspec.UNSET
     """What came too late, see `stream.late`."""
+
+
+class MemoryChange(msgspec.Struct, rename="camel", kw_only=True):
+    """What a batch changed of `BatchMemory`; what grows with brokers alone is there as a whole.
+
+    `silent` are bundles that left.
+    """
+
+    follows: int
+    reports: AcceptedReports
+    ownership_steps: OwnershipSteps
+    balance: BalanceMemory
+    decision_offsets: dict[str, int]
+    refold: RefoldDue | msgspec.UnsetType = msgspec.UNSET
+    silent: list[str] = []
+
+
+class Progress(msgspec.Struct, rename="camel", kw_only=True):
+    """What a whole state's memory and a change's have in common and is asked for alone."""
+
+    decision_offsets: dict[str, int] = {}
+    refold: RefoldDue | msgspec.UnsetType = msgspec.UNSET
 
 
 class DamagedStateError(OSError):
@@ -51,12 +82,26 @@ class DamagedStateError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class PriorState:
-    """The state a batch starts from; `held` is None when no report waits for its predecessor."""
+    """The state a batch starts from; `held` is None when no report waits for its predecessor.
+
+    `changes` is how many states follow the whole one that it is made of, `changed` how many rows these have.
+    """
 
     batch_id: int = -1
     memory: BatchMemory = field(default_factory=BatchMemory)
     bundles: pa.Table = field(default_factory=no_bundles)
     held: pa.Table | None = None
+    changes: int = 0
+    changed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """What a batch changed of the state before it; `bundles` is BUNDLE_STATE of those with samples."""
+
+    memory: MemoryChange
+    bundles: pa.Table
+    held: pa.Table | None
 
 
 class StateFolder:
@@ -64,19 +109,20 @@ class StateFolder:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._kept: list[int] | None = None
+        self._kept: dict[int, bool] | None = None
+        """Whether each state is whole."""
 
     def batch_ids(self) -> list[int]:
         """The ids of the states kept, ascending."""
         return [batch for batch in self._folders() if self._storage.exists(self._path(batch, _MEMORY))]
 
-    def newest_memory(self) -> BatchMemory:
-        """What the newest state remembers; of no state, that of nothing."""
+    def newest_progress(self) -> Progress:
+        """How far the newest state has come; of no state, as far as nothing."""
         kept = self.batch_ids()
         if not kept:
-            return BatchMemory()
+            return Progress()
         with self._naming_damage(kept[-1]):
-            return self._memory(kept[-1])
+            return msgspec.json.decode(self._storage.read(self._path(kept[-1], _MEMORY)), type=Progress)
 
     def newest_held(self) -> int:
         """How many reports wait in the newest state."""
@@ -87,19 +133,35 @@ class StateFolder:
             held = self._held(kept[-1])
         return 0 if held is None else len(held)
 
-    def _memory(self, batch_id: int) -> BatchMemory:
-        return msgspec.json.decode(self._storage.read(self._path(batch_id, _MEMORY)), type=BatchMemory)
-
     def before(self, batch_id: int) -> PriorState:
         """Return the newest state of an id below `batch_id`, an empty one when there is none."""
-        earlier = [kept for kept in self.batch_ids() if kept < batch_id]
+        kept = self.batch_ids()
+        earlier = [batch for batch in kept if batch < batch_id]
         if not earlier:
             return PriorState()
-        with self._naming_damage(earlier[-1]):
-            memory = self._memory(earlier[-1])
-            with self._storage.local(self._path(earlier[-1], _BUNDLES)) as file:
-                bundles = pq.read_table(file).cast(no_bundles().schema)
-            return PriorState(earlier[-1], memory, bundles, self._held(earlier[-1]))
+        newest = whole = earlier[-1]
+        changes: list[tuple[MemoryChange, pa.Table]] = []
+        while not self._is_whole(whole):
+            with self._naming_damage(whole):
+                change = msgspec.json.decode(self._storage.read(self._path(whole, _MEMORY)), type=MemoryChange)
+                if change.follows not in kept or change.follows >= whole:
+                    raise msgspec.DecodeError(f"it follows the state of batch {change.follows}, which is missing")
+                changes.append((change, self._rows(whole, _CHANGES)))
+            whole = change.follows
+        with self._naming_damage(whole):
+            memory = msgspec.json.decode(self._storage.read(self._path(whole, _MEMORY)), type=BatchMemory)
+            bundles = self._rows(whole, _BUNDLES)
+        for change, _ in reversed(changes):
+            change.ownership_steps.apply(memory.ownership)
+        if changes:
+            last = changes[0][0]
+            memory.reports, memory.balance = last.reports, last.balance
+            memory.decision_offsets, memory.refold = last.decision_offsets, last.refold
+            bundles = _changed(bundles, [(rows, change.silent) for change, rows in reversed(changes)])
+        with self._naming_damage(newest):
+            held = self._held(newest)
+        changed = sum(len(rows) + len(change.silent) for change, rows in changes)
+        return PriorState(newest, memory, bundles, held, len(changes), changed)
 
     @contextmanager
     def _naming_damage(self, batch_id: int) -> Iterator[None]:
@@ -111,6 +173,13 @@ class StateFolder:
             folder = self._storage.address(self._path(batch_id))
             raise DamagedStateError(folder, str(error).partition("\n")[0]) from error
 
+    def _is_whole(self, batch_id: int) -> bool:
+        return not self._storage.exists(self._path(batch_id, _CHANGES))
+
+    def _rows(self, batch_id: int, name: str) -> pa.Table:
+        with self._storage.local(self._path(batch_id, name)) as file:
+            return pq.read_table(file).cast(no_bundles().schema)
+
     def _held(self, batch_id: int) -> pa.Table | None:
         try:
             with self._storage.local(self._path(batch_id, _HELD)) as file:
@@ -119,22 +188,48 @@ class StateFolder:
             return None
 
     def write(self, batch_id: int, state: PriorState) -> None:
-        """Keep the state after `batch_id`, replacing one of the same id, and drop old ones."""
+        """Keep the whole state after `batch_id`, replacing one of the same id, and drop old ones."""
+        self._keep(batch_id, _BUNDLES, state.bundles, state.held, state.memory)
+
+    def append(self, batch_id: int, change: StateChange) -> None:
+        """Keep the state after `batch_id` as a change of the state that it follows, likewise."""
+        self._keep(batch_id, _CHANGES, change.bundles, change.held, change.memory)
+
+    def _keep(
+        self, batch_id: int, name: str, rows: pa.Table, held: pa.Table | None, memory: BatchMemory | MemoryChange
+    ) -> None:
+        kept = self._known()
+        self._kept = None  # until all is written: what a failed write leaves is found and deleted by the next
+        if kept.pop(batch_id, None) is not None:
+            self._drop(batch_id)  # killed here, the batch runs again from the state before it
+        with self._storage.new_file(self._path(batch_id, name)) as file:
+            pq.write_table(rows, file, compression="lz4", use_dictionary=False)
+        if held is not None and len(held):
+            with self._storage.new_file(self._path(batch_id, _HELD)) as file:
+                pq.write_table(held, file)
+        self._storage.write(self._path(batch_id, _MEMORY), msgspec.json.encode(memory))
+        kept[batch_id] = name == _BUNDLES
+        self._drop_old(kept)
+        self._kept = kept
+
+    def _known(self) -> dict[int, bool]:
+        """The states kept, and whether each is whole; of what a killed process left, the rest is deleted."""
         if self._kept is None:
             clear_unfinished(self._storage, STATE)
-        kept = self._folders() if self._kept is None else self._kept
-        if batch_id in kept:
-            self._drop(batch_id)  # killed here, the batch runs again from the state before it
-        with self._storage.new_file(self._path(batch_id, _BUNDLES)) as file:
-            pq.write_table(state.bundles, file, compression="lz4", use_dictionary=False)
-        if state.held is not None and len(state.held):
-            with self._storage.new_file(self._path(batch_id, _HELD)) as file:
-                pq.write_table(state.held, file)
-        self._storage.write(self._path(batch_id, _MEMORY), msgspec.json.encode(state.memory))
-        self._kept = sorted({*kept, batch_id})
-        for old in self._kept[:-_KEPT_STATES]:
-            self._drop(old)
-        self._kept = self._kept[-_KEPT_STATES:]
+            complete = self.batch_ids()
+            for batch in set(self._folders()).difference(complete):
+                self._drop(batch)
+            self._kept = {batch: self._is_whole(batch) for batch in complete}
+        return self._kept
+
+    def _drop_old(self, kept: dict[int, bool]) -> None:
+        """Drop states that none of the newest is made of: the newest first, so that what is left can be read."""
+        batches = sorted(kept)
+        oldest = batches[-_KEPT_STATES:][0]
+        whole = max((batch for batch in batches if batch <= oldest and kept[batch]), default=oldest)
+        for batch in [batch for batch in reversed(batches) if batch < whole][:_DROPPED_AT_ONCE]:
+            self._drop(batch)
+            del kept[batch]
 
     def _drop(self, batch_id: int) -> None:
         self._storage.delete(self._path(batch_id, _MEMORY))
@@ -145,3 +240,18 @@ class StateFolder:
 
     def _path(self, batch_id: int, file: str = "") -> str:
         return f"{STATE}/{batch_id:012d}/{file}".rstrip("/")
+
+
+def _changed(bundles: pa.Table, changes: Iterable[tuple[pa.Table, Iterable[str]]]) -> pa.Table:
+    """Return BUNDLE_STATE, sorted by bundle, after changes in their order: the rows of some bundles, others without."""
+    tables = [bundles]
+    row_of = {name: row for row, name in enumerate(bundles.column("bundle").to_pylist())}
+    count = len(bundles)
+    for rows, silent in changes:
+        row_of |= {name: count + row for row, name in enumerate(rows.column("bundle").to_pylist())}
+        for name in silent:
+            row_of.pop(name, None)
+        tables.append(rows)
+        count += len(rows)
+    chosen = pa.array(row_of.values(), pa.int64())
+    return pa.concat_tables(tables).take(chosen).sort_by("bundle")

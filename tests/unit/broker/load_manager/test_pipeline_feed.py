@@ -8,8 +8,10 @@ import pytest
 
 from pulsar_barycenter.broker.load_manager.pipeline_feed import (
     FilePipeline,
+    Published,
     includes,
     is_exactly,
+    published,
     published_averages,
     published_bundles,
 )
@@ -67,8 +69,8 @@ def test_published_columns_become_windows_and_averages() -> None:
 def test_a_report_is_included_up_to_the_published_sequence(
     broker: str, incarnation: str, sequence: int, included: bool, exactly: bool
 ) -> None:
-    seen = LocalBrokerData(incarnation=incarnation, sequence=sequence)
-    assert (includes(publication(), broker, seen), is_exactly(publication(), broker, seen)) == (included, exactly)
+    seen, known = LocalBrokerData(incarnation=incarnation, sequence=sequence), published(publication())
+    assert (includes(known, broker, seen), is_exactly(known, broker, seen)) == (included, exactly)
 
 
 def replace(folder: Path, document: bytes) -> None:
@@ -80,7 +82,7 @@ def replace(folder: Path, document: bytes) -> None:
 async def test_a_publication_is_read_when_it_changes_and_kept_when_it_is_unreadable(tmp_path: Path) -> None:
     feed = FilePipeline(tmp_path)
 
-    async def newest() -> PipelinePublication | None:
+    async def newest() -> Published | None:
         await feed.read()
         return feed.latest()
 
@@ -88,14 +90,14 @@ async def test_a_publication_is_read_when_it_changes_and_kept_when_it_is_unreada
     replace(tmp_path, encode_publication(publication(1)))
     assert feed.latest() is None, "nothing is read but by order"
     first = await newest()
-    assert first == publication(1)
+    assert first == published(publication(1))
     assert await newest() is first
     replace(tmp_path, b'{"batchId": ')
     assert await newest() is first
     replace(tmp_path, encode_publication(publication(22)))
-    assert await newest() == publication(22)
+    assert await newest() == published(publication(22))
     (tmp_path / "latest.json").unlink()
-    assert await newest() == publication(22)
+    assert await newest() == published(publication(22))
 
 
 async def test_others_go_on_while_a_publication_is_read_and_who_asks_meanwhile_waits_for_it(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ async def test_others_go_on_while_a_publication_is_read_and_who_asks_meanwhile_w
     first = asyncio.create_task(feed.read())
     await asyncio.sleep(0)
     await feed.read()
-    assert feed.latest() == publication(2)
+    assert feed.latest() == published(publication(2))
     await first
 
 

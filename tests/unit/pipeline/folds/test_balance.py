@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pulsar_barycenter.pipeline.folds.balance import BalanceMemory, BalanceSettings, BrokerFigures, settle_intervals
-from pulsar_barycenter.pipeline.folds.ownership import Ownership, fold_ownership
+from pulsar_barycenter.pipeline.folds.owners import Owners
 from pulsar_barycenter.pipeline.reports.acceptance import ReportHeader, ReportKey
 
 SETTINGS = BalanceSettings(interval_ms=10, settle_ms=10, overload_threshold=0.5, history_gap_ms=25)
@@ -38,7 +38,7 @@ def test_rows_do_not_depend_on_how_reports_are_cut(seed: int) -> None:
                 batch.setdefault(broker, []).append(each)
             newest = reports[: start + size][-1][1].reported_at
             told = decided if start == 0 else {}
-            memory, settled = settle_intervals(memory, batch, told, Ownership(), as_of=newest, settings=SETTINGS)
+            memory, settled = settle_intervals(memory, batch, told, Owners(), as_of=newest, settings=SETTINGS)
             rows += settled
         assert rows == expected
         assert sum(map(len, memory.figures.values())) < 40
@@ -67,13 +67,13 @@ def defined(
 
 def missing_at(*reports: tuple[int, str, str, tuple[str, ...]], ends: tuple[int, ...]) -> list[float]:
     """The bundles without owner at some ends, after reports of (time, broker, incarnation, bundles)."""
-    memory, ownership = BalanceMemory(), Ownership()
+    memory, owners = BalanceMemory(), Owners()
     found: dict[float, float] = {}
     for row, (at, broker, incarnation, bundles) in enumerate(reports):
         header = ReportHeader(row, ReportKey(at, broker, incarnation, row), bundles)
-        ownership = fold_ownership(ownership, [header], as_of=at, history_gap_ms=25).after
+        owners.fold([header], as_of=at, history_gap_ms=25)
         each = {broker: [figures(at, 0.1, row)]}
-        memory, rows = settle_intervals(memory, each, {}, ownership, as_of=at, settings=SETTINGS)
+        memory, rows = settle_intervals(memory, each, {}, owners, as_of=at, settings=SETTINGS)
         found |= {row["interval_end"]: row["bundles_without_owner"] for row in rows}
     return [found[end] for end in ends]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold
-from pulsar_barycenter.pipeline.stream.publication import published_batch
+from pulsar_barycenter.pipeline.stream.publication import Publisher
 from support.data_of_before import copied
 from support.publications import decoded
 
@@ -24,7 +24,7 @@ def test_the_newest_state_is_published_if_the_publication_is_older_or_absent(tmp
             layout.publication.write_bytes(content)
         fold.publish_kept()
         assert decoded(layout.publication.read_bytes()) == msgspec.structs.replace(right, **times)
-        assert published_batch(layout) == 2
+        assert Publisher(layout, None, whole_below=0).newest_batch() == 2
 
 
 def test_nothing_is_published_of_no_state(tmp_path: Path) -> None:
@@ -32,4 +32,4 @@ def test_nothing_is_published_of_no_state(tmp_path: Path) -> None:
     layout.delete("pipeline/state")
     layout.publication.unlink()
     BatchFold(layout, clock_ms=lambda: 0).publish_kept()
-    assert published_batch(layout) == -1
+    assert Publisher(layout, None, whole_below=0).newest_batch() == -1

@@ -198,7 +198,7 @@ class LoadData:
         published: Published | None,
     ) -> TimeAverageBrokerData:
         """Return a broker's time averages: the published ones if they belong to this report, else sums."""
-        if published is not None and is_exactly(published.publication, broker, report):
+        if published is not None and is_exactly(published, broker, report):
             found = published.averages.get(broker)
             if found is not None:
                 return found

@@ -16,8 +16,8 @@ from typing import Final
 
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.modular.load_data import LoadData, Preallocation, by_broker
+from pulsar_barycenter.broker.load_manager.pipeline_feed import Published
 from pulsar_barycenter.load.reports.load_report import BundleData, TimeAverageBrokerData
-from pulsar_barycenter.load.reports.publication import PipelinePublication
 from pulsar_barycenter.load.snapshot.builder import SnapshotBuilder
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
@@ -31,13 +31,13 @@ class _Basis:
 
     generation: int
     live: frozenset[str]
-    publication: PipelinePublication | None
+    published: Published | None
 
     def is_same_as(self, other: "_Basis | None") -> bool:
         return (
             other is not None
             and (self.generation, self.live) == (other.generation, other.live)
-            and self.publication is other.publication
+            and self.published is other.published
         )
 
 
@@ -136,4 +136,4 @@ class Snapshots:
 
     def _present_basis(self) -> _Basis:
         load_data = self._load_data
-        return _Basis(load_data.generation, self._context.registration.brokers, load_data.pipeline.in_use())
+        return _Basis(load_data.generation, self._context.registration.brokers, load_data.pipeline.published())

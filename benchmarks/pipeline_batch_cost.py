@@ -1,0 +1,248 @@
+"""CPU seconds of a batch in the pipeline's driver, by phases, at many known bundles.
+
+    python -m benchmarks pipeline_batch_cost --brokers 1000 --bundles 1000 --reports 3 --batches 9
+
+Spark is left out: the driver gets ready rows, as Spark hands them over. First all brokers report once, then each batch
+has the next reports of a few brokers, a second apart. Printed per phase: the median of the CPU seconds of the batches
+measured, all threads, which other work on the machine disturbs less than the time that passed; then the sum of all
+phases: median and greatest. With `--hour` the batches go on for an hour of event time, in which each broker reports
+once a minute; memory, files of the state and of the publication are printed for every five minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+
+from pulsar_barycenter.pipeline.folds.broker_sums import BrokerSums
+from pulsar_barycenter.pipeline.folds.bundle_rows import BundleRows
+from pulsar_barycenter.pipeline.folds.owners import Owners
+from pulsar_barycenter.pipeline.reports.columns import ReportColumns
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.stream import micro_batches
+from pulsar_barycenter.pipeline.stream.live_state import LiveState
+from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold
+from pulsar_barycenter.pipeline.tables.files import Tables
+from pulsar_barycenter.pipeline.tables.schemas import FIGURES, TABLES
+
+_START_MS = 1_790_000_000_000
+_OF_REPORT = ("broker", "incarnation", "sequence", "reported_at")
+_SAMPLE = [field for field in TABLES["bundle_samples"].arrow_schema if field.name not in _OF_REPORT]
+_AT_ONCE = 100
+"""Brokers of a batch while all report for the first time."""
+
+
+class Cluster:
+    """Brokers whose next reports are made as rows of `parsing.report_rows`."""
+
+    def __init__(self, brokers: int, bundles: int, seed: int = 1) -> None:
+        self.names = [f"broker-{number:04}:8080" for number in range(brokers)]
+        self._rng = np.random.default_rng(seed)
+        self._size = bundles
+        ends = [f"0x{(2**32 * part) // bundles:08x}" for part in range(bundles)] + ["0xffffffff"]
+        self._bundles = [
+            pa.array([f"tenant/namespace-{number:04}/{low}_{high}" for low, high in pairwise(ends)])
+            for number in range(brokers)
+        ]
+        self._sequences = [0] * brokers
+
+    def rows(self, numbers: Sequence[int], at_ms: Sequence[int]) -> pa.Table:
+        """Return the next reports of some brokers, by the times given."""
+        for number in numbers:
+            self._sequences[number] += 1
+        count, samples = len(numbers), len(numbers) * self._size
+        names = [self.names[number] for number in numbers]
+        sequences = [self._sequences[number] for number in numbers]
+        identity = {
+            "broker": pa.array(names),
+            "incarnation": pa.array(["1-1"] * count),
+            "sequence": pa.array(sequences, pa.int64()),
+            "reported_at": pa.array([at * 1000 for at in at_ms], pa.timestamp("us", "UTC")),
+        }
+        key = pa.StructArray.from_arrays(
+            [identity["broker"], identity["incarnation"], identity["sequence"], pa.array(at_ms, pa.int64())],
+            names=["brokerId", "incarnation", "sequence", "lastUpdate"],
+        )
+        columns = {name: pa.array(self._rng.exponential(100.0, samples)) for name in FIGURES}
+        columns["bundle"] = pa.concat_arrays([self._bundles[number] for number in numbers])
+        ones = pa.array(np.ones(samples, np.int64))
+        sampled = pa.StructArray.from_arrays([columns.get(f.name, ones) for f in _SAMPLE], fields=_SAMPLE)
+        offsets = pa.array(np.arange(count + 1, dtype=np.int32) * self._size)
+        return pa.table(
+            {
+                "file": pa.array(f"{name}-{sequence}" for name, sequence in zip(names, sequences, strict=True)),
+                "key": key,
+                "gains": pa.array([[]] * count, pa.list_(pa.string())),
+                "load_report": self._struct("load_reports", identity, count),
+                "broker_usage": self._struct("broker_usage", identity, count),
+                "samples": pa.ListArray.from_arrays(offsets, sampled),
+            }
+        )
+
+    def _struct(self, table: str, identity: dict[str, pa.Array], count: int) -> pa.StructArray:
+        fields = list(TABLES[table].arrow_schema)
+        arrays = []
+        for field in fields:
+            if field.name in identity:
+                arrays.append(identity[field.name])
+            elif field.nullable:
+                arrays.append(pa.nulls(count, field.type))
+            else:
+                arrays.append(pa.array(self._rng.uniform(10, 90, count)).cast(field.type, safe=False))
+        return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
+class _Rows:
+    """Stands for the result of Spark's job."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - as PySpark has it
+        return self._table
+
+
+class Phases:
+    """CPU seconds by phase; of phases within phases the inner one counts."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = defaultdict(float)
+        self._open: list[str] = []
+        self._since = time.process_time()
+
+    @contextmanager
+    def within(self, name: str) -> Iterator[None]:
+        self._settle()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._settle()
+            self._open.pop()
+
+    def _settle(self) -> None:
+        now = time.process_time()
+        if self._open:
+            self.spent[self._open[-1]] += now - self._since
+        self._since = now
+
+    def wrap(self, owner: Any, name: str, phase: str) -> None:
+        """Have the time in `owner.name` count for `phase`."""
+        function: Callable[..., Any] = getattr(owner, name)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with self.within(phase):
+                return function(*args, **kwargs)
+
+        setattr(owner, name, timed)
+
+
+_PHASES = {
+    "reports": ("accept_reports", "untold_reports", "look_up_taken"),
+    "late reports": ("overtaken_reports", "overdue_reports"),
+    "windows": ("fold_samples",),
+    "balance": ("settle_intervals", "broker_figures"),
+}
+
+
+def timed_phases() -> Phases:
+    phases = Phases()
+    for phase, names in _PHASES.items():
+        for name in names:
+            phases.wrap(micro_batches, name, phase)
+    for owner, names, phase in (
+        (Tables, ("write",), "tables"),
+        (BundleRows, ("of", "put", "drop_silent"), "windows"),
+        (Owners, ("fold",), "ownership"),
+        (BrokerSums, ("update", "table"), "broker sums"),
+        (LiveState, ("keep",), "state on disk"),
+        (BatchFold, ("_publish",), "publication"),
+        (ReportColumns, ("of", "rows", "chosen"), "rows of reports"),
+    ):
+        for name in names:
+            phases.wrap(owner, name, phase)
+    return phases
+
+
+def resident_mib() -> float:
+    return float(psutil.Process().memory_info().rss / 2**20)
+
+
+def size_of(folder: Path) -> tuple[int, float]:
+    """Return how many files there are in a folder, and their MiB."""
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return len(files), sum(file.stat().st_size for file in files) / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--brokers", type=int, default=1000)
+    parser.add_argument("--bundles", type=int, default=1000, help="bundles per broker")
+    parser.add_argument("--reports", type=int, default=3, help="reports of a batch, each of another broker")
+    parser.add_argument("--batches", type=int, default=9, help="batches measured, after two that are not")
+    parser.add_argument("--data", type=Path, help="an empty folder for the data; else a temporary one")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="batch-cost-", dir=options.data) as folder:
+        run(options, PipelineLayout.of(folder))
+
+
+def run(options: argparse.Namespace, layout: PipelineLayout) -> None:
+    layout.create()
+    vars(micro_batches)["report_rows"] = lambda lines, *_: lines
+    phases = timed_phases()
+    cluster = Cluster(options.brokers, options.bundles)
+    fold = BatchFold(layout, clock_ms=lambda: time.time_ns() // 1_000_000)
+    batch, at_ms = 0, _START_MS
+    for first in range(0, options.brokers, _AT_ONCE):
+        numbers = list(range(first, min(first + _AT_ONCE, options.brokers)))
+        at_ms += 1000
+        fold.run(_Rows(cluster.rows(numbers, [at_ms + number for number in range(len(numbers))])), batch)  # type: ignore[arg-type]
+        batch += 1
+    known = options.brokers * options.bundles
+    print(f"{known:,} bundles known after {batch} batches, {resident_mib():.0f} MiB resident", flush=True)
+    taken: list[dict[str, float]] = []
+    walls: list[float] = []
+    turn = 0
+    for measured in range(options.batches + 2):
+        numbers = [(turn + number) % options.brokers for number in range(options.reports)]
+        turn += options.reports
+        at_ms += 1000
+        rows = _Rows(cluster.rows(numbers, [at_ms + number for number in range(len(numbers))]))
+        phases.spent.clear()
+        began = time.perf_counter()
+        with phases.within("the rest"):
+            fold.run(rows, batch)  # type: ignore[arg-type]
+        batch += 1
+        if measured >= 2:
+            taken.append(dict(phases.spent))
+            walls.append(time.perf_counter() - began)
+    names = sorted({name for spent in taken for name in spent})
+    medians = {name: statistics.median(spent.get(name, 0.0) for spent in taken) for name in names}
+    for name in sorted(medians, key=lambda name: -medians[name]):
+        print(f"  {name:16} {medians[name] * 1000:9.1f} ms CPU")
+    sums = [sum(spent.values()) for spent in taken]
+    print(
+        f"{options.reports * options.bundles:,} samples a batch: {statistics.median(sums):.3f} s CPU a batch, ", end=""
+    )
+    print(f"most {max(sums):.3f}; passed: median {statistics.median(walls):.3f} s, most {max(walls):.3f}")
+    for name, part in (("state", layout.state), ("publication", layout.publication.parent)):
+        files, mib = size_of(part)
+        print(f"  {name}: {files} files, {mib:.1f} MiB")
+    print(f"  {resident_mib():.0f} MiB resident, load average {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

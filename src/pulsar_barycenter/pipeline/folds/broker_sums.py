@@ -1,0 +1,55 @@
+"""The sums of each broker's windows, kept from batch to batch.
+
+A sum of 64-bit numbers depends on their order, and a difference is not taken out of it exactly. So what a batch
+changed is not added to the sums: the sums of the brokers that it concerns are computed again, over all their bundles
+(`live_windows.average_brokers`). The others are as they were. A batch costs the bundles of those brokers.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+import pyarrow as pa
+
+from pulsar_barycenter.pipeline.folds.bundle_rows import BundleRows
+from pulsar_barycenter.pipeline.folds.live_windows import average_brokers
+from pulsar_barycenter.pipeline.folds.owners import Owners
+from pulsar_barycenter.pipeline.tables.schemas import BROKER_FIGURES
+
+_AT_ONCE: Final = 64
+"""Brokers that are summed at once, when all are."""
+
+
+class BrokerSums:
+    """BROKER_DATA of all brokers, without `as_of`."""
+
+    def __init__(self, owners: Owners, rows: BundleRows) -> None:
+        self._sums: dict[str, tuple[float, ...]] = {}
+        brokers = iter(owners.holdings)
+        while some := list(islice(brokers, _AT_ONCE)):
+            self.update(some, owners, rows)
+
+    def update(self, brokers: Collection[str], owners: Owners, rows: BundleRows) -> None:
+        """Compute the sums of some brokers again; those that own nothing any more, and left, are forgotten."""
+        for broker in brokers:
+            if broker not in owners.holdings:
+                self._sums.pop(broker, None)
+        known = sorted(broker for broker in brokers if broker in owners.holdings)
+        members = list(_members(known, owners))
+        sums = average_brokers(members, rows.of(bundle for _, bundle in members if bundle is not None))
+        columns = [sums.column(name).to_pylist() for name in ("broker", *BROKER_FIGURES)]
+        for broker, *figures in zip(*columns, strict=True):
+            self._sums[broker] = tuple(figures)
+
+    def table(self, brokers: Iterable[str] | None = None) -> pa.Table:
+        """Return the sums of all brokers, or of those of `brokers` that are known, sorted by broker."""
+        names = sorted(self._sums if brokers is None else (name for name in brokers if name in self._sums))
+        columns = list(zip(*(self._sums[name] for name in names), strict=True)) or [()] * len(BROKER_FIGURES)
+        figures = {name: pa.array(values, pa.float64()) for name, values in zip(BROKER_FIGURES, columns, strict=True)}
+        return pa.table({"broker": pa.array(names, pa.string()), **figures})
+
+
+def _members(brokers: Iterable[str], owners: Owners) -> Iterator[tuple[str, str | None]]:
+    for broker in brokers:
+        for bundle in owners.holdings[broker].bundles or (None,):
+            yield broker, bundle

@@ -53,7 +53,7 @@ def test_a_small_history_is_folded_without_spark(data: Path, tmp_path: Path) -> 
     assert found.exit_code == 0, found.output
     assert "3 bundles and 1 broker as of 2026-09-21 14:13:39 UTC, from 1 file in" in found.stdout
     assert found.stdout.splitlines()[0].endswith(", without Spark")
-    assert "bundle_data  agrees: 3 of 3 rows were recorded" in found.stdout
+    assert "bundle_data  agrees: 3 of 3 computed rows are recorded" in found.stdout
     assert found.stdout.splitlines()[-1] == f"written      {tmp_path / 'out'}"
     for name, rows in (("bundle_data", 3), ("broker_data", 1)):
         written = pq.read_table(tmp_path / "out" / f"{name}.parquet")

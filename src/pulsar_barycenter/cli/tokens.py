@@ -172,10 +172,7 @@ def show(token: str, stdin: bool, token_file: Path | None) -> None:
 def validate(
     token: str, stdin: bool, token_file: Path | None, algorithm: str, secret_key: str, public_key: str
 ) -> None:
-    """Verify a token with a key, as brokers do, and print its content.
-
-    Of a token that is not valid, print why, and end with 1.
-    """
+    """Verify a token with a key as brokers do; print its content; if it is not valid, print why and end with 1."""
     with _key_errors_end():
         key = _verifying_key(secret_key, public_key, algorithm)
         found = check_token(_given(token, stdin, token_file), TokenRules(key), time.time())

@@ -1,7 +1,7 @@
-"""All checks, and how they are run upon a picture.
+"""Lists all checks and runs them on a picture.
 
-A new check is a function in `checks` and a row of `CHECKS`: its name, what of a picture it needs (any one part will
-do), and whether a second look has to find the same again.
+A new check is a function in `checks` and a row of `CHECKS`: its name, the parts of a picture of which it needs at least
+one, and whether a second reading of the cluster must confirm its findings.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -14,13 +14,13 @@ from pulsar_barycenter.doctor.checks import balance, brokers, configuration, led
 from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, Unseen
 from pulsar_barycenter.doctor.picture import Part, Picture
 
-MOST_FINDINGS: Final = 1_000
-"""So many findings of one check are kept; one more says how many there are."""
+MAX_FINDINGS: Final = 1_000
+"""The number of findings of one check that are kept; one more finding has the number of the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`in_motion`: what is found may come of reading a cluster in motion at different moments."""
+    """A row of the catalogue. `in_motion`: a finding may be an effect of a change while the cluster was read."""
 
     name: str
     run: Callable[[Picture], Iterator[ClusterFinding]]
@@ -29,13 +29,13 @@ class Check:
 
     @property
     def tells(self) -> str:
-        """What it finds, in a sentence."""
+        """What the check finds, in a sentence."""
         return (self.run.__doc__ or "").partition("\n")[0].strip()
 
 
 DRAINED_CHECK: Final = "drained"
 _OPTIONAL: Final = frozenset({Part.STORE, Part.WRITTEN_OWNERS, Part.LEDGERS, Part.FILE})
-"""Parts that are looked at where an option names them, or where brokers have them at all."""
+"""Parts that are read only if an option names them, or if the brokers have them."""
 _OWNERS: Final = (Part.BROKERS, Part.STORE)
 
 CHECKS: Final = (
@@ -76,7 +76,7 @@ CHECKS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Findings, the worst first, then in the order of the catalogue and by subject; and what was not looked at."""
+    """The findings, by severity (worst first), catalogue order and subject; and the parts that were not checked."""
 
     findings: tuple[ClusterFinding, ...]
     unseen: tuple[Unseen, ...]
@@ -86,7 +86,7 @@ class Diagnosis:
 
 
 def diagnose(picture: Picture, names: Collection[str] = ()) -> Diagnosis:
-    """Run the checks of these names, or all."""
+    """Run the named checks on a picture, all if no name is given."""
     findings: list[ClusterFinding] = []
     unseen = list(picture.unseen)
     for check in CHECKS:
@@ -103,7 +103,7 @@ def diagnose(picture: Picture, names: Collection[str] = ()) -> Diagnosis:
 
 
 def confirmed(first: Diagnosis, second: Diagnosis) -> Diagnosis:
-    """Return the first diagnosis without what may come of motion and was not found again."""
+    """Return the first diagnosis without the findings of `in_motion` checks that the second one does not confirm."""
     again = {(finding.check, finding.subject) for finding in second.findings}
     moving = moving_names()
     return Diagnosis(
@@ -128,14 +128,14 @@ def moving_names() -> frozenset[str]:
 def _bounded(check: Check, found: Iterable[ClusterFinding]) -> list[ClusterFinding]:
     findings = [msgspec.structs.replace(finding, check=check.name) for finding in found]
     findings.sort(key=lambda finding: (-finding.severity.rank, finding.subject))
-    if len(findings) <= MOST_FINDINGS:
+    if len(findings) <= MAX_FINDINGS:
         return findings
-    more = len(findings) - MOST_FINDINGS
+    more = len(findings) - MAX_FINDINGS
     rest = ClusterFinding(
         check=check.name,
-        severity=findings[MOST_FINDINGS].severity,
+        severity=findings[MAX_FINDINGS].severity,
         subject=f"{more:,} more",
         sentence="there are more findings of this kind",
-        mend="mend those that are told, and look again",
+        mend="repair those that are listed, and run the check again",
     )
-    return [*findings[:MOST_FINDINGS], rest]
+    return [*findings[:MAX_FINDINGS], rest]

@@ -1,4 +1,4 @@
-"""What a check found: how bad it is, whom it concerns, what it means, and the mend."""
+"""The result of a check: severity, subject, meaning, and how to repair the problem."""
 
 import enum
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class Severity(enum.StrEnum):
-    """From the least to the worst."""
+    """The severities, lowest first."""
 
     INFO = "info"
-    """It is normal in many clusters, and worth knowing."""
+    """Normal in many clusters, but useful to know."""
     WARNING = "warning"
-    """It works, but not as it should, or not for long."""
+    """Something works, but not as it should, or not for long."""
     ERROR = "error"
-    """Something does not work, or a broker goes by what is not so."""
+    """Something does not work, or a broker acts on wrong data."""
     CRITICAL = "critical"
     """Topics cannot be served at all, or two brokers may serve one."""
 
@@ -23,7 +23,7 @@ class Severity(enum.StrEnum):
 
 
 class ClusterFinding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`subject` is a broker, bundle, namespace, key or path; `mend` a command or a sentence."""
+    """A problem of a cluster. `subject` is a broker, bundle, namespace, key or path; `mend` is the repair."""
 
     check: str = ""
     severity: Severity
@@ -33,8 +33,8 @@ class ClusterFinding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Unseen(msgspec.Struct, frozen=True, rename="camel"):
-    """Something that was not looked at, and why not. `is_optional`: it is looked at only where an option names it, so
-    that it says nothing about the cluster."""
+    """A part that was not checked, and why. `is_optional`: it is only checked if an option names it, so its absence
+    says nothing about the cluster."""
 
     what: str
     why: str

@@ -1,6 +1,6 @@
-"""A plain picture of a cluster: what each broker says, what the leader decides upon, what the metadata store holds.
+"""A plain value with the state of a cluster: each broker's answers, the leader's load data, the metadata store.
 
-None stands for what could not be had; an empty collection for something that was had and is empty.
+None means that a part could not be read; an empty collection means that it was read and is empty.
 """
 
 import enum
@@ -26,32 +26,32 @@ MANAGER_KEY: Final = "loadManagerClassName"
 PLACE_KEY: Final = "loadManagerServiceUnitStateTableViewClassName"
 LEADER: Final = "/loadbalance/leader"
 CHANNEL_LEADER: Final = "/loadbalance/extension/leader"
-"""Where brokers of the extensible load manager elect theirs, and LEADER where those of the others do."""
+"""The election path of brokers with the extensible load manager; LEADER is that of the other load managers."""
 OWN_KEY: Final = "barycenterPulsarCompatibility"
-"""A broker that has this key is ours."""
+"""Only brokers of Barycenter have this key."""
 
 
 class Part(enum.Enum):
-    """What a check may need of a picture."""
+    """A part of a picture that a check may need; the value is its name in messages."""
 
     BROKERS = "the brokers"
     NAMESPACES = "the namespaces"
     SETTINGS = "the settings of the brokers"
-    SNAPSHOT = "what the leader decides upon"
+    SNAPSHOT = "the leader's load data"
     WRITTEN_OWNERS = "the locks or records of owners"
     STORE = "the metadata store"
-    LEDGERS = "the folder of the ledgers"
+    LEDGERS = "the ledger folder"
     FILE = "broker.conf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
-    """What one broker said. If `failure` is not blank it said nothing, and this is why.
+    """The answers of one broker. If `failure` is not blank, it did not answer, and this is why.
 
-    `clock_ms` are the least and the greatest by which its clock may be ahead of the doctor's. `leader` is whom it
-    believes to lead, "" if nobody; `leads` whether it leads itself by its own belief. `owned` maps bundles that it
-    holds to whether it serves them. `boundaries` and `policies` are those of namespaces as it has them at hand.
-    `report` is its own load report; only brokers are asked whose leader tells no snapshot, Apache Pulsar's.
+    `clock_ms` is the least and the greatest time by which its clock may be ahead of the doctor's. `leader` is the
+    leader that it names, "" if none; `leads` is whether it acts as the leader. `owned` maps the bundles that it holds
+    to whether it serves them. `boundaries` and `policies` are those in its cache, by namespace. `report` is its own
+    load report, which is only read from brokers of Apache Pulsar, whose leader returns no snapshot.
     """
 
     broker: str
@@ -76,15 +76,15 @@ class BrokerView:
 
     @property
     def owns_by_records(self) -> bool:
-        """Whether it runs the extensible load manager, whose owners are records, not locks."""
+        """Whether the broker runs the extensible load manager, which has records of owners, not locks."""
         return self.settings is not None and is_extensible(self.settings.get(MANAGER_KEY, ""))
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceView:
-    """The boundaries of a namespace as the store has them; `failure` says why they are not known.
+    """The boundaries of a namespace in the store; `failure` says why they are not known.
 
-    `topics` counts the persistent topics of each bundle that has some; None: they were not asked for.
+    `topics` is the number of persistent topics of each bundle that has any; None if it was not queried.
     """
 
     name: str
@@ -95,7 +95,7 @@ class NamespaceView:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The lock of a bundle: its holder's id, and whether it serves the bundle already and still."""
+    """The lock of a bundle: the broker id of its holder, and whether the holder serves the bundle at present."""
 
     broker: str
     disabled: bool = False
@@ -103,9 +103,12 @@ class Lock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreView:
-    """What the metadata store holds. `brokers` are registrations, None where one cannot be read; `leaders` maps each
-    path of an election to the broker that is written there; `copies` are the boundaries in the policies;
-    `ledgers_folder` is how the folder of the brokers names itself; `unreadable` maps paths to reasons."""
+    """The content of the metadata store.
+
+    `brokers` are registrations, None for one that cannot be read. `leaders` maps each election path to the broker that
+    is recorded there. `copies` are the boundaries in the policies. `ledgers_folder` is the identity of the brokers'
+    ledger folder. `unreadable` maps paths to reasons.
+    """
 
     url: str = ""
     brokers: Mapping[str, LocalBrokerData | None] = field(default_factory=dict)
@@ -121,8 +124,9 @@ class StoreView:
 
 @dataclass(frozen=True, slots=True)
 class LedgersView:
-    """The folder of the ledgers as this machine sees it: its name for itself, "" if it has none, and pairs of why it
-    cannot hold ledgers and what to do."""
+    """The ledger folder as this machine sees it: its identity, "" if it has none, and its problems with their
+    repairs.
+    """
 
     folder: str
     identity: str = ""
@@ -131,7 +135,7 @@ class LedgersView:
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """The broker.conf of a broker: the names of all keys that are not this version's, or why it cannot be read."""
+    """The broker.conf of a broker: the keys that this version does not have, or why the file cannot be read."""
 
     file: str
     other_keys: tuple[str, ...] = ()
@@ -140,11 +144,13 @@ class FileView:
 
 @dataclass(frozen=True)
 class Picture:
-    """`now_ms` is the doctor's clock. `brokers` is None if no broker was asked, `namespaces` if none could be listed.
+    """The state of a cluster. `now_ms` is the time by the doctor's clock.
 
-    `pipeline_lag_s` is what the leader's metrics say, and is None unless it decides without the pipeline's windows.
-    `pipeline_silent_s` is how long ago (s) the pipeline last looked for reports, by the leader's metrics: 0 where that
-    is not known, as where none ever ran; None where no leader said it, or where none is to be decided by."""
+    `brokers` is None if no broker was queried, `namespaces` if they could not be listed. `pipeline_lag_s` comes from
+    the leader's metrics; it is None unless the leader decides without the pipeline's windows. `pipeline_silent_s` is
+    how long ago (s) the pipeline last looked for reports, by the leader's metrics: 0 if this is not known, for example
+    because no pipeline ever ran; None if no leader returned it, or the leader is not to use a pipeline.
+    """
 
     now_ms: int
     brokers: tuple[BrokerView, ...] | None = None
@@ -179,13 +185,13 @@ class Picture:
 
     @cached_property
     def drained(self) -> tuple[str, ...]:
-        """The brokers that are kept empty, by the setting in force on the first broker that tells."""
-        told = ((broker.settings or {}).get(DRAINED_KEY) for broker in self.answering)
-        return drained_names(next((text for text in told if text is not None), ""))
+        """The drained brokers, by the setting in force on the first broker that returns it."""
+        texts = ((broker.settings or {}).get(DRAINED_KEY) for broker in self.answering)
+        return drained_names(next((text for text in texts if text is not None), ""))
 
     @property
     def drained_by(self) -> NotedChange | None:
-        """Who changed which brokers are drained last, if that led to what is in force."""
+        """The last change of the drained brokers, if it led to the value in force."""
         for broker in self.answering:
             change = (broker.setting_changes or {}).get(DRAINED_KEY)
             if change is not None and change.is_of(DRAINED_KEY, (broker.overrides or {}).get(DRAINED_KEY)):
@@ -198,17 +204,17 @@ class Picture:
 
     @cached_property
     def registered(self) -> frozenset[str]:
-        """The brokers that are registered: by the store, else by any broker that tells."""
+        """The registered brokers: by the store, else by the brokers' answers."""
         if self.store is not None:
             return frozenset(self.store.brokers)
         return frozenset().union(*(broker.registered or () for broker in self.answering))
 
     @cached_property
     def known_boundaries(self) -> Mapping[str, tuple[str, ...]]:
-        """The boundaries of every namespace that has some, by the store, else as brokers read them."""
+        """The boundaries of every namespace that has any: from the store, else from the brokers."""
         if self.store is not None:
             return {**self.store.copies, **self.store.boundaries}
-        return {each.name: each.boundaries for each in self.namespaces or () if not each.failure}
+        return {namespace.name: namespace.boundaries for namespace in self.namespaces or () if not namespace.failure}
 
     @cached_property
     def bundles(self) -> Mapping[str, frozenset[str]]:
@@ -224,7 +230,7 @@ class Picture:
 
     @cached_property
     def holders(self) -> Mapping[str, tuple[str, ...]]:
-        """The brokers that serve each bundle, as they say themselves, sorted."""
+        """The brokers that say that they serve a bundle, sorted, by bundle."""
         holders: dict[str, list[str]] = {}
         for broker in self.answering:
             for bundle, serves in (broker.owned or {}).items():
@@ -234,7 +240,7 @@ class Picture:
 
     @cached_property
     def written_owners(self) -> Mapping[str, tuple[str, str]]:
-        """The owner of each bundle that is written down, and where: a lock, or a record of the ownership channel."""
+        """The recorded owner of each bundle, and where it is recorded: a lock, or a record of the ownership channel."""
         written: dict[str, tuple[str, str]] = {}
         if self.snapshot is not None and self.snapshot.extensible is not None:
             written.update((bundle, (broker, "record")) for bundle, broker in self.snapshot.extensible.owners.items())
@@ -246,8 +252,10 @@ class Picture:
         return written
 
     def configurations(self) -> Iterator[tuple[str, BrokerConfig]]:
-        """Yield the configuration in force of each broker of ours that tells it; one that does not parse is left out,
-        and told by `unparsed_settings`."""
+        """Yield the configuration in force on each broker of Barycenter that returned it.
+
+        A configuration that does not parse is left out; `unparsed_settings` reports it.
+        """
         for broker in self.answering:
             if broker.settings is not None and OWN_KEY in broker.settings:
                 try:
@@ -257,7 +265,7 @@ class Picture:
 
 
 def configuration_of(settings: Mapping[str, str]) -> BrokerConfig:
-    """Return the configuration that texts say; keys that are not known are left out.
+    """Return the configuration with the given texts; unknown keys are ignored.
 
     Raises:
         ConfigError: a value is not allowed.
@@ -277,7 +285,7 @@ def namespace_of(bundle: str) -> str:
 
 
 def is_users(namespace: str) -> bool:
-    """Tell whether a namespace is neither a broker's own nor the system's; those exist without policies."""
+    """Return whether a namespace is neither a broker's own nor the system's; these exist without policies."""
     try:
         name = NamespaceName.parse(namespace)
     except InvalidNameError:

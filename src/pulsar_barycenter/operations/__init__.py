@@ -1,10 +1,17 @@
-"""What people have a cluster do: bundles moved to brokers that were chosen, each seen to be served there.
+"""Moves bundles on behalf of an operator, and checks that each is served by its new broker.
 
-`plan` is what shall be moved, read from what `decide` prints, and whether it was; `journal` keeps what became of each
-move, for the command that goes on after a crash, and the way back. `executor` carries a plan out, at a bounded rate,
-and stops where the cluster does something else meanwhile. `draining` is which bundles leave a broker that shall be
-empty, `drained` asks who is and changes it, and `bring_back` is what came away from such a broker and may return.
-`admin_cluster` asks brokers of Barycenter or Apache Pulsar by their admin REST.
+Problem. An operator moves many bundles while the load manager may move bundles too. The tool may crash half-way, and an
+answer may be lost although the move was made. No bundle may move twice, and every move must be reversible.
 
-What to move is decided in `load`; questions and progress on terminals are `cli.operate`.
+Rules. A move is done when the destination serves the bundle. A journal records each move on disk before it begins, so
+that the same command can continue after a crash. If a bundle is not where the plan says, the plan stops.
+
+- `plan` reads a plan (the output of `decide` or `plan`), and checks its result.
+- `journal` records the state of each move; it yields the remaining moves and the reverse plan.
+- `executor` carries out a plan at a bounded rate.
+- `draining` selects the bundles that leave a drained broker, `drained` reads and changes which brokers are drained, and
+  `bring_back` finds the bundles that left such a broker and may return.
+- `admin_cluster` sends the requests to brokers of Barycenter or Apache Pulsar.
+
+`load` decides where bundles go; `cli.operate` has the options and the output.
 """

@@ -1,14 +1,14 @@
-"""A running cluster of Barycenter or Apache Pulsar, asked by its admin REST to move bundles.
+"""Moves bundles of a running cluster of Barycenter or Apache Pulsar by its admin REST.
 
-An owner of Barycenter is told by `ownedNamespaces` of the broker itself, one of Apache Pulsar by a look-up: a broker of
-its modular load manager that is asked for `ownedNamespaces` while it takes a bundle can wait for itself for ever, in
-the thread by which it hears of its metadata store, and then serves no new bundle until it is restarted (seen with
-4.2.4). A look-up gives a bundle that nobody serves an owner. Where that is not wanted, Apache Pulsar is asked to list
-the non-persistent topics of the bundle: its owner does, other brokers redirect to the owner, and all say so if there is
-none.
+With Barycenter, `ownedNamespaces` of a broker shows which bundles it serves. With Apache Pulsar, a look-up shows the
+owner. The reason: a broker of Pulsar's modular load manager that gets the request `ownedNamespaces` while it acquires a
+bundle can deadlock in the thread that receives notifications of its metadata store; it then serves no new bundles until
+it is restarted (seen with 4.2.4). A look-up assigns a bundle without an owner. If that is not wanted, Apache Pulsar is
+asked to list the non-persistent topics of the bundle: the owner returns them, other brokers redirect to the owner, and
+all report it if there is no owner.
 
-A bundle that nobody serves gets its owner with the next look-up of one of its topics, which is made here: of a topic
-that exists, else of a name that falls into the bundle and that no look-up creates.
+A bundle without an owner gets one with the next look-up of one of its topics. That look-up is made here: of a topic
+that exists, else of a generated name that falls into the bundle and that a look-up does not create.
 
 Source: Pulsar's `NamespacesBase.internalUnloadNamespaceBundleAsync`, `BrokersBase.getOwnedNamespaces`,
 `NamespaceService.getOwnedNameSpacesStatusAsync`, `NonPersistentTopics.getListFromBundle`.
@@ -31,19 +31,22 @@ from pulsar_barycenter.observer.answers import without_report
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 
 _IN_TRANSIT: Final = (0, 307, 409, 429, 500, 503)
-"""What a broker answers while it cannot tell: 0 is no answer, 500 what Pulsar says of a bundle that is being moved."""
+"""Status codes that mean "try again": 0 is no answer; Pulsar returns 500 for a bundle that is being moved."""
 _OK, _NO_CONTENT, _MOVED = 200, 204, 307
 _NOT_ACTIVE: Final = "inactive destination"
-_MOST_TRIED: Final = 1 << 20
+_MAX_TRIED_NAMES: Final = 1 << 20
 _AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 60.0
 _READ_S: Final = 5.0
-"""After which a question is put again."""
+"""The time after which a request is repeated."""
 
 
 class AdminCluster:
-    """`url` is the web address of any broker; with `https:` all are asked by TLS. `headers_of` returns the headers that
-    go with the request to unload a bundle."""
+    """A cluster as the executor needs it.
+
+    `url` is the web address of any broker; with `https:` all requests use TLS. `headers_of` returns the headers for the
+    request that unloads a bundle.
+    """
 
     def __init__(
         self, client: AdminClient, url: str, *, headers_of: Callable[[str], Mapping[str, str]] = lambda _: {}
@@ -57,10 +60,10 @@ class AdminCluster:
         self._topics: dict[str, TopicName | None] = {}
 
     async def brokers(self) -> list[str]:
-        """Return the brokers that are registered, by name.
+        """Return the registered brokers, by name.
 
         Raises:
-            NotNowError, RefusedError: they cannot be had.
+            NotNowError, RefusedError: the list cannot be read.
         """
         return sorted(msgspec.convert(await self._call("GET", self._url, "/admin/v2/brokers"), list[str]))
 
@@ -82,20 +85,20 @@ class AdminCluster:
         return frozenset(bundle for bundle, found in zip(bundles, owners, strict=True) if found in (broker, ""))
 
     async def owned(self, broker: str) -> frozenset[str]:
-        """Return the bundles that a broker serves, by its own word.
+        """Return the bundles that a broker says it serves.
 
         Raises:
-            NotNowError, RefusedError: it does not tell.
+            NotNowError, RefusedError: the broker does not return them.
         """
         path = f"/admin/v2/brokers/{quote(await self._name(), safe='')}/{quote(broker, safe=':')}/ownedNamespaces"
         owned: Mapping[str, Any] = await self._call("GET", await self._address(broker), path) or {}
-        return frozenset(bundle for bundle, told in owned.items() if told.get("is_active", False))
+        return frozenset(bundle for bundle, state in owned.items() if state.get("is_active", False))
 
     async def owners(self, bundles: Collection[str]) -> dict[str, str]:
-        """Return the broker that serves each bundle, blank if nobody does. Nothing is changed by that.
+        """Return the broker that serves each bundle, blank if none does. This assigns no bundle.
 
         Raises:
-            NotNowError, RefusedError: it cannot be told, or a bundle that nobody serves does not exist.
+            NotNowError, RefusedError: an owner cannot be read, or a bundle without an owner does not exist.
         """
         gate = asyncio.Semaphore(_AT_ONCE)
         if await self._is_apache_pulsar():
@@ -116,34 +119,34 @@ class AdminCluster:
         owners = {bundle: broker for broker, served in held for bundle in served}
         for bundle in bundles:
             if bundle not in owners:
-                await self._topic_in(bundle)  # refused if there is no such bundle
+                await self._topic_in(bundle)  # raises RefusedError if the bundle does not exist
         return {bundle: owners.get(bundle, "") for bundle in bundles}
 
     async def settings(self, broker: str = "") -> dict[str, str]:
-        """Return every key with the value in force on a broker, or on the one at the address that was given.
+        """Return the values in force of all keys on a broker; if none is named, on the broker at the given address.
 
         Raises:
-            NotNowError, RefusedError: it does not tell.
+            NotNowError, RefusedError: the broker does not return them.
         """
         url = await self._address(broker) if broker else self._url
-        told = await self._call("GET", url, "/admin/v2/brokers/configuration/runtime")
-        return msgspec.convert(told, dict[str, str], strict=False)
+        answer = await self._call("GET", url, "/admin/v2/brokers/configuration/runtime")
+        return msgspec.convert(answer, dict[str, str], strict=False)
 
     async def set_dynamic(self, key: str, value: str, *, expected: str) -> None:
-        """Change a key that is `expected` on all brokers; each goes by it when it hears of it.
+        """Change a dynamic key from `expected` to `value`; each broker uses it after its notification.
 
         Raises:
-            NotNowError: it was not stored, perhaps because somebody else changed it meanwhile: read it again.
-            RefusedError: it cannot be stored.
+            NotNowError: the value was not stored, perhaps because another client changed it: read it again.
+            RefusedError: the value cannot be stored.
         """
         path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
         await self._call("POST", self._url, path, params={"expected": expected})
 
     async def isolation(self) -> Mapping[str, Any]:
-        """Return the isolation policies of the cluster by name, as they are stored.
+        """Return the stored isolation policies of the cluster, by name.
 
         Raises:
-            NotNowError, RefusedError: they cannot be had.
+            NotNowError, RefusedError: they cannot be read.
         """
         path = f"/admin/v2/clusters/{quote(await self._name(), safe='')}/namespaceIsolationPolicies"
         try:
@@ -166,14 +169,14 @@ class AdminCluster:
             return ""
         try:
             found = await self._call("GET", self._url, f"/lookup/v2/topic/{topic.lookup_name}")
-        except RefusedError:  # topics are made by hand there, and this one is not
+        except RefusedError:  # topics are not created automatically there, and this one does not exist
             return ""
         address = found.get("httpUrl") or found.get("httpUrlTls") or ""
         return next((broker for broker, known in self._addresses.items() if known == address), urlsplit(address).netloc)
 
     async def _owner_of_apache_pulsar(self, bundle: str, addresses: Mapping[str, str]) -> str:
-        """Return who serves a bundle by whom its non-persistent topics are listed; `addresses` map to brokers."""
-        await self._topic_in(bundle)  # refused if there is no such bundle
+        """Return the owner of a bundle: the broker that lists its non-persistent topics. `addresses` map to brokers."""
+        await self._topic_in(bundle)  # raises RefusedError if the bundle does not exist
         path = f"/admin/v2/non-persistent/{quote(bundle)}"
         url = self._url.rstrip("/") if self._url.rstrip("/") in addresses else min(addresses, key=addresses.__getitem__)
         answer = await self._client.ask(url, path)
@@ -197,13 +200,13 @@ class AdminCluster:
         return self._cluster
 
     async def _topic_in(self, bundle: str) -> TopicName | None:
-        """Return a topic of the bundle, None if no name is found that falls into it."""
+        """Return a topic of the bundle, None if no name that falls into the bundle is found."""
         if bundle not in self._topics:
             parsed = Bundle.parse(bundle)
             there = await self._call(
                 "GET", self._url, f"/admin/v2/persistent/{parsed.namespace}", params={"bundle": str(parsed.range)}
             )
-            self._topics[bundle] = TopicName.parse(there[0]) if there else _made_up(parsed)
+            self._topics[bundle] = TopicName.parse(there[0]) if there else _generated_topic(parsed)
         return self._topics[bundle]
 
     async def _address(self, broker: str) -> str:
@@ -221,7 +224,7 @@ class AdminCluster:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         try:
-            # what changes something is awaited as long as the client does: asked twice, it would be done twice
+            # a request that changes something has no time limit here: a repeated request would act twice
             async with asyncio.timeout(_READ_S if method == "GET" else None):
                 return await self._client.call(method, url, path, params=params, headers=headers)
         except AdminRequestError as error:
@@ -231,14 +234,14 @@ class AdminCluster:
 
 
 def _translated(error: AdminRequestError) -> NotNowError | RefusedError:
-    told = without_report(error)
+    text = without_report(error)
     is_passing = error.status in _IN_TRANSIT or (error.status == 412 and _NOT_ACTIVE not in error.reason)
-    return NotNowError(told) if is_passing else RefusedError(told)
+    return NotNowError(text) if is_passing else RefusedError(text)
 
 
-def _made_up(bundle: Bundle) -> TopicName | None:
-    """Return a name that falls into the bundle, None if too few do."""
-    for number in range(_MOST_TRIED):
+def _generated_topic(bundle: Bundle) -> TopicName | None:
+    """Return a generated topic name that falls into the bundle, None if none is found."""
+    for number in range(_MAX_TRIED_NAMES):
         topic = TopicName.parse(f"persistent://{bundle.namespace}/barycenter-look-up-{number}")
         if bundle.range.contains(topic.hash32):
             return topic
@@ -246,9 +249,9 @@ def _made_up(bundle: Bundle) -> TopicName | None:
 
 
 async def nobody_serves(new_client: NewClient, url: str, bundle: str) -> bool:
-    """Tell whether a bundle of Barycenter exists and no broker serves it, by their own word; it gets no owner by this.
+    """Return whether a bundle of Barycenter exists and no broker says that it serves it; this assigns no owner.
 
-    False also if a broker does not tell. `url` is the web address of any broker.
+    Return False also if a broker does not answer. `url` is the web address of any broker.
     """
     client = new_client(timeout_s=_TIMEOUT_S)
     try:

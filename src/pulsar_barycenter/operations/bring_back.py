@@ -1,4 +1,4 @@
-"""What a drain moved away and may come back: by the cluster's decisions since it began, and by who serves what now."""
+"""Finds the bundles that left a drained broker and may return, from the cluster's decisions and present owners."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -15,14 +15,14 @@ from pulsar_barycenter.operations.executor import when_told
 from pulsar_barycenter.operations.plan import MOST_MOVES, PlannedMove
 
 WITHIN_S: Final = 30.0
-"""So long all brokers are asked what they serve."""
+"""The time limit for querying all brokers for the bundles they serve."""
 _AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
-    """`drained_at` is when the last drain began, epoch ms, None if no decision says so. `moves` bring bundles back;
-    `stay` says why others that left are where they are."""
+    """`drained_at` is when the last drain began (epoch ms), None if no decision records it. `moves` return bundles to
+    the broker; `stay` says why other bundles that left stay where they are."""
 
     drained_at: int | None = None
     moves: tuple[PlannedMove, ...] = ()
@@ -30,10 +30,10 @@ class WayBack:
 
 
 async def way_back(new_client: NewClient, url: str, broker: str) -> WayBack:
-    """Return how what people moved away since a broker was drained comes back.
+    """Return the moves that bring back what operators moved away from a broker since its drain began.
 
     Raises:
-        NotNowError, RefusedError, TimeoutError, ClusterError: the cluster does not tell.
+        NotNowError, RefusedError, TimeoutError, ClusterError: the cluster does not return the data.
     """
     drains = await decision_page(new_client, url, DecisionQuestion(broker=broker, kind="drain", limit=1))
     if not drains.decisions:
@@ -47,7 +47,7 @@ async def way_back(new_client: NewClient, url: str, broker: str) -> WayBack:
 
 
 async def _left(new_client: NewClient, url: str, question: DecisionQuestion) -> list[DecisionRecord]:
-    """Return the decisions that answer a question, oldest first, of at most MOST_MOVES the last ones."""
+    """Return the last MOST_MOVES decisions that answer a question, oldest first."""
     found: list[DecisionRecord] = []
     while len(found) < MOST_MOVES:
         page = await decision_page(new_client, url, question)
@@ -61,33 +61,38 @@ async def _left(new_client: NewClient, url: str, question: DecisionQuestion) -> 
 def back(
     broker: str, decisions: Collection[DecisionRecord], owned: Mapping[str, frozenset[str]]
 ) -> tuple[tuple[PlannedMove, ...], dict[str, str]]:
-    """Return the moves back to `broker` of what people moved away from it, by name, and why other bundles stay.
+    """Return the moves back to `broker` of the bundles that operators moved away, by name, and why others stay.
 
-    `decisions` are unloads since it was drained, oldest first; `owned` are the bundles that each broker serves. What
-    somebody moved on since stays, as does what nobody serves, which may have been split or gets its owner by a look-up.
+    `decisions` are the unloads since the drain began, oldest first; `owned` are the bundles that each broker serves. A
+    bundle that has moved again stays. So does a bundle without an owner: it may have been split, or gets an owner with
+    the next look-up.
     """
     owners = {bundle: owner for owner, bundles in owned.items() for bundle in bundles}
-    sent = {each.bundle: each.destination for each in decisions if each.principal and each.source == broker}
+    sent = {
+        decision.bundle: decision.destination
+        for decision in decisions
+        if decision.principal and decision.source == broker
+    }
     moves, stay = [], {}
     for bundle, destination in sorted(sent.items()):
         owner = owners.get(bundle, "")
         if owner == broker:
             continue
         if not owner:
-            stay[bundle] = "nobody serves it now: it was split, or gets its owner with the next look-up"
+            stay[bundle] = "it has no owner now: it was split, or gets an owner with the next look-up"
         elif destination and owner != destination:
-            stay[bundle] = f"it went to {destination}, and {owner} serves it by now"
+            stay[bundle] = f"it moved to {destination}, and {owner} serves it now"
         else:
-            sentence = f"back to where it was before {broker} was drained"
+            sentence = f"back to the broker that had it before the drain of {broker}"
             moves.append(PlannedMove(bundle=bundle, source=owner, destination=broker, sentence=sentence))
     return tuple(moves), stay
 
 
 async def owned_by_brokers(new_client: NewClient, url: str) -> dict[str, frozenset[str]]:
-    """Return what each registered broker serves.
+    """Return the bundles that each registered broker serves.
 
     Raises:
-        NotNowError, RefusedError, TimeoutError: a broker does not tell.
+        NotNowError, RefusedError, TimeoutError: a broker does not return them.
     """
     client = new_client()
     cluster = AdminCluster(client, url)
@@ -99,7 +104,7 @@ async def owned_by_brokers(new_client: NewClient, url: str) -> dict[str, frozens
 
     try:
         async with asyncio.timeout(WITHIN_S):
-            brokers = await cluster.brokers()  # an address where nobody is, is told at once
+            brokers = await cluster.brokers()  # first, so that a wrong address is reported at once
             return dict(zip(brokers, await asyncio.gather(*map(owned, brokers)), strict=True))
     finally:
         await client.close()

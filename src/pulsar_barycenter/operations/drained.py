@@ -1,4 +1,4 @@
-"""What `drain` and `undrain` ask a cluster, and how they change who is drained."""
+"""Reads which brokers of a cluster are drained, and changes it, for `drain` and `undrain`."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -24,8 +24,8 @@ _WITHIN_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedLoad:
-    """What a broker carries: bundles that are not its own, by its word; rate in msg/s and throughput in bytes/s, in +
-    out, by the newest reports, None if they are not known."""
+    """The load of a broker: the number of bundles that it says it serves, without its own; rate in msg/s and throughput
+    in bytes/s, in + out, from the newest reports, None if not known."""
 
     bundles: int = 0
     msg_rate: float | None = None
@@ -40,15 +40,18 @@ class CarriedLoad:
 
 
 def _bounded(figure: float) -> float:
-    """Return what is left of a sum: nothing less than 0, and no dust of rounding."""
+    """Return the rest of a subtraction: at least 0, and 0 instead of a rounding error."""
     return max(0.0, round(figure, 3))
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """`drained` is None if the cluster cannot keep brokers empty. `moves` would empty the broker; `stay` says why other
-    bundles of it cannot leave; `cluster` is its name. `loads` are what each broker carries before the moves and after
-    them, as far as load goes with the bundles."""
+    """The brokers of a cluster, and the moves that drain one.
+
+    `drained` is None if the cluster cannot keep brokers empty. `moves` would empty the broker; `stay` says why its
+    other bundles cannot leave; `cluster` is the name of the cluster. `loads` are the loads of each broker before and
+    after the moves, as far as load moves with the bundles.
+    """
 
     brokers: tuple[str, ...]
     drained: tuple[str, ...] | None
@@ -62,7 +65,7 @@ async def who_is_drained(new_client: NewClient, url: str) -> Drained:
     """Return the brokers, and which are drained.
 
     Raises:
-        NotNowError, RefusedError, TimeoutError: the cluster does not tell.
+        NotNowError, RefusedError, TimeoutError: the cluster does not return them.
     """
     client = new_client()
     cluster = AdminCluster(client, url)
@@ -74,11 +77,11 @@ async def who_is_drained(new_client: NewClient, url: str) -> Drained:
 
 
 async def to_drain(new_client: NewClient, url: str, broker: str) -> Drained:
-    """Return the same with the moves that empty a broker.
+    """Return the brokers, which are drained, and the moves that empty a broker.
 
     Raises:
-        NotNowError, RefusedError, TimeoutError: the cluster does not tell, or the broker cannot be emptied.
-        ClusterError, SnapshotFileError, StrategyError, ConfigError: the leader does not say where bundles would go.
+        NotNowError, RefusedError, TimeoutError: the cluster does not answer, or the broker cannot be drained.
+        ClusterError, SnapshotFileError, StrategyError, ConfigError: the destinations of the bundles are not known.
     """
     client = new_client()
     cluster = AdminCluster(client, url)
@@ -90,7 +93,7 @@ async def to_drain(new_client: NewClient, url: str, broker: str) -> Drained:
             others = set(found.brokers) - {broker, *(found.drained or ())}
             if not others:
                 raise RefusedError(
-                    f"nobody could take the bundles of {broker}: there is no other broker that is not drained"
+                    f"no broker can take the bundles of {broker}: all others are drained, or there are none"
                 )
             bundles = to_move(await when_told(partial(cluster.owned, broker)))
             if found.drained is None:
@@ -113,8 +116,10 @@ async def to_drain(new_client: NewClient, url: str, broker: str) -> Drained:
 def before_and_after(
     loads: Mapping[str, CarriedLoad], moves: Iterable[PlannedMove], of_bundles: Mapping[str, tuple[float, float]]
 ) -> dict[str, tuple[CarriedLoad, CarriedLoad]]:
-    """Return what each broker carries before moves and after them; `of_bundles` are rates and throughputs of bundles,
-    and one that is not there counts as idle."""
+    """Return the load of each broker before and after moves.
+
+    `of_bundles` are rates and throughputs by bundle; a bundle that is not in it counts as idle.
+    """
     after = dict(loads)
     for move in moves:
         rate, throughput = of_bundles.get(move.bundle, (0.0, 0.0))
@@ -125,12 +130,12 @@ def before_and_after(
 
 
 async def set_drained(new_client: NewClient, url: str, broker: str, *, is_drained: bool, why: str = "") -> None:
-    """Have a broker be drained, or be so no more; done when all brokers know.
+    """Mark a broker as drained or not drained, and wait until all brokers use the new value.
 
-    Others that are drained stay so, also those that are drained by another person at the same time.
+    Other drained brokers stay drained, also those that another operator drains at the same time.
 
     Raises:
-        NotNowError, RefusedError, TimeoutError: it cannot be set, or is not in force everywhere.
+        NotNowError, RefusedError, TimeoutError: the value cannot be set, or is not in force on every broker.
     """
     client = new_client(why=why)
     cluster = AdminCluster(client, url)
@@ -145,7 +150,7 @@ async def set_drained(new_client: NewClient, url: str, broker: str, *, is_draine
     async def know(name: str) -> None:
         known = drained_names((await cluster.settings(name))[DRAINED_KEY])
         if (broker in known) is not is_drained:
-            raise NotNowError(f"{name} does not know yet")
+            raise NotNowError(f"{name} does not use the new value yet")
 
     try:
         async with asyncio.timeout(_WITHIN_S):
@@ -168,8 +173,8 @@ _Placed: TypeAlias = tuple[list[PlannedMove], dict[str, str], dict[str, CarriedL
 async def _placed(
     new_client: NewClient, url: str, broker: str, bundles: list[str], drained: tuple[str, ...]
 ) -> _Placed:
-    """Return where the leader would place the bundles of a broker that is drained, one counting for the next; why
-    others stay; what brokers carry; what bundles carry."""
+    """Return the destinations that the leader would choose for the bundles of a drained broker, each choice counting
+    for the next; why other bundles stay; the load of brokers; the load of bundles."""
     document = await snapshot_of(new_client, url)
     found = of_document(document, Path(url))
     config = configured(found, changes=[f"{DRAINED_KEY}={drained_text(drained)}"])
@@ -185,7 +190,7 @@ async def _placed(
 
 
 def _carried(document: SnapshotDocument) -> tuple[dict[str, CarriedLoad], dict[str, tuple[float, float]]]:
-    """Return what each broker and each bundle carries by the newest reports."""
+    """Return the load of each broker and each bundle from the newest reports."""
     of_bundles: dict[str, tuple[float, float]] = {}
     for _, bundle, stats in owned_bundles(document):
         if stats is not None:

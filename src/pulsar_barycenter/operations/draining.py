@@ -1,9 +1,9 @@
-"""A broker emptied, and kept so: who is drained, what it still serves, and where that goes.
+"""Selects the bundles that leave a drained broker, and their destinations.
 
-On Barycenter the dynamic key DRAINED_KEY keeps a drained broker empty. Apache Pulsar has none: there its bundles are
-spread over the other brokers, and some may come back, as a bundle without an owner goes where the least load is. What
-keeps them away there is an isolation policy by which the broker is for a namespace alone that does not exist. It knows
-brokers by their hosts, and does not bind namespaces that another policy sends to this one.
+With Barycenter, the dynamic key DRAINED_KEY keeps a drained broker empty. Apache Pulsar has no such key: there the
+bundles are spread over the other brokers, and some may come back, because bundles without an owner go to the broker
+with the least load. An isolation policy prevents this: it reserves the broker for a namespace that does not exist. Such
+a policy matches brokers by host, and does not apply to namespaces that another policy assigns to this broker.
 """
 
 import shlex
@@ -14,35 +14,36 @@ from pulsar_barycenter.load.policies import IsolationPolicies
 from pulsar_barycenter.naming.bundle import may_leave_its_broker
 from pulsar_barycenter.operations.plan import PlannedMove
 
-_NOBODYS: Final = "nobody/nothing"
-"""A namespace that is not there."""
+_NO_NAMESPACE: Final = "nobody/nothing"
+"""A namespace that does not exist."""
 
 
 def keeping_policy(cluster: str, broker: str, brokers: Collection[str]) -> tuple[str, str] | None:
-    """Return the commands that set and delete an isolation policy which keeps bundles from a broker of Apache Pulsar;
-    None where another broker has the same host, and would be kept empty, too."""
+    """Return the commands that set and delete an isolation policy that keeps a broker of Apache Pulsar empty.
+
+    Return None if another broker has the same host, as it would be kept empty too.
+    """
     host = broker.rpartition(":")[0]
     if any(other != broker and other.rpartition(":")[0] == host for other in brokers):
         return None
     policy = f"barycenter admin ns-isolation-policy {{}} {shlex.quote(cluster)} {shlex.quote(f'drained-{host}')}"
     regex = shlex.quote(host.replace(".", "[.]"))
     limits = "--auto-failover-policy-type min_available --auto-failover-policy-params min_limit=1,usage_threshold=100"
-    return f"{policy.format('set')} --namespaces {_NOBODYS} --primary {regex} {limits}", policy.format("delete")
+    return f"{policy.format('set')} --namespaces {_NO_NAMESPACE} --primary {regex} {limits}", policy.format("delete")
 
 
 def to_move(owned: Iterable[str]) -> list[str]:
-    """Return which of the bundles that a broker serves can go elsewhere, sorted: all but those of its own."""
+    """Return the bundles that can leave a broker, sorted: all that it serves except its own."""
     return sorted(filter(may_leave_its_broker, owned))
 
 
 def spread(
     source: str, bundles: Iterable[str], counts: Mapping[str, int], isolation: IsolationPolicies
 ) -> tuple[list[PlannedMove], dict[str, str]]:
-    """Return moves of bundles from `source`, each to the broker with the fewest bundles that policies allow; and why
-    others stay.
+    """Return moves of bundles from `source`, each to the allowed broker with the fewest bundles; and why others stay.
 
-    `counts` are the bundles of each registered broker. Ties fall to the smaller name. Anti-affinity groups and load are
-    not looked at.
+    `counts` are the numbers of bundles of all registered brokers. At a tie the smaller name counts. Anti-affinity
+    groups and load are ignored.
     """
     left = {broker: count for broker, count in sorted(counts.items()) if broker != source}
     moves, stay = [], {}
@@ -59,7 +60,7 @@ def spread(
 
 
 def _allowed(namespace: str, brokers: tuple[str, ...], isolation: IsolationPolicies) -> list[str]:
-    """Return which of the live brokers a namespace's isolation policy allows, or that none keeps for others."""
+    """Return the live brokers that a namespace's isolation policy allows; without one, those no policy reserves."""
     hosts = isolation.hosts(brokers)
     policy = isolation.of_namespace(namespace)
     if policy is None:

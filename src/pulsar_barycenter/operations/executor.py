@@ -1,8 +1,8 @@
-"""Carry out a plan: so many moves at once, so many a minute, each seen to be served where it was to go.
+"""Carries out a plan, with a limit on moves at the same time and per minute, and checks that each move arrived.
 
-A move that the cluster has made already counts as done. One whose bundle another broker serves than its source stops
-the plan: somebody else balances at the same time. So does a move that fails; those under way come to their ends. In
-the end it is looked once more whether all that was served still is: somebody else may have moved it since.
+A move that the cluster has already made counts as done. The plan stops if a bundle is neither on its source nor on its
+destination, because then something else moves bundles too. It also stops if a move fails; moves in progress are
+completed. At the end all moved bundles are checked once more, as they may have moved again.
 """
 
 import asyncio
@@ -20,25 +20,25 @@ _LOOKS_AGAIN_S: Final = 0.05
 _LOOKS_AT_MOST_S: Final = 2.0
 _HEEDS_S: Final = 1.0
 _LOOKS_BACK_S: Final = 60.0
-MOST_LOOKED_BACK: Final = 10_000
-"""So many bundles are looked at once more in the end, those that were served last."""
+MAX_FINAL_CHECKS: Final = 10_000
+"""The number of bundles that the final check covers: those that were moved last."""
 
 T = TypeVar("T")
 
 
 class NotNowError(Exception):
-    """The cluster cannot tell or do it at this moment, and may soon; the text says what it answered."""
+    """The cluster cannot answer or act now, but may be able to soon; the text is its answer."""
 
 
 class RefusedError(Exception):
-    """The cluster does not do it; the text says why."""
+    """The cluster refuses the request; the text says why."""
 
 
 class Cluster(Protocol):
-    """A running cluster, as moves need it. Each raises NotNowError or RefusedError."""
+    """A running cluster, as the executor needs it. Every method raises NotNowError or RefusedError."""
 
     async def serves(self, broker: str, bundle: str) -> bool:
-        """Tell whether the broker serves the bundle."""
+        """Return whether the broker serves the bundle."""
         ...
 
     async def still_served(self, broker: str, bundles: Collection[str]) -> frozenset[str]:
@@ -46,19 +46,21 @@ class Cluster(Protocol):
         ...
 
     async def unload(self, bundle: str, destination: str) -> None:
-        """Have the owner unload the bundle, which the destination then gets."""
+        """Ask the owner to unload the bundle; the destination then acquires it."""
         ...
 
     async def look_up(self, bundle: str) -> str:
-        """Look up a topic of the bundle, as a client does, which gives a bundle its owner; return the broker, blank if
-        no topic can be looked up."""
+        """Look up a topic of the bundle, as a client does, so that the bundle gets an owner.
+
+        Return the broker, blank if no topic can be looked up.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`at_once` and `per_minute` are at least 1; `timeout_s` is how long one move may take; `looks_back`: in the end
-    what was served is looked at once more."""
+    """`at_once` and `per_minute` are at least 1; `timeout_s` is the time limit of one move; `looks_back` enables the
+    final check."""
 
     at_once: int = 1
     per_minute: float = 60.0
@@ -68,9 +70,9 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many moves came to their end, and what stopped the plan or came to light after it: blank if nothing did.
+    """The number of completed moves, and what stopped the plan or failed in the final check; blank if nothing did.
 
-    `moved_away` of those that were served are served by others by now.
+    `moved_away` is the number of completed moves whose bundle another broker serves now.
     """
 
     served: int
@@ -80,16 +82,17 @@ class Outcome:
 
 
 Tell = Callable[[PlannedMove, MoveState, str, float | None], None]
-"""Keeps what became of a move, with words, and seconds from its beginning once it is over."""
+"""Receives each state of a move, with a detail and, once it has ended, its duration in seconds."""
 
 
 async def execute(
     moves: Sequence[PlannedMove], cluster: Cluster, pace: Pace, tell: Tell, stop: Callable[[], str] = lambda: ""
 ) -> Outcome:
-    """Move one bundle after the other.
+    """Carry out the moves of a plan.
 
-    No move begins any more once `stop` says why, which it is asked before each, and every second meanwhile.
-    Cancelled, it stops at once; what was begun goes on in the cluster, and is seen to when the plan is gone on with.
+    `stop` is called before each move and every second; once it returns a reason, no other move begins. If this
+    coroutine is cancelled, it ends at once; moves in progress continue in the cluster, and the next run of the plan
+    checks them.
     """
     run = _Run(cluster, pace, tell, stop)
     async with asyncio.TaskGroup() as group:
@@ -109,7 +112,7 @@ class _Run:
         self.failed = 0
         self.stopped_by = ""
         self.moved_away = 0
-        self._done: deque[PlannedMove] = deque(maxlen=MOST_LOOKED_BACK)
+        self._done: deque[PlannedMove] = deque(maxlen=MAX_FINAL_CHECKS)
         self._cluster = cluster
         self._pace = pace
         self._tell = tell
@@ -118,7 +121,7 @@ class _Run:
         self._next_at = asyncio.get_running_loop().time()
 
     async def wait_turn(self) -> None:
-        """Wait until another move may begin, or none may; `move` gives its place back."""
+        """Wait until another move may begin, or the plan is stopped; `move` releases the slot."""
         await self._room.acquire()
         loop = asyncio.get_running_loop()
         self._heed()
@@ -137,7 +140,7 @@ class _Run:
             async with asyncio.timeout(self._pace.timeout_s):
                 await self._moved(move)
         except (RefusedError, TimeoutError) as error:
-            detail = str(error) or f"it is not served there after {self._pace.timeout_s:g} s"
+            detail = str(error) or f"the destination does not serve it after {self._pace.timeout_s:g} s"
             self.failed += 1
             self.stopped_by = self.stopped_by or f"{move.bundle}: {detail}"
             self._tell(move, MoveState.FAILED, detail, loop.time() - began)
@@ -152,14 +155,14 @@ class _Run:
         """Return once the destination serves the bundle.
 
         Raises:
-            RefusedError: somebody else moved it, or a broker refuses.
+            RefusedError: the bundle was moved by something else, or a broker refuses.
         """
         if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
             return
         if not await when_told(lambda: self._cluster.serves(move.source, move.bundle)):
             owner = await when_told(lambda: self._cluster.look_up(move.bundle))
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(f"{owner} serves it, not {move.source}: somebody else moves bundles")
+                raise RefusedError(f"{owner} serves it, not {move.source}: something else moves bundles too")
         self._tell(move, MoveState.BEGUN, "", None)
         await self._unload(move)
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
@@ -168,12 +171,12 @@ class _Run:
             if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
                 return
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(f"it went to {owner} instead of {move.destination}")
+                raise RefusedError(f"it moved to {owner} instead of {move.destination}")
             await asyncio.sleep(pauses.next_s())
 
     async def _unload(self, move: PlannedMove) -> None:
-        """Have the owner unload the bundle, once more only if it is there still: what gave no answer may have been
-        done."""
+        """Ask the owner to unload the bundle. Repeat the request only if the owner still serves the bundle: a request
+        without an answer may have been carried out."""
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
         while True:
             try:
@@ -186,7 +189,7 @@ class _Run:
                 return None
 
     async def look_back(self) -> None:
-        """Tell of each bundle that was served where it was to go, and is served by somebody else by now."""
+        """Report each bundle that its destination served and that another broker serves now."""
         bundles: dict[str, list[PlannedMove]] = {}
         for move in self._done:
             bundles.setdefault(move.destination, []).append(move)
@@ -195,9 +198,9 @@ class _Run:
                 for destination, moves in bundles.items():
                     await self._look_back(destination, moves)
         except TimeoutError:
-            self._say(f"not all bundles could be looked at once more within {_LOOKS_BACK_S:g} s; verify them")
+            self._say(f"the final check was not complete after {_LOOKS_BACK_S:g} s; check with `barycenter verify`")
         except RefusedError as error:
-            self._say(f"what was served could not be looked at once more: {error}")
+            self._say(f"the final check failed: {error}")
 
     async def _look_back(self, destination: str, moves: Sequence[PlannedMove]) -> None:
         names = [move.bundle for move in moves]
@@ -207,7 +210,7 @@ class _Run:
                 continue
             owner = await when_told(partial(self._cluster.look_up, move.bundle))
             if owner not in (destination, ""):
-                detail = f"{owner} serves it by now, not {destination}: somebody else moves bundles"
+                detail = f"{owner} serves it now, not {destination}: something else moves bundles too"
                 self.moved_away += 1
                 self._say(f"{move.bundle}: {detail}")
                 self._tell(move, MoveState.MOVED_AWAY, detail, None)
@@ -217,7 +220,7 @@ class _Run:
 
 
 async def when_told(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return the cluster's answer; ask again, ever later, while it cannot give one."""
+    """Return the cluster's answer; repeat the request with growing delays while it raises NotNowError."""
     pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     while True:
         try:

@@ -1,11 +1,12 @@
-"""What became of each move of a plan, line by line in a file beside it, so that a killed tool can go on.
+"""The journal of a plan: a file with one line for each state of a move, so that a killed tool can continue.
 
-A line is on the disk before what it announces is begun. Whoever reads it also sees who moved what, when, and why.
+A line is on the disk before the action that it announces begins. The journal also shows who moved what, when, and why.
 
-One process at a time carries moves out by a journal: it holds the lock of the file, which the system takes back when
-the process ends, however it ends. Another asks it to stop by a file beside it, and sees by the lock that it did.
+Only one process at a time uses a journal. It holds a lock on the file, which the operating system releases when the
+process ends for any reason. Another process asks it to stop through a file next to the journal, and sees by the lock
+that it has ended.
 
-`backward` is the way back of what a journal says was moved.
+`backward` returns the moves that reverse a journal.
 """
 
 import enum
@@ -20,28 +21,28 @@ import msgspec
 
 from pulsar_barycenter.operations.plan import Plan, PlannedMove
 
-_MOST_BYTES: Final = 256 << 20
+_MAX_BYTES: Final = 256 << 20
 _BLOCK: Final = 1 << 16
-_MOST_ASKED_BYTES: Final = 1 << 16
+_MAX_REQUEST_BYTES: Final = 1 << 16
 
 
 class MoveState(enum.StrEnum):
     BEGUN = "begun"
-    """The broker was asked to unload it, or is about to be."""
+    """The broker has received the request to unload the bundle, or is about to."""
     SERVED = "served"
-    """The destination serves it."""
+    """The destination serves the bundle."""
     FAILED = "failed"
     MOVED_AWAY = "moved away"
-    """The destination served it, and somebody else moved it since."""
+    """The destination served the bundle, and it has moved again since."""
     CANCELLED = "cancelled"
-    """Somebody asked to begin no more moves; the entry names no bundle."""
+    """Another process asked to begin no more moves; the entry names no bundle."""
 
 
 _DONE: Final = (MoveState.SERVED, MoveState.MOVED_AWAY)
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """`at` is epoch ms, `plan` the name of the plan, `by` who asked for it and `why`, `took_s` its duration."""
+    """`at` is epoch ms, `plan` the name of the plan, `by` the user, `why` the reason, `took_s` the duration."""
 
     at: int
     plan: str
@@ -64,11 +65,11 @@ class _StopAsked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JournalError(ValueError):
-    """The journal cannot be read or is of another plan; the text says what to do."""
+    """The journal cannot be read or belongs to another plan; the text says what to do."""
 
 
 class Journal:
-    """Appends to a file, which is made. One process at a time writes it."""
+    """Appends to a file, and creates it if it does not exist. Only one process at a time writes it."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -78,14 +79,14 @@ class Journal:
         return self._file
 
     def read(self) -> list[Entry]:
-        """Return what was written, without a last line that was cut off.
+        """Return the entries, without an incomplete last line.
 
         Raises:
-            JournalError: a line is none of a journal, or the file is larger than any journal.
+            JournalError: a line is not an entry, or the file is larger than a journal may be.
         """
         try:
-            if self._file.stat().st_size > _MOST_BYTES:
-                raise JournalError(f"{self._file} is larger than a journal can be")
+            if self._file.stat().st_size > _MAX_BYTES:
+                raise JournalError(f"{self._file} is larger than {_MAX_BYTES:,} bytes, the maximum for a journal")
             text = self._file.read_bytes()
         except FileNotFoundError:
             return []
@@ -93,34 +94,34 @@ class Journal:
         try:
             return [msgspec.json.decode(line, type=Entry) for line in whole.splitlines()]
         except msgspec.DecodeError as error:
-            raise JournalError(f"{self._file} is no journal of moves: {error}; name another with --journal") from error
+            raise JournalError(f"{self._file} is not a journal: {error}; name another file with --journal") from error
 
     def append(self, entry: Entry) -> None:
-        """Write an entry down, in place of a last line that was cut off; it is on the disk when this returns."""
+        """Append an entry, replacing an incomplete last line; it is on the disk when this returns."""
         with self._file.open("ab") as file:
             file.truncate(self._whole_bytes())
             file.write(msgspec.json.encode(entry) + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
-    # ---- who carries out, and who has it stopped ----
+    # ---- the lock, and requests to stop ----
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Be the one process that carries out moves by this journal; what was asked of one before is forgotten.
+        """Lock the journal for this process; delete an earlier request to stop.
 
         Raises:
-            JournalError: another process does.
-            OSError: the file cannot be made.
+            JournalError: another process has locked it.
+            OSError: the file cannot be created.
         """
         with self._file.open("ab") as file:
             if not _is_locked_now(file.fileno()):
-                raise JournalError(f"another process carries out moves by {self._file}; `barycenter cancel` stops it")
+                raise JournalError(f"another process uses the journal {self._file}; `barycenter cancel` stops it")
             self._asked_file.unlink(missing_ok=True)
             yield
 
     def is_held(self) -> bool:
-        """Tell whether a process carries out moves by this journal."""
+        """Return whether a process carries out moves with this journal."""
         try:
             with self._file.open("rb") as file:
                 return not _is_locked_now(file.fileno())
@@ -128,24 +129,24 @@ class Journal:
             return False
 
     def ask_to_stop(self, at: int, by: str, why: str = "") -> None:
-        """Have the process that holds the journal begin no more moves.
+        """Ask the process that uses the journal to begin no more moves.
 
         Raises:
-            OSError: it cannot be written beside the journal.
+            OSError: the request cannot be written next to the journal.
         """
         aside = self._asked_file.with_name(f"{self._asked_file.name}.{os.getpid()}")
         aside.write_bytes(msgspec.json.encode(_StopAsked(at=at, by=by, why=why)))
         aside.rename(self._asked_file)
 
     def asked_to_stop(self) -> str:
-        """Return who asked to stop, and why, in words; blank if nobody did."""
+        """Return who asked to stop, and why, as text; blank if there is no request."""
         try:
             with self._asked_file.open("rb") as file:
-                asked = msgspec.json.decode(file.read(_MOST_ASKED_BYTES), type=_StopAsked)
+                asked = msgspec.json.decode(file.read(_MAX_REQUEST_BYTES), type=_StopAsked)
         except FileNotFoundError:
             return ""
         except (msgspec.DecodeError, OSError) as error:
-            return f"somebody asked to stop: {error}"
+            return f"another process asked to stop: {error}"
         return f"{asked.by} asked to stop" + (f": {asked.why}" if asked.why else "")
 
     @property
@@ -166,7 +167,7 @@ class Journal:
 
 
 def _is_locked_now(descriptor: int) -> bool:
-    """Take the lock of an open file, if nobody has it; it is given back when the file is closed."""
+    """Lock an open file unless another process has locked it; closing the file releases the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -175,28 +176,28 @@ def _is_locked_now(descriptor: int) -> bool:
 
 
 def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
-    """Return the moves that are not done, in the plan's order; one that was begun and did not end is among them.
+    """Return the moves that are not done, in the plan's order, including moves that began and did not end.
 
-    One that somebody else undid since was done: to do it again is for whoever knows why.
+    A move whose bundle has moved again counts as done: an operator has to decide whether to repeat it.
 
     Raises:
-        JournalError: the entries are of another plan.
+        JournalError: the entries belong to another plan.
     """
     last: dict[str, MoveState] = {}
-    for entry in entries:  # one that names no bundle says nothing of a move
+    for entry in entries:  # an entry without a bundle is not about a move
         if entry.plan != plan.name:
-            raise JournalError("the journal is of another plan; name a journal of its own with --journal")
+            raise JournalError("the journal belongs to another plan; name a new file with --journal")
         last[entry.bundle] = entry.state
     return tuple(move for move in plan.moves if last.get(move.bundle) not in _DONE)
 
 
 def backward(entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
-    """Return the moves back to where each bundle was at first, what was moved last first.
+    """Return the moves that bring each bundle back to its first broker; the bundle that moved last comes first.
 
-    A bundle that came back by itself is left out. A move that was begun and did not end is among them, since it may
-    have come to its end: if it did not, the bundle is where it is to go, and `execute` counts it as done.
+    A bundle that is back already is left out. Moves that began and did not end are included, since they may have been
+    made; if not, the bundle is already at its destination, and `execute` counts the move as done.
 
-    Worked example: x went from a to b, y from a to b, x from b to c. Back go x from c to a, then y from b to a.
+    Example: x moved from a to b, y from a to b, x from b to c. The result is x from c to a, then y from b to a.
     """
     first: dict[str, str] = {}
     last: dict[str, Entry] = {}
@@ -210,7 +211,7 @@ def backward(entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
             bundle=bundle,
             source=entry.destination,
             destination=first[bundle],
-            sentence=f"back to where it was before plan {entry.plan} of {entry.by}",
+            sentence=f"back to the broker that had it before plan {entry.plan} of {entry.by}",
         )
         for bundle, entry in reversed(last.items())
         if entry.destination != first[bundle]

@@ -1,6 +1,6 @@
-"""A plan: which bundles shall go from which broker to which, and whether they are there.
+"""A plan: the bundles to move, with source and destination; and the check of its result.
 
-A line of JSON a move, as `barycenter decide --json` prints them; lines of other kinds are passed over.
+A plan is text with one JSON object on each line, as `barycenter decide --json` prints it; other lines are ignored.
 
     {"kind": "unload", "bundle": "t/n/0x00000000_0x80000000", "source": "b1:8080", "destination": "b2:8080", …}
 """
@@ -21,7 +21,7 @@ _Broker = Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
 
 
 class PlannedMove(msgspec.Struct, frozen=True, kw_only=True):
-    """`sentence` says why, if anybody did."""
+    """A bundle to move. `sentence` is the reason, if there is one."""
 
     bundle: Annotated[str, msgspec.Meta(max_length=4_096)]
     source: _Broker
@@ -34,12 +34,14 @@ class _Line(msgspec.Struct):
 
 
 class PlanError(ValueError):
-    """A text is no plan; the message says which line, and what to do."""
+    """A text is not a plan; the message names the line, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Moves in the order in which they begin, no bundle twice. `name` tells plans apart: it follows from the moves."""
+    """Moves in the order in which they begin, no bundle twice. `name` identifies the plan; it is a hash of the
+    moves.
+    """
 
     moves: tuple[PlannedMove, ...]
 
@@ -52,24 +54,24 @@ def read_plan(text: bytes) -> Plan:
     """Return the plan in lines of JSON.
 
     Raises:
-        PlanError: a line is no JSON object, a move lacks something, a bundle is named twice, or there are too many.
+        PlanError: a line is not a JSON object, a move lacks a field, a bundle occurs twice, or moves are too many.
     """
     moves = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and (move := _move(line, number)) is not None:
             moves.append(move)
         if len(moves) > MOST_MOVES:
-            raise PlanError(f"there are more than {MOST_MOVES:,} moves; make several plans")
+            raise PlanError(f"there are more than {MOST_MOVES:,} moves; split them into several plans")
     if not moves:
-        raise PlanError(f"there is no move: a line of each is needed, with kind {_KIND!r}, as decide --json prints")
+        raise PlanError(f"there is no move: a move is a line with kind {_KIND!r}, as `decide --json` prints it")
     return plan_of(moves)
 
 
 def plan_of(moves: Sequence[PlannedMove]) -> Plan:
-    """Return the plan of these moves.
+    """Return the plan with these moves.
 
     Raises:
-        PlanError: a bundle is named twice or is none, or would stay.
+        PlanError: a bundle occurs twice, is not valid, or has the same source and destination.
     """
     seen: set[str] = set()
     for move in moves:
@@ -78,9 +80,9 @@ def plan_of(moves: Sequence[PlannedMove]) -> Plan:
         except InvalidNameError as error:
             raise PlanError(f"{move.bundle}: {error}") from error
         if bundle in seen:
-            raise PlanError(f"{bundle} is named twice; a plan moves a bundle once")
+            raise PlanError(f"{bundle} occurs twice; a plan moves a bundle once")
         if move.source == move.destination:
-            raise PlanError(f"{bundle} is to go from {move.source} to itself")
+            raise PlanError(f"{bundle} has the same source and destination, {move.source}")
         seen.add(bundle)
     return Plan(tuple(moves))
 
@@ -92,12 +94,17 @@ def _move(line: bytes, number: int) -> PlannedMove | None:
         fields: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
         return msgspec.convert(fields, PlannedMove)
     except msgspec.DecodeError as error:
-        hint = "; let decide name destinations, with a placement strategy" if "destination" in str(error) else ""
-        raise PlanError(f"line {number} is no move: {error}{hint}") from error
+        hint = (
+            "; run decide with a placement strategy, so that it names destinations"
+            if "destination" in str(error)
+            else ""
+        )
+        raise PlanError(f"line {number} is not a move: {error}{hint}") from error
 
 
 class MoveOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """`served_by` are the brokers that serve the bundle by their own word, sorted; `is_done`: the destination alone."""
+    """The result of a move. `served_by` are the brokers that say they serve the bundle, sorted; `is_done` is whether
+    only the destination does."""
 
     bundle: str
     source: str
@@ -107,7 +114,7 @@ class MoveOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verified(moves: Sequence[PlannedMove], owned: Mapping[str, frozenset[str]]) -> list[MoveOutcome]:
-    """Return what became of each move, in their order; `owned` are the bundles that each broker says it serves."""
+    """Return the result of each move, in their order; `owned` are the bundles that each broker says it serves."""
     holders: dict[str, list[str]] = {}
     for broker in sorted(owned):
         for bundle in owned[broker]:

@@ -1,8 +1,7 @@
-"""What people read on a terminal, whichever command prints it.
+"""The output on a terminal that several commands share.
 
-`tables` fits rows of texts to the width of the terminal, and has what makes a text safe to print; `progress` shows how
-far a long task is; `errors` gives the words of an exception, and `suggestions` the names that a typing error may stand
-for.
+`tables` fits a table to the width of the terminal, and makes texts safe to print. `progress` shows the progress of a
+long task. `errors` returns the message of an exception. `suggestions` finds names that are similar to a wrong one.
 
-Rooms below `cli` print their reports by this room. Options, exit codes and usage errors are `cli`.
+Packages other than `cli` print reports with this package. Options, exit codes and usage errors belong to `cli`.
 """

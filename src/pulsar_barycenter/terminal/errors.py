@@ -1,11 +1,11 @@
-"""What an error says to the person who reads it on a terminal."""
+"""Returns the message of an exception, as a terminal shows it."""
 
 
 def in_words(error: BaseException) -> str:
-    """Return what an error says, without the number and quotes that Python puts around the system's words.
+    """Return the message of an error; of a system error, the system's text without Python's error number and quotes.
 
     Raises:
-        BrokenPipeError: it is that. Whoever read the output has seen enough, and click ends the program with 1.
+        BrokenPipeError: `error` is one: the reader of the output has closed it, and click ends the program with 1.
     """
     if isinstance(error, BrokenPipeError):
         raise error

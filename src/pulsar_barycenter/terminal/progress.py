@@ -1,4 +1,4 @@
-"""Progress on standard error, for a person who looks at it, of what takes longer than a moment."""
+"""Shows the progress of long tasks on standard error, if it is a terminal."""
 
 import sys
 import threading
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 def with_progress(items: Sequence[_T], what: str) -> Iterator[_T]:
-    """Pass `items` on; after two seconds show how many are done of `what` is being done."""
+    """Yield `items`; after two seconds show how many are done. `what` names the task."""
     started = time.monotonic()
     bar: Progress | None = None
     try:
@@ -47,7 +47,7 @@ def with_progress(items: Sequence[_T], what: str) -> Iterator[_T]:
 
 @contextmanager
 def spark_progress(tasks: Callable[[], tuple[int, int]], what: str) -> Iterator[None]:
-    """Show how many of the tasks that Spark is at are done, as `session.tasks_of` tells, as long as the block lasts."""
+    """Show how many of Spark's tasks are done (`session.tasks_of`), while the block runs."""
     if not sys.stderr.isatty():
         yield
         return
@@ -71,10 +71,10 @@ def spark_progress(tasks: Callable[[], tuple[int, int]], what: str) -> Iterator[
 
 @contextmanager
 def spark_start(*, answers_a_program: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show that Spark starts, from now until the block ends; what is given takes in a few words on each phase.
+    """Show that Spark starts, until the block ends. Yield a function to which the caller passes the name of each phase.
 
-    On a terminal with the seconds that it has taken so far. Elsewhere each phase is a line, and if the command
-    `answers_a_program` nothing is shown.
+    On a terminal, the time since the start is shown too. Elsewhere each phase is one line; if the command
+    `answers_a_program`, nothing is shown.
     """
     if not sys.stderr.isatty():
         say = _no_words if answers_a_program else _line
@@ -99,7 +99,7 @@ def _line(text: str) -> None:
 class StartLines:
     """Shows the start of a cluster on standard error, as `standalone.progress.StartProgress`: a line for each step.
 
-    On a terminal what is under way stands below the lines, with the seconds that it has taken so far.
+    On a terminal, the steps in progress are shown below the lines, with the time since their start.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class StartLines:
         self._print(text)
 
     def close(self) -> None:
-        """Show nothing below the lines any more. Idempotent."""
+        """Remove the display below the lines. Idempotent."""
         if self._bar is not None and self._tasks:
             self._tasks.clear()
             self._bar.stop()

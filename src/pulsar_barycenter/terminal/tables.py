@@ -1,7 +1,8 @@
-"""Tables on standard output: as wide as the terminal, or as a fixed width where nobody looks.
+"""Prints tables on standard output, in the width of the terminal, or in a fixed width if it is not a terminal.
 
-No figure and no name is cut, however narrow the terminal. Titles wrap first, then sentences at words and names behind
-their slashes; columns that still do not fit side by side follow below, each row opened by its first cell again.
+No number and no name is cut, however narrow the terminal is. Titles are wrapped first, then sentences between words,
+then names after a slash. Columns that still do not fit are printed below, and each row there starts with its first cell
+again.
 """
 
 import os
@@ -22,11 +23,11 @@ _NARROW_SENTENCE: Final = 32
 _LINE_BREAK: Final = re.compile(r"\s*[\r\n]+\s*")
 _WORDS: Final = re.compile(r"\S+\s*|\s+")
 _PARTS: Final = re.compile(r"[^/,=]*[/,=]+|[^/,=]+")
-"""What a name consists of, as it may be broken: a bundle's range and a broker's address stay whole."""
+"""The parts between which a name may be broken: a bundle's range and a broker's address are not broken."""
 
 
 class Kind(Enum):
-    """What the cells of a column are: figures, to the right, and times are never wrapped."""
+    """The kind of a column's cells: numbers are right-aligned; numbers and times are never wrapped."""
 
     FIGURE = auto()
     TIME = auto()
@@ -42,14 +43,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class _Laid:
-    """A column with its cells; widths unwrapped (`natural`), below a wrapped title (`plain`), and wrapped (`least`)."""
+    """A column with its cells, and its widths: without wrapping (`natural`), with a wrapped title (`plain`), and with
+    everything wrapped (`least`)."""
 
     column: Column
     cells: Sequence[str]
 
     @property
     def plain(self) -> int:
-        return max((cell_len(each) for each in (*self.column.title.split(), *self.cells)), default=0)
+        return max((cell_len(text) for text in (*self.column.title.split(), *self.cells)), default=0)
 
     @property
     def natural(self) -> int:
@@ -66,20 +68,20 @@ class _Laid:
 
 
 def output_width(plain_width: int) -> int:
-    """Return the columns of the terminal, else those that COLUMNS says, else `plain_width`."""
+    """Return the width of the terminal, else the variable COLUMNS, else `plain_width`."""
     if sys.stdout.isatty():
         return Console().width
-    told = os.environ.get("COLUMNS", "")
-    return int(told) if re.fullmatch(r"[1-9]\d{0,4}", told) else plain_width
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if re.fullmatch(r"[1-9]\d{0,4}", columns) else plain_width
 
 
 def printable(text: str) -> str:
-    """Return what brokers and stores said without what would steer a terminal."""
-    return "".join(each if each.isprintable() else "�" for each in text)
+    """Return a text with control characters replaced, so that texts from outside cannot act on the terminal."""
+    return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, plain_width: int) -> None:
-    """Print rows of texts under titles without trailing blanks; `plain_width` columns wide unless on a terminal.
+    """Print rows of texts under titles, without trailing blanks; `plain_width` applies unless output is a terminal.
 
     `columns` is not empty.
     """
@@ -90,31 +92,31 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, pla
         if number:
             click.echo()
         widths = _widths(group, width)
-        _print_row([each.column.title for each in group], group, widths)
+        _print_row([laid_column.column.title for laid_column in group], group, widths)
         for row in range(len(rows)):
-            _print_row([each.cells[row] for each in group], group, widths)
+            _print_row([laid_column.cells[row] for laid_column in group], group, widths)
 
 
 def _groups(laid: Sequence[_Laid], width: int) -> list[list[_Laid]]:
-    """Return the columns that stand side by side; the first one stands in every group."""
+    """Return groups of columns that fit next to each other; the first column is in every group."""
     first, groups, taken = laid[0], [[laid[0]]], laid[0].least
-    for each in laid[1:]:
-        least = _GAP + each.least
+    for laid_column in laid[1:]:
+        least = _GAP + laid_column.least
         if taken + least > width and len(groups[-1]) > 1:
             groups.append([first])
             taken = first.least
-        groups[-1].append(each)
+        groups[-1].append(laid_column)
         taken += least
     return groups
 
 
 def _widths(group: Sequence[_Laid], width: int) -> list[int]:
-    """Return widths that are together at most `width`, unless that is not to be had."""
-    widths = [each.natural for each in group]
+    """Return the column widths; their sum is at most `width`, unless the columns cannot be that narrow."""
+    widths = [laid_column.natural for laid_column in group]
     excess = sum(widths) + _GAP * (len(group) - 1) - width
-    titled = [(place, each.plain) for place, each in enumerate(group)]
-    sentences = [(place, each.least) for place, each in enumerate(group) if each.column.kind is Kind.SENTENCE]
-    names = [(place, each.least) for place, each in enumerate(group) if each.column.kind is Kind.NAME]
+    titled = [(index, laid_column.plain) for index, laid_column in enumerate(group)]
+    sentences = [(index, item.least) for index, item in enumerate(group) if item.column.kind is Kind.SENTENCE]
+    names = [(index, item.least) for index, item in enumerate(group) if item.column.kind is Kind.NAME]
     for shrinkable in (titled, sentences, names):
         while excess > 0:
             wide = [place for place, least in shrinkable if widths[place] > least]
@@ -129,15 +131,15 @@ def _print_row(cells: Sequence[str], group: Sequence[_Laid], widths: Sequence[in
     wrapped = [_wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
     for line in range(max(map(len, wrapped))):
         shown = []
-        for lines, each, width in zip(wrapped, group, widths, strict=True):
+        for lines, laid_column, width in zip(wrapped, group, widths, strict=True):
             text = lines[line] if line < len(lines) else ""
             blanks = " " * (width - cell_len(text))
-            shown.append(blanks + text if each.column.kind is Kind.FIGURE else text + blanks)
+            shown.append(blanks + text if laid_column.column.kind is Kind.FIGURE else text + blanks)
         click.echo((" " * _GAP).join(shown).rstrip())
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Return the lines of a text: broken between words, a word that is too long where a name may be broken."""
+    """Return the lines of a text, broken between words; a long word is broken where a name may be broken."""
     if cell_len(text) <= width:
         return [text]
     pieces: list[str] = []

@@ -39,12 +39,12 @@ def test_two_leaders_are_critical() -> None:
 
 
 def test_a_leader_that_believes_that_it_follows_is_told() -> None:
-    assert "believes that it follows" in only(leadership, with_broker(healthy(), "b1:8080", leads=False)).sentence
+    assert "does not act as one" in only(leadership, with_broker(healthy(), "b1:8080", leads=False)).sentence
 
 
 def test_a_broker_that_leads_and_names_another_is_told() -> None:
     picture = with_broker(healthy(), "b1:8080", leader="b2:8080")
-    assert "it leads and names b2:8080" in " ".join(each.sentence for each in leadership(picture))
+    assert "it acts as the leader and names b2:8080" in " ".join(each.sentence for each in leadership(picture))
 
 
 def test_nobody_leads() -> None:

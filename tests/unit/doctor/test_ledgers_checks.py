@@ -31,7 +31,7 @@ def test_another_folder_is_told_and_so_is_each_reason_why_one_will_not_do() -> N
 
 def test_a_folder_is_read_as_a_broker_would_and_left_as_it_was(tmp_path: Path) -> None:
     none = read_ledgers(str(tmp_path / "none"), several_machines=True)
-    assert "no such folder" in none.problems[0][0]
+    assert "does not exist" in none.problems[0][0]
     assert not (tmp_path / "none").exists()
     assert read_ledgers(str(tmp_path), several_machines=True) == LedgersView(str(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -91,7 +91,7 @@ def test_a_lock_and_a_holder_that_differ_are_told() -> None:
 
 def test_an_owner_that_does_not_serve_what_is_written_in_its_name_is_told_unless_it_is_on_its_way() -> None:
     picture = holding(healthy(), "b1:8080", BUNDLES[3])
-    assert "nobody serves it" in only(owner_differs, picture).sentence
+    assert "no broker serves it" in only(owner_differs, picture).sentence
     moving = replace(picture, store=store(locks={**store().locks, FIRST: Lock("b1:8080", disabled=True)}))
     assert subjects(owner_differs, moving) == []
 

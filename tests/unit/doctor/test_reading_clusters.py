@@ -109,7 +109,7 @@ async def test_of_apache_pulsar_what_can_be_had_is_and_the_rest_is_told() -> Non
     assert broker.clock_ms is not None
     assert picture.snapshot is None
     told = {each.what: each.why for each in picture.unseen}
-    assert "404" in told[f"whether it leads, and what the leader decides upon, of {foreign.broker}"]
+    assert "404" in told[f"whether it leads, and the leader's load data, of {foreign.broker}"]
     severities = {each.severity for each in diagnose(picture).findings}
     assert severities <= {Severity.INFO}
     assert "preallocation" in {each.what for each in diagnose(picture).unseen}
@@ -142,7 +142,7 @@ async def test_nothing_is_looked_up_which_would_give_bundles_owners() -> None:
         ("/admin/v2/brokers/configuration/runtime", web.Response(status=401), "settings"),
         ("/admin/v2/brokers/c/ME/ownedNamespaces", {"x": 1}, "owned bundles"),
         ("/admin/v2/brokers/leaderBroker", [], "leader"),
-        ("/barycenter/v1/snapshot", {"format": "another"}, "whether it leads, and what the leader decides upon,"),
+        ("/barycenter/v1/snapshot", {"format": "another"}, "whether it leads, and the leader's load data,"),
         ("/admin/v2/namespaces/t/n", {"bundles": 3}, "policies"),
         ("/admin/v2/brokers/configuration/values", asyncio.Event(), "dynamic configuration"),
     ],

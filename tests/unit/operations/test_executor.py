@@ -191,7 +191,7 @@ def test_what_somebody_else_moved_away_after_it_was_served_is_told_in_the_end(we
         cluster.owners["x"] = went
         outcome = await running
         assert (outcome.served, outcome.failed, outcome.moved_away) == (3, 0, 1)
-        assert f"x: {went} serves it by now" in outcome.stopped_by
+        assert f"x: {went} serves it now" in outcome.stopped_by
         assert told.entries[-1] == ("x", MoveState.MOVED_AWAY)
         assert [bundle for _, bundle in cluster.unloads] == ["x", "y", "z"], "it is not moved again"
         assert cluster.looked_back == 1, "a question for each destination"

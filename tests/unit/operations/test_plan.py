@@ -38,14 +38,14 @@ def test_other_lines_are_passed_over_and_the_moves_make_the_name() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"", "no move"),
-        (b"[]", "line 1 is no move"),
+        (b"", "there is no move"),
+        (b"[]", "line 1 is not a move"),
         (lines({"kind": "verdict"}), "no move"),
-        (lines(MOVE) + b"\n{", "line 2 is no move"),
-        (lines({key: MOVE[key] for key in ("kind", "bundle", "source")}), "let decide name destinations"),
-        (lines(MOVE | {"destination": ""}), "line 1 is no move"),
-        (lines(MOVE | {"destination": "a:1"}), "to itself"),
-        (lines(MOVE, MOVE | {"bundle": "t/n/0_0x80000000"}), "named twice"),
+        (lines(MOVE) + b"\n{", "line 2 is not a move"),
+        (lines({key: MOVE[key] for key in ("kind", "bundle", "source")}), "run decide with a placement strategy"),
+        (lines(MOVE | {"destination": ""}), "line 1 is not a move"),
+        (lines(MOVE | {"destination": "a:1"}), "the same source and destination"),
+        (lines(MOVE, MOVE | {"bundle": "t/n/0_0x80000000"}), "occurs twice"),
         (lines(MOVE | {"bundle": "t/n"}), "t/n"),
     ],
 )

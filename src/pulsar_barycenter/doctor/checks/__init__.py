@@ -1,6 +1,6 @@
-"""The checks, one file for what they look at: brokers, namespaces, ownership, settings, balance, ledgers.
+"""The checks of the doctor, one file for each subject: brokers, namespaces, ownership, configuration, balance, ledgers.
 
-Each takes a picture and yields what it found; none reads a clock, socket or file. A check that compares what was read
-at different moments may be wrong about a cluster in motion; the catalogue marks it, and what it finds counts when a
-second look finds it again.
+A check takes a picture and yields findings; it reads no clock, socket or file. A check that compares data of different
+moments may be wrong while the cluster changes. The catalogue marks such checks; a second reading must confirm their
+findings.
 """

@@ -1,4 +1,4 @@
-"""What the leader decides upon: loads that are old or absurd, and why load may never move."""
+"""Checks of the load data: reports that are old or impossible, and settings that keep load from moving."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -16,27 +16,29 @@ _PAUSE_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 _USUAL_PAUSE_MIN: Final = 15.0
 _SHORTEST_SILENCE_MS: Final = 60_000
 _FUTURE_MS: Final = 60_000
-_MOST_OVER: Final = 1.5
-"""A usage above so many times its limit is no measurement: one of both is wrong."""
+_MAX_OVERUSE: Final = 1.5
+"""If the usage is more than this multiple of the limit, one of the two numbers is wrong."""
 SWITCHES: Final[Mapping[str, str]] = {
-    "loadBalancerEnabled": "no broker sheds, splits or reports by itself",
+    "loadBalancerEnabled": "no broker sheds, splits or reports automatically",
     "loadBalancerSheddingEnabled": "no bundle ever leaves a broker because of its load",
 }
-"""Keys that turn balancing off, and what comes of it."""
+"""Keys that switch balancing off, with the effect."""
 _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 _UNKNOWN: Final = -1.0
 
 
 def preallocations(picture: Picture) -> Iterator[ClusterFinding]:
-    """The leader counts bundles for a broker that is gone."""
+    """The leader has assigned bundles to a broker that is not registered."""
     assert picture.snapshot is not None
     for broker, bundles in sorted(picture.snapshot.preallocated.items()):
         if bundles and broker not in picture.registered:
             yield found(
                 Severity.WARNING,
                 broker,
-                f"the leader has {count_of(len(bundles), 'bundle')} on the way to it, and it is not registered",
-                "they are forgotten with the next round; if they stay, restart the leader: another one begins anew",
+                f"the leader has assigned {count_of(len(bundles), 'bundle')} to it, and it is not registered",
+                "the next round removes these assignments; if they stay, restart the leader, so that "
+                "another one starts "
+                "without them",
             )
 
 
@@ -50,23 +52,22 @@ def old_reports(picture: Picture) -> Iterator[ClusterFinding]:
                 Severity.WARNING,
                 broker,
                 f"its load report is {(now_ms - at_ms) / 60_000:,.0f} min old, and one is due every {_PAUSE_KEY}: the "
-                "leader places and sheds by what was",
-                "look for errors of writing in its log; a broker whose report stays old is to be restarted",
+                "leader decides on outdated load",
+                "look for write errors in its log; if its report stays old, restart the broker",
             )
         elif at_ms and at_ms - now_ms > _FUTURE_MS:
             yield found(
                 Severity.WARNING,
                 broker,
-                f"its load report is of {(at_ms - now_ms) / 1000:,.0f} s from now, by another clock",
-                "have both machines set their clocks by NTP: timedatectl set-ntp true, or chronyc makestep",
+                f"its load report has a time {(at_ms - now_ms) / 1000:,.0f} s in the future: the clocks differ",
+                "synchronize the clocks of both machines by NTP: timedatectl set-ntp true, or chronyc makestep",
             )
 
 
 def longest_silence_ms(picture: Picture) -> int:
-    """Return after which silence a report is old: twice the longest pause that any broker may let pass."""
+    """Return the age (ms) from which a report is old: twice the longest report interval of any broker."""
     pauses = [_USUAL_PAUSE_MIN]
-    told = [(broker.settings or {}).get(_PAUSE_KEY, "") for broker in picture.answering]
-    for text in told:
+    for text in [(broker.settings or {}).get(_PAUSE_KEY, "") for broker in picture.answering]:
         try:
             pauses.append(float(text))
         except ValueError:
@@ -76,7 +77,7 @@ def longest_silence_ms(picture: Picture) -> int:
 
 
 def absurd_reports(picture: Picture) -> Iterator[ClusterFinding]:
-    """A report has figures that cannot be."""
+    """A report has impossible values."""
     for broker, report, _ in _reports(picture):
         faults = [fault for name in RESOURCES if (fault := _fault(name, getattr(report, name)))]
         faults += [f"{name} is {getattr(report, name)}" for name in _FIGURES if not _is_amount(getattr(report, name))]
@@ -84,9 +85,9 @@ def absurd_reports(picture: Picture) -> Iterator[ClusterFinding]:
             yield found(
                 Severity.WARNING,
                 broker,
-                f"its load report says what cannot be: {'; '.join(faults)}",
-                "for bandwidths set loadBalancerOverrideBrokerNicSpeedGbps; for the rest see "
-                "loadBalancerHostUsageScope, and which limits its container has",
+                f"its load report has impossible values: {'; '.join(faults)}",
+                "for bandwidth set loadBalancerOverrideBrokerNicSpeedGbps; for the rest check "
+                "loadBalancerHostUsageScope and the limits of its container",
             )
 
 
@@ -95,7 +96,7 @@ def _fault(name: str, usage: ResourceUsage) -> str:
         return ""
     if not (_is_amount(usage.usage) and math.isfinite(usage.limit)):
         return f"{name} is {usage.usage} of {usage.limit}"
-    if usage.limit > 0 and usage.usage > usage.limit * _MOST_OVER:
+    if usage.limit > 0 and usage.usage > usage.limit * _MAX_OVERUSE:
         return f"{name} is {usage.percent:,.0f} % of its limit"
     return ""
 
@@ -105,7 +106,7 @@ def _is_amount(figure: float) -> bool:
 
 
 def _reports(picture: Picture) -> Iterator[tuple[str, LocalBrokerData | BrokerLoadData, int]]:
-    """Yield each broker's report as the leader has it, else as it is stored, and what time it is where that was."""
+    """Yield each broker's report from the leader, else from the broker, with the time (epoch ms) when it was read."""
     if picture.snapshot is not None:
         now_ms = picture.snapshot.taken_at or picture.now_ms
         for broker, report in sorted(picture.snapshot.brokers.items()):
@@ -120,7 +121,7 @@ def _reports(picture: Picture) -> Iterator[tuple[str, LocalBrokerData | BrokerLo
 
 
 def idle_shedder(picture: Picture) -> Iterator[ClusterFinding]:
-    """Load never moves: balancing or shedding is off, or there is nobody to move it to."""
+    """Load never moves, because balancing or shedding is off, or there is only one broker."""
     for key, effect in SWITCHES.items():
         brokers = [broker.broker for broker in picture.answering if (broker.settings or {}).get(key) == "false"]
         if brokers:
@@ -129,19 +130,19 @@ def idle_shedder(picture: Picture) -> Iterator[ClusterFinding]:
                 Severity.INFO,
                 f"{key}=false",
                 f"it is off{where}: {effect}",
-                f"if that is not meant: pulsar-admin brokers update-dynamic-config --config {key} --value true",
+                f"if that is not intended: pulsar-admin brokers update-dynamic-config --config {key} --value true",
             )
     if len(picture.registered) == 1:
         yield found(
             Severity.INFO,
             next(iter(picture.registered)),
-            "it is the only broker, so there is nobody to shed to",
+            "it is the only broker, so no other broker can take its load",
             "start another broker with the same metadataStoreUrl",
         )
 
 
 def cool_down(picture: Picture) -> Iterator[ClusterFinding]:
-    """Every bundle was unloaded a short while ago, and is left alone for that."""
+    """No bundle can be shed, because all were unloaded recently."""
     assert picture.snapshot is not None
     recent = set(picture.snapshot.recently_unloaded)
     reported = {bundle for report in picture.snapshot.brokers.values() for bundle in report.last_stats}
@@ -149,53 +150,55 @@ def cool_down(picture: Picture) -> Iterator[ClusterFinding]:
         yield found(
             Severity.INFO,
             count_of(len(reported), "bundle"),
-            "all were unloaded a short while ago, so none of them is shed now",
-            "wait for loadBalancerSheddingGracePeriodMinutes; if bundles move to and fro, raise the shedder's "
+            "all were unloaded recently, so none of them can be shed now",
+            "wait for loadBalancerSheddingGracePeriodMinutes; if bundles move back and forth, raise the shedder's "
             "threshold",
         )
 
 
 def late_pipeline(picture: Picture) -> Iterator[ClusterFinding]:
-    """The leader decides without the pipeline's windows, because they are late or there are none."""
+    """The leader decides without the pipeline's windows, because they are late or do not exist."""
     lag_s = picture.pipeline_lag_s
     if lag_s is None or pipeline_silence_s(picture) is not None:
         return
     asked_for = any(
         config.barycenter_extensible_pipeline_enabled
         for broker, config in picture.configurations()
-        if any(each.broker == broker and each.owns_by_records for each in picture.answering)
+        if any(view.broker == broker and view.owns_by_records for view in picture.answering)
     )
     if lag_s > _pipeline_limit_s(picture):
         yield found(
             Severity.WARNING if asked_for else Severity.INFO,
             "pipeline",
-            f"a load report waits for {lag_s:,.0f} s to be published, so the leader decides by its own figures",
-            "if the cluster has a pipeline: barycenter pipeline status --data FOLDER tells its lag and trouble",
+            f"a load report has waited for {lag_s:,.0f} s, so the leader decides by its own windows",
+            "if the cluster has a pipeline: barycenter pipeline status --data FOLDER shows its lag and problems",
         )
 
 
 def silent_pipeline(picture: Picture) -> Iterator[ClusterFinding]:
-    """The pipeline, which ran before, no longer looks for load reports: it was stopped, was killed or hangs."""
+    """The pipeline has run before and does not look for load reports: it was stopped, was killed or hangs."""
     silent_s = pipeline_silence_s(picture)
     if silent_s is None:
         return
     since = datetime.fromtimestamp(picture.now_ms / 1000 - silent_s, UTC)
     if picture.pipeline_lag_s is None:
-        effect = "as soon as a newer report waits, the leader decides by its own windows"
+        effect = "when a newer report arrives, the leader decides by its own windows"
     else:
-        effect = f"a load report waits for {picture.pipeline_lag_s:,.0f} s, so the leader decides by its own windows"
+        effect = (
+            f"a load report has waited for {picture.pipeline_lag_s:,.0f} s, so the leader decides by its own windows"
+        )
     yield found(
         Severity.WARNING,
         "pipeline",
         f"it has not looked for load reports since {since:%Y-%m-%d %H:%M:%S} UTC (for {silent_s:,.0f} s): it was "
-        f"stopped, was killed or hangs. {effect}, and the tables of history get nothing new",
-        "barycenter pipeline status --data FOLDER says why; barycenter pipeline run --data FOLDER starts it again. If "
-        f"the cluster is to have none: remove pipeline/publication/{LOOK_FILE} from the data folder",
+        f"stopped, was killed or hangs. {effect}, and the history tables get no new rows",
+        "barycenter pipeline status --data FOLDER shows why; barycenter pipeline run --data FOLDER starts it again. If "
+        f"the cluster is to run without a pipeline, delete pipeline/publication/{LOOK_FILE} in the data folder",
     )
 
 
 def pipeline_silence_s(picture: Picture) -> float | None:
-    """Return for how long (s) the pipeline has been silent, None unless that is for longer than it may be."""
+    """Return how long (s) the pipeline has been silent, None unless this is longer than the limit."""
     silent_s = picture.pipeline_silent_s
     return silent_s if silent_s is not None and silent_s > _pipeline_limit_s(picture) else None
 

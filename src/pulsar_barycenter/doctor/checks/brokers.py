@@ -1,4 +1,4 @@
-"""Who is there, who leads, and whether their clocks agree."""
+"""Checks of brokers: registration, the leader, clocks, drained brokers."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,48 +23,49 @@ def silent_brokers(picture: Picture) -> Iterator[ClusterFinding]:
             yield found(
                 Severity.ERROR,
                 broker.broker,
-                f"it is registered and tells nothing: {broker.failure}",
-                "look whether its process lives and what its log says. If it hangs, end it (kill -9 PID): its bundles "
-                "go to others when its session ends (metadataStoreSessionTimeoutMillis). Then start it again",
+                f"it is registered and does not answer: {broker.failure}",
+                "check whether its process runs, and read its log. If it hangs, end it (kill -9 PID): its bundles get "
+                "other owners when its session expires (metadataStoreSessionTimeoutMillis). Then start it again",
             )
 
 
 def registration(picture: Picture) -> Iterator[ClusterFinding]:
-    """Brokers differ in whom they take to be there."""
+    """Brokers differ in their lists of registered brokers."""
     if picture.store is not None:
         expected, by = picture.registered, "the metadata store"
     else:
-        told = [broker.registered for broker in picture.answering if broker.registered is not None]
-        if not told:
+        lists = [broker.registered for broker in picture.answering if broker.registered is not None]
+        if not lists:
             return
-        expected, by = Counter(told).most_common(1)[0][0], "most brokers"
+        expected, by = Counter(lists).most_common(1)[0][0], "most brokers"
     for broker in picture.answering:
         if broker.registered is not None and broker.registered != expected:
             yield found(
                 Severity.ERROR,
                 broker.broker,
-                f"it takes {_named(broker.registered - expected, 'nobody')} to be registered whom {by} does not name, "
-                f"and misses {_named(expected - broker.registered, 'nobody')}",
-                "it does not hear of changes: look for metadata-store errors in its log, then restart it",
+                f"its list of registered brokers differs from that of {by}: additional: "
+                f"{_named(broker.registered - expected, 'none')}; missing: "
+                f"{_named(expected - broker.registered, 'none')}",
+                "it misses notifications: look for metadata-store errors in its log, then restart it",
             )
         if broker.broker not in expected:
             yield found(
                 Severity.ERROR,
                 broker.broker,
-                f"it answers and is not registered by {by}, so it is given no bundles",
+                f"it answers, but is not registered according to {by}, so it gets no bundles",
                 "if it is not just starting or stopping, restart it; its log says registration_lost and why",
             )
 
 
 def leadership(picture: Picture) -> Iterator[ClusterFinding]:
-    """Nobody leads, more than one does, or a broker is mistaken about it."""
+    """There is no leader or more than one, or a broker names the wrong one."""
     leading = sorted(broker.broker for broker in picture.answering if broker.leads)
     if len(leading) > 1:
         yield found(
             Severity.CRITICAL,
             ", ".join(leading),
-            "each believes that it leads, so each moves bundles",
-            "restart all of them but the one that leaderBroker of most brokers names",
+            "each of them acts as the leader, so each moves bundles",
+            "restart all of them except the one that most brokers name as leaderBroker",
         )
     named = Counter(broker.leader for broker in picture.answering if broker.leader)
     for broker in picture.answering:
@@ -72,23 +73,23 @@ def leadership(picture: Picture) -> Iterator[ClusterFinding]:
             yield found(
                 Severity.ERROR,
                 broker.broker,
-                "it is named as the leader and believes that it follows, so nobody sheds, splits or places bundles",
-                "restart it; another broker is elected meanwhile",
+                "it is named as the leader and does not act as one, so no broker sheds, splits or assigns bundles",
+                "restart it; another broker is then elected",
             )
         if broker.leads and broker.leader != broker.broker:
             yield found(
                 Severity.ERROR,
                 broker.broker,
-                f"it leads and names {broker.leader or 'nobody'} as the leader",
-                "restart it; another broker is elected meanwhile",
+                f"it acts as the leader and names {broker.leader or 'no broker'} as the leader",
+                "restart it; another broker is then elected",
             )
     if len(named) > 1:
-        words = "; ".join(f"{leader} say {count} of the brokers" for leader, count in sorted(named.items()))
+        words = "; ".join(f"{count} of the brokers: {leader}" for leader, count in sorted(named.items()))
         yield found(
             Severity.ERROR,
             ", ".join(sorted(named)),
             f"brokers name different leaders: {words}",
-            "restart those of the minority; they do not hear of changes in the metadata store",
+            "restart the brokers of the minority: they miss notifications of the metadata store",
         )
     yield from _leader_there(picture, set(named))
 
@@ -99,23 +100,23 @@ def _leader_there(picture: Picture, named: set[str]) -> Iterator[ClusterFinding]
         yield found(
             Severity.ERROR,
             "leader",
-            "no broker knows a leader, so nobody sheds, splits or places bundles",
-            "wait for a session time-out; if it stays so, look for metadata-store errors in the brokers' logs",
+            "no broker knows a leader, so no broker sheds, splits or assigns bundles",
+            "wait for a session time-out; if there is still no leader, look for metadata-store errors in the logs",
         )
     for broker in picture.brokers or ():
         if broker.failure and broker.broker in named:
             yield found(
                 Severity.ERROR,
                 broker.broker,
-                "it is named as the leader and does not answer, so nobody sheds, splits or places bundles",
-                "see silent-broker; another broker is elected when its session ends",
+                "it is named as the leader and does not answer, so no broker sheds, splits or assigns bundles",
+                "see silent-broker; another broker is elected when its session expires",
             )
     for leader in sorted((named | written) - picture.registered):
         yield found(
             Severity.ERROR,
             leader,
             "it is named as the leader and is not registered",
-            "wait for a session time-out; if it stays so, restart it, or one of the brokers that name it",
+            "wait for a session time-out; if that does not help, restart it, or one of the brokers that name it",
         )
     for path, leader in sorted((picture.store.leaders if picture.store is not None else {}).items()):
         if named and leader and path == _path_in_use(picture) and leader not in named:
@@ -123,12 +124,12 @@ def _leader_there(picture: Picture, named: set[str]) -> Iterator[ClusterFinding]
                 Severity.ERROR,
                 path,
                 f"the metadata store names {leader} as the leader, brokers name {', '.join(sorted(named))}",
-                "restart the brokers that name another than the store does",
+                "restart the brokers that name another leader than the store",
             )
 
 
 def _path_in_use(picture: Picture) -> str:
-    """Return where the brokers that answer elect their leader; "" while they run different load managers."""
+    """Return the path of the election that the answering brokers use; "" while they run different load managers."""
     kinds = {broker.owns_by_records for broker in picture.answering}
     if len(kinds) != 1:
         return ""
@@ -136,7 +137,7 @@ def _path_in_use(picture: Picture) -> str:
 
 
 def clocks(picture: Picture) -> Iterator[ClusterFinding]:
-    """Clocks differ by more than is due to how they were read."""
+    """Clocks differ by more than the error of their reading."""
     read = [(broker.clock_ms, broker.broker) for broker in picture.answering if broker.clock_ms is not None]
     if len(read) < 2:
         return
@@ -147,8 +148,8 @@ def clocks(picture: Picture) -> Iterator[ClusterFinding]:
             yield found(
                 Severity.ERROR if skew_ms >= SKEW_ERROR_MS else Severity.WARNING,
                 broker,
-                f"its clock is at least {skew_ms / 1000:,.0f} s ahead of that of {slowest}; ages of load reports, "
-                "cool-downs and retention are wrong by as much",
+                f"its clock is at least {skew_ms / 1000:,.0f} s ahead of the clock of {slowest}; ages of load reports, "
+                "cool-downs and retention are wrong by this time",
                 "have both machines set their clocks by NTP: timedatectl set-ntp true, or chronyc makestep",
             )
 
@@ -163,7 +164,7 @@ def drained(picture: Picture) -> Iterator[ClusterFinding]:
                 Severity.INFO,
                 broker,
                 f"{DRAINED_KEY} names it, and it is not registered{_since(change, broker)}",
-                f"if it does not come back: barycenter undrain {broker} --yes",
+                f"if it will not return: barycenter undrain {broker} --yes",
             )
             continue
         held = owned.get(broker)
@@ -173,12 +174,12 @@ def drained(picture: Picture) -> Iterator[ClusterFinding]:
             Severity.INFO,
             broker,
             f"it is drained: it gets no bundles while another broker may serve them{serves}{_since(change, broker)}",
-            f"barycenter undrain {broker} --bring-back --yes ends it and brings back what was moved away",
+            f"barycenter undrain {broker} --bring-back --yes ends the drain and moves its bundles back",
         )
 
 
 def _since(change: NotedChange | None, broker: str) -> str:
-    """Say who drained a broker, when and why, if that was noted."""
+    """Return who drained a broker, when and why, if this was recorded."""
     drain = None if change is None else drained_by(change, broker)
     if drain is None:
         return ""

@@ -1,4 +1,4 @@
-"""The configuration in force: keys that are not known, values that contradict, brokers that differ."""
+"""Checks of the configuration in force: unknown keys, contradicting values, brokers that differ."""
 
 import difflib
 from collections import Counter
@@ -18,24 +18,24 @@ MIGRATION_KEY: Final = "loadManagerMigrationEnabled"
 _APART: Final[Mapping[str, tuple[Severity, str]]] = {
     "clusterName": (Severity.ERROR, "brokers of one cluster serve different namespaces"),
     MANAGER_KEY: (Severity.ERROR, "brokers look for owners in different places"),
-    MIGRATION_KEY: (Severity.ERROR, "some brokers do not look where the others keep their owners"),
+    MIGRATION_KEY: (Severity.ERROR, "some brokers do not read the place where the others record owners"),
     PLACE_KEY: (Severity.ERROR, "brokers of the extensible load manager look for owners in different places"),
-    "authenticationEnabled": (Severity.ERROR, "some brokers let in who shows nothing"),
-    AUTHORIZATION_KEY: (Severity.ERROR, "some brokers let anybody who is known do everything"),
-    "superUserRoles": (Severity.WARNING, "who may administrate depends on which broker is asked"),
-    "leaderOnlyMetadataWrites": (Severity.ERROR, "some brokers write what others leave to the leader"),
+    "authenticationEnabled": (Severity.ERROR, "some brokers accept clients without authentication"),
+    AUTHORIZATION_KEY: (Severity.ERROR, "some brokers allow everything to every authenticated client"),
+    "superUserRoles": (Severity.WARNING, "the superusers depend on which broker is asked"),
+    "leaderOnlyMetadataWrites": (Severity.ERROR, "some brokers write keys that others leave to the leader"),
     "metadataStoreSessionTimeoutMillis": (
         Severity.WARNING,
-        "how long a lost broker's bundles wait depends on which it is, and who leads",
+        "how long the bundles of a failed broker wait for an owner depends on that broker and on the leader",
     ),
-    OWN_KEY: (Severity.WARNING, "whoever leads balances by another version's rules"),
-    "loadBalancerEnabled": (Severity.WARNING, "whether load moves depends on who leads"),
-    "loadBalancerSheddingEnabled": (Severity.WARNING, "whether load moves depends on who leads"),
-    "loadBalancerLoadSheddingStrategy": (Severity.WARNING, "how load moves depends on who leads"),
-    "loadBalancerLoadPlacementStrategy": (Severity.WARNING, "where load goes depends on who leads"),
+    OWN_KEY: (Severity.WARNING, "which version's rules apply to balancing depends on the leader"),
+    "loadBalancerEnabled": (Severity.WARNING, "whether load moves depends on the leader"),
+    "loadBalancerSheddingEnabled": (Severity.WARNING, "whether load moves depends on the leader"),
+    "loadBalancerLoadSheddingStrategy": (Severity.WARNING, "which load moves depends on the leader"),
+    "loadBalancerLoadPlacementStrategy": (Severity.WARNING, "where load moves depends on the leader"),
 }
-"""Keys in which brokers have to agree, and what comes of it where they do not."""
-_LONGEST_KEY: Final = 100
+"""Keys that must have the same value on all brokers, and the effect if they differ."""
+_MAX_KEY_LENGTH: Final = 100
 _SEVERITIES: Final = {
     AdviceSeverity.REFUSED: Severity.ERROR,
     AdviceSeverity.WARNING: Severity.WARNING,
@@ -44,20 +44,20 @@ _SEVERITIES: Final = {
 
 
 def unknown_overrides(picture: Picture) -> Iterator[ClusterFinding]:
-    """The dynamic configuration names a key that no broker takes, or a value that none does."""
-    told = [broker.dynamic_keys for broker in picture.answering if broker.dynamic_keys is not None]
-    is_foreign = bool(told) and not any(OWN_KEY in (broker.settings or {}) for broker in picture.answering)
-    known = frozenset().union(*told) if told else frozenset(dynamic_keys())
+    """The dynamic configuration has a key or a value that no broker accepts."""
+    accepted = [broker.dynamic_keys for broker in picture.answering if broker.dynamic_keys is not None]
+    is_foreign = bool(accepted) and not any(OWN_KEY in (broker.settings or {}) for broker in picture.answering)
+    known = frozenset().union(*accepted) if accepted else frozenset(dynamic_keys())
     for key, text in sorted(_overrides(picture).items()):
         if key not in known:
             near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.8)
             meant = f" Did you mean {near[0]}?" if near else ""
-            what = "takes effect at a restart only" if key in keys() else "is known to no broker"
+            what = "takes effect at a restart only" if key in keys() else "is not a key of any broker"
             yield found(
                 Severity.WARNING,
                 key,
                 f"the dynamic configuration sets it, and it {what}: {text!r} is ignored.{meant}",
-                "remove it from /admin/configuration in the metadata store; the REST takes dynamic keys only"
+                "remove it from /admin/configuration in the metadata store; the REST accepts dynamic keys only"
                 + (", and set it in broker.conf" if key in keys() else ""),
             )
         elif not is_foreign and key in keys():
@@ -73,31 +73,30 @@ def unknown_overrides(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def overrides_in_force(picture: Picture) -> Iterator[ClusterFinding]:
-    """A broker goes by other dynamic configuration than what is stored."""
+    """The dynamic configuration in force on a broker differs from the stored one."""
     stored = _overrides(picture)
     for broker in picture.answering:
         if broker.overrides is None:
             continue
-        told = _shown(broker.overrides)
-        if told != stored:
-            keys_apart = sorted({key for key, _ in stored.items() ^ told.items()})
+        in_force = _shown(broker.overrides)
+        if in_force != stored:
+            keys_apart = sorted({key for key, _ in stored.items() ^ in_force.items()})
             yield found(
                 Severity.ERROR,
                 broker.broker,
-                f"it goes by another dynamic configuration than is stored: {', '.join(keys_apart)}",
-                f"restart {broker.broker}; it does not hear of changes in the metadata store",
+                f"its dynamic configuration differs from the stored one: {', '.join(keys_apart)}",
+                f"restart {broker.broker}: it misses notifications of the metadata store",
             )
 
 
 def _overrides(picture: Picture) -> Mapping[str, str]:
-    """Return the dynamic configuration as stored, else as most brokers have it; as it may be shown, and as brokers
-    show it."""
+    """Return the dynamic configuration from the store, else from most brokers; secret values are hidden."""
     if picture.store is not None and picture.store.overrides is not None:
         return _shown(picture.store.overrides)
-    told = Counter(
-        tuple(sorted(_shown(each.overrides).items())) for each in picture.answering if each.overrides is not None
+    counts = Counter(
+        tuple(sorted(_shown(view.overrides).items())) for view in picture.answering if view.overrides is not None
     )
-    return dict(told.most_common(1)[0][0]) if told else {}
+    return dict(counts.most_common(1)[0][0]) if counts else {}
 
 
 def _shown(overrides: Mapping[str, str]) -> dict[str, str]:
@@ -105,25 +104,28 @@ def _shown(overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 def apart(picture: Picture) -> Iterator[ClusterFinding]:
-    """Brokers have different values of a key in which they have to agree."""
+    """Brokers have different values for a key that must be the same on all."""
     for key, (severity, effect) in _APART.items():
-        told: dict[str, list[str]] = {}
+        by_value: dict[str, list[str]] = {}
         for broker in picture.answering:
             if broker.settings is not None and key in broker.settings:
-                told.setdefault(_meaning(key, broker.settings[key]), []).append(broker.broker)
-        if len(told) < 2:
+                by_value.setdefault(_meaning(key, broker.settings[key]), []).append(broker.broker)
+        if len(by_value) < 2:
             continue
-        migrates = all((each.settings or {}).get(MIGRATION_KEY) == "true" for each in picture.answering)
+        migrates = all((view.settings or {}).get(MIGRATION_KEY) == "true" for view in picture.answering)
         if key == MANAGER_KEY and migrates:
-            severity, effect = Severity.INFO, f"a migration is under way ({MIGRATION_KEY}=true); brokers look in both"
-        values = "; ".join(f"{value or 'blank'} at {_some(brokers)}" for value, brokers in sorted(told.items()))
+            severity, effect = Severity.INFO, f"a migration is in progress ({MIGRATION_KEY}=true); brokers read both"
+        values = "; ".join(f"{value or 'blank'} at {_some(brokers)}" for value, brokers in sorted(by_value.items()))
         yield found(
-            severity, key, f"{values}: {effect}", "set it alike in every broker.conf and restart the brokers one by one"
+            severity,
+            key,
+            f"{values}: {effect}",
+            "set the same value in every broker.conf and restart the brokers one by one",
         )
 
 
 def without_authorization(picture: Picture) -> Iterator[ClusterFinding]:
-    """Brokers ask who a client is, and let each one who is known do everything."""
+    """Brokers authenticate clients, but allow everything to every authenticated client."""
     open_to_all = [
         broker.broker
         for broker in picture.answering
@@ -136,15 +138,15 @@ def without_authorization(picture: Picture) -> Iterator[ClusterFinding]:
         yield found(
             Severity.WARNING,
             AUTHORIZATION_KEY,
-            "authentication is on and authorization is off: every client that shows a valid proof may change the"
-            f" configuration and delete topics, and superUserRoles binds nobody{where}",
+            "authentication is on and authorization is off: every authenticated client may change the"
+            f" configuration and delete topics, and superUserRoles has no effect{where}",
             f"set {AUTHORIZATION_KEY}=true and superUserRoles in every broker.conf, restart the brokers one by one, and"
             " grant each role what it needs",
         )
 
 
 def _meaning(key: str, text: str) -> str:
-    """Return a value so that two texts that mean the same are the same."""
+    """Return a canonical form of a value: texts with the same meaning have the same form."""
     if key == MANAGER_KEY:
         try:
             return str(manager_kind(text))
@@ -154,16 +156,16 @@ def _meaning(key: str, text: str) -> str:
 
 
 def configuration(picture: Picture) -> Iterator[ClusterFinding]:
-    """What is wrong or not meant in a configuration, by the rules that brokers tell at their start.
+    """A configuration has an error or an unusual value, by the rules that brokers apply at their start.
 
-    That balancing is off is told by `balance.idle_shedder`, of foreign brokers as well.
+    `balance.idle_shedder` reports that balancing is off, also for brokers of Apache Pulsar.
     """
     said: dict[tuple[Severity, str, str, str], list[str]] = {}
     for broker, config in picture.configurations():
-        for each in advice(config):
-            if each.key in SWITCHES:
+        for hint in advice(config):
+            if hint.key in SWITCHES:
                 continue
-            line = (_SEVERITIES[each.severity], f"{each.key}={each.value}", each.sentence, each.mend)
+            line = (_SEVERITIES[hint.severity], f"{hint.key}={hint.value}", hint.sentence, hint.mend)
             said.setdefault(line, []).append(broker)
     everybody = len(picture.answering)
     for (severity, subject, sentence, mend), brokers in said.items():
@@ -181,20 +183,20 @@ def unparsed_settings(picture: Picture) -> Iterator[ClusterFinding]:
                 yield found(
                     Severity.WARNING,
                     f"{broker.broker} {error.key}",
-                    f"its value is not allowed here: {error}; its configuration was not judged",
+                    f"its value is not allowed in this version: {error}; its configuration was not checked",
                     "use the doctor of the version that the broker runs",
                 )
 
 
 def unknown_keys(picture: Picture) -> Iterator[ClusterFinding]:
-    """The broker.conf names a key that no broker takes, or a broker does not start with it."""
+    """The broker.conf has an unknown key, or a broker does not start with it."""
     seen = picture.file
     if seen is None:
         return
     if seen.failure:
-        yield found(Severity.ERROR, seen.file, f"no broker starts with it: {seen.failure}", "mend the file")
-    for each in key_advice(seen.other_keys):
-        yield found(_SEVERITIES[each.severity], each.key[:_LONGEST_KEY], f"{each.sentence}: {seen.file}", each.mend)
+        yield found(Severity.ERROR, seen.file, f"no broker starts with it: {seen.failure}", "correct the file")
+    for hint in key_advice(seen.other_keys):
+        yield found(_SEVERITIES[hint.severity], hint.key[:_MAX_KEY_LENGTH], f"{hint.sentence}: {seen.file}", hint.mend)
 
 
 def _some(brokers: list[str]) -> str:

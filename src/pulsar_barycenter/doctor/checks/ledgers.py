@@ -1,4 +1,4 @@
-"""The folder of the ledgers: whether it can hold them, and whether it is that of the cluster."""
+"""The check of the ledger folder: whether ledgers are safe there, and whether it is the cluster's folder."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from pulsar_barycenter.doctor.picture import Picture
 
 
 def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
-    """The folder of the ledgers cannot hold them safely, or is another than the brokers'."""
+    """Ledgers are not safe in the folder, or the brokers use another folder."""
     seen = picture.ledgers
     if seen is None:
         return
@@ -18,7 +18,7 @@ def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
         yield found(
             Severity.CRITICAL,
             seen.folder,
-            "it is another folder than the one that the brokers of this metadata store use: a broker that is started"
-            " here refuses to serve",
-            "mount that one on this machine, and set barycenterDataDir",
+            "the brokers of this metadata store use another folder: a broker that is started with this one refuses to "
+            "serve",
+            "mount the brokers' folder on this machine, and set barycenterDataDir",
         )

@@ -1,4 +1,4 @@
-"""The bundles of namespaces: whether they tile the hash range, who goes by which, and whether there are enough."""
+"""Checks of namespaces: whether bundles tile the hash range, outdated caches, and the number of bundles."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidNameError
 
 _UNTILED = (
-    "write the boundaries anew with the tools of the metadata store: they rise from 0x00000000 to 0xffffffff, each a "
-    "quoted text; the copy in /admin/policies/{namespace} may still be whole. Then restart the brokers"
+    "write the boundaries again with the tools of the metadata store: they rise from 0x00000000 to 0xffffffff, each a "
+    "quoted text; the copy in /admin/policies/{namespace} may be intact. Then restart the brokers"
 )
 
 
@@ -26,14 +26,15 @@ def tiling(picture: Picture) -> Iterator[ClusterFinding]:
             yield found(
                 Severity.CRITICAL,
                 name,
-                f"its bundles do not tile the hash range: {fault}; topics of it cannot be found",
+                f"its bundles do not tile the hash range: {fault}; its topics cannot be found",
                 _UNTILED.format(namespace=name),
             )
         elif out_of_order(boundaries):
             yield found(
                 Severity.WARNING,
                 name,
-                "its boundaries are not in rising order, each once; brokers of Apache Pulsar cannot read them",
+                "its boundaries are not in rising order, or one occurs twice; brokers of Apache Pulsar "
+                "cannot read them",
                 _UNTILED.format(namespace=name),
             )
     known = picture.known_boundaries
@@ -42,15 +43,15 @@ def tiling(picture: Picture) -> Iterator[ClusterFinding]:
             yield found(
                 Severity.CRITICAL,
                 namespace.name,
-                f"no broker can tell its bundles: {namespace.failure}",
+                f"no broker can read its bundles: {namespace.failure}",
                 _UNTILED.format(namespace=namespace.name),
             )
 
 
 def untiled(boundaries: Sequence[str]) -> str:
-    """Return in words why boundaries, in whatever order, do not tile the hash range from 0 to 0xffffffff.
+    """Return why boundaries, in any order, do not tile the hash range from 0 to 0xffffffff; blank if they do.
 
-    It is blank if they do. None at all stand for a single bundle.
+    No boundaries at all mean a single bundle.
     """
     try:
         edges = sorted(parse_boundary(boundary) for boundary in boundaries)
@@ -66,12 +67,12 @@ def untiled(boundaries: Sequence[str]) -> str:
 
 
 def out_of_order(boundaries: Sequence[str]) -> bool:
-    """Tell whether boundaries, each a hash, fall or come twice."""
+    """Return whether the boundaries, which are hashes, are not in rising order or have duplicates."""
     return any(upper <= lower for lower, upper in pairwise(map(parse_boundary, boundaries)))
 
 
 def boundary_copies(picture: Picture) -> Iterator[ClusterFinding]:
-    """The copy of the boundaries in the policies is another than the list that is served by."""
+    """The copy of the boundaries in the policies differs from the list that brokers use."""
     assert picture.store is not None
     for name, boundaries in sorted(picture.store.boundaries.items()):
         copy = picture.store.copies.get(name)
@@ -80,13 +81,13 @@ def boundary_copies(picture: Picture) -> Iterator[ClusterFinding]:
                 Severity.WARNING,
                 name,
                 f"its policies list {count_of(len(copy) - 1, 'bundle')}, and brokers serve {len(boundaries) - 1:,}; "
-                "tools that read policies see the former",
-                "the next split brings the copy in step; brokers do not serve by it",
+                "tools that read the policies show the wrong number",
+                "the next split corrects the copy; brokers do not use it",
             )
 
 
 def stale_bundles(picture: Picture) -> Iterator[ClusterFinding]:
-    """A broker goes by other boundaries than the metadata store has."""
+    """A broker uses other boundaries than the metadata store has."""
     known = picture.known_boundaries
     for broker in picture.answering:
         for name, boundaries in sorted(broker.boundaries.items()):
@@ -94,28 +95,28 @@ def stale_bundles(picture: Picture) -> Iterator[ClusterFinding]:
                 yield found(
                     Severity.ERROR,
                     f"{broker.broker} {name}",
-                    f"it goes by {count_of(len(boundaries) - 1, 'bundle')}, the metadata store has "
-                    f"{len(known[name]) - 1:,}: its cache is stale, and it sends clients to the wrong owners",
+                    f"it uses {count_of(len(boundaries) - 1, 'bundle')}, the metadata store has "
+                    f"{len(known[name]) - 1:,}: its cache is outdated, and it sends clients to the wrong owners",
                     f"restart {broker.broker}",
                 )
 
 
 def stale_policies(picture: Picture) -> Iterator[ClusterFinding]:
-    """A broker goes by other policies of a namespace than the rest.
+    """A broker uses other policies of a namespace than the other brokers.
 
-    Compared are the fields that all of them tell: brokers of two versions may tell different ones.
+    Only fields that all brokers return are compared, as brokers of different versions return different fields.
     """
-    told: dict[str, dict[str, Mapping[str, object]]] = {}
+    returned: dict[str, dict[str, Mapping[str, object]]] = {}
     for broker in picture.answering:
         for name, policies in broker.policies.items():
-            told.setdefault(name, {})[broker.broker] = policies
-    for name, by_broker in sorted(told.items()):
+            returned.setdefault(name, {})[broker.broker] = policies
+    for name, by_broker in sorted(returned.items()):
         shared = frozenset.intersection(*map(frozenset, by_broker.values()))
         for odd in minority({broker: _text(policies, shared) for broker, policies in by_broker.items()}):
             yield found(
                 Severity.ERROR,
                 f"{odd} {name}",
-                "it goes by other policies of this namespace than most brokers do: its cache is stale",
+                "it uses other policies of this namespace than most brokers: its cache is outdated",
                 f"restart {odd}; compare `pulsar-admin namespaces policies {name}` at both",
             )
 
@@ -124,11 +125,11 @@ def _text(policies: Mapping[str, object], fields: Collection[str]) -> str:
     return msgspec.json.encode({name: policies[name] for name in sorted(fields)}, order="deterministic").decode()
 
 
-def minority(told: Mapping[str, str]) -> list[str]:
-    """Return who says something else than most do; of two that are as many, those who say the greater text."""
-    counts = Counter(told.values())
+def minority(texts: Mapping[str, str]) -> list[str]:
+    """Return the brokers whose text differs from the most common one; at a tie, the smaller text counts as common."""
+    counts = Counter(texts.values())
     most = min(counts, key=lambda text: (-counts[text], text), default="")
-    return sorted(name for name, text in told.items() if text != most)
+    return sorted(name for name, text in texts.items() if text != most)
 
 
 def few_bundles(picture: Picture) -> Iterator[ClusterFinding]:
@@ -139,19 +140,19 @@ def few_bundles(picture: Picture) -> Iterator[ClusterFinding]:
             yield found(
                 Severity.INFO,
                 name,
-                f"it has {count_of(len(bundles), 'bundle')} and there are {count_of(brokers, 'broker')}, so that some "
-                "never serve it",
+                f"it has {count_of(len(bundles), 'bundle')} and there are {count_of(brokers, 'broker')}, so some "
+                "brokers never serve it",
                 f"if it carries much load: pulsar-admin namespaces split-bundle --bundle LARGEST {name}",
             )
 
 
 def unreadable_keys(picture: Picture) -> Iterator[ClusterFinding]:
-    """A key of the metadata store holds what no broker can read."""
+    """A key of the metadata store has a value that no broker can read."""
     assert picture.store is not None
     for path, reason in sorted(picture.store.unreadable.items()):
         yield found(
             Severity.ERROR,
             path,
             f"its value cannot be read: {reason}",
-            "write it anew, or delete it if it is not needed, with the tools of the metadata store",
+            "write it again, or delete it if it is not needed, with the tools of the metadata store",
         )

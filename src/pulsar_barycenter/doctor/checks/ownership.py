@@ -1,4 +1,4 @@
-"""Who owns which bundle: by what brokers say of themselves, and by the locks and records that are written down."""
+"""Checks of ownership: compares what brokers say they serve with the locks and records of owners."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,55 +18,56 @@ def owned_twice(picture: Picture) -> Iterator[ClusterFinding]:
             yield found(
                 Severity.CRITICAL,
                 bundle,
-                f"{' and '.join(holders)} say that they serve it{right}. Ledgers are fenced, so of the two one cannot "
+                f"{' and '.join(holders)} say that they serve it{right}. Ledgers are fenced, so one of the two cannot "
                 "write",
                 "restart the broker that is not named" if where is not None else f"restart {holders[-1]}",
             )
 
 
 def unowned(picture: Picture) -> Iterator[ClusterFinding]:
-    """A bundle with topics has no owner: normal until one of them is used. Without topics there is nothing to serve."""
+    """A bundle with topics has no owner; this is normal until a topic is used. Bundles without topics do not count."""
     if picture.brokers is None and not picture.registered:
-        return  # a cluster that is stopped owns nothing
+        return  # a stopped cluster has no owners
     unheard = [broker.broker for broker in picture.brokers or () if broker.owned is None]
     owned = {*picture.holders, *picture.written_owners}
     for broker in picture.answering:
         owned.update(broker.owned or ())
-    topics = {each.name: each.topics for each in picture.namespaces or ()}
+    topics = {namespace.name: namespace.topics for namespace in picture.namespaces or ()}
     for namespace, bundles in sorted(picture.bundles.items()):
         free = sorted((bundles - owned) & (topics.get(namespace) or {}).keys())
         if free and is_users(namespace):
-            unsure = f"; {', '.join(unheard)} may own some, and was not heard" if unheard else ""
+            unsure = f"; {', '.join(unheard)} did not answer and may own some" if unheard else ""
             shown = free[0] if len(free) == 1 else f"{free[0].rpartition('/')[2]} and {len(free) - 1:,} more"
             have_topics = "has topics" if len(free) == 1 else "have topics"
             yield found(
                 Severity.INFO,
                 namespace,
                 f"{len(free):,} of {count_of(len(bundles), 'bundle')} {have_topics} and no owner{unsure}: {shown}",
-                "none is needed: a bundle gets an owner when a client looks up a topic of it",
+                "nothing to do: a bundle gets an owner when a client looks up one of its topics",
             )
 
 
 def owner_gone(picture: Picture) -> Iterator[ClusterFinding]:
-    """The owner that is written down is no registered broker."""
+    """The recorded owner is not a registered broker."""
     for bundle, (owner, where) in sorted(picture.written_owners.items()):
         if owner in picture.registered:
             continue
         if where == "lock":
             mend = (
-                "a lock ends with the session of its broker; if none of that id runs and the lock stays, delete the "
+                "a lock ends with the session of its broker; if no broker of that id runs and the lock "
+                "stays, delete the "
                 f"key /namespace/{bundle} with the tools of the metadata store. Clients cannot reach these topics"
             )
         else:
             mend = (
-                "the leader gives such a bundle to another broker some time after its owner left "
+                "the leader assigns such a bundle to another broker some time after its owner left "
                 "(loadBalancerServiceUnitStateMonitorIntervalInSeconds); if it stays, restart the leader"
             )
-        yield found(Severity.ERROR, bundle, f"its {where} names {owner or 'nobody'}, which is not registered", mend)
+        yield found(Severity.ERROR, bundle, f"its {where} names {owner or 'no broker'}, which is not registered", mend)
 
 
 def owner_differs(picture: Picture) -> Iterator[ClusterFinding]:
-    """The owner that is written down and the broker that serves differ."""
+    """The recorded owner and the broker that serves the bundle differ."""
     heard = {broker.broker: broker for broker in picture.answering if broker.owned is not None}
     for bundle, (owner, where) in sorted(picture.written_owners.items()):
         holders = picture.holders.get(bundle, ())
@@ -76,21 +77,21 @@ def owner_differs(picture: Picture) -> Iterator[ClusterFinding]:
                 Severity.ERROR,
                 bundle,
                 f"{', '.join(others)} serves it, and its {where} names {owner}",
-                f"restart {others[0]}: it serves what it does not own",
+                f"restart {others[0]}: it serves a bundle that it does not own",
             )
         elif owner in heard and bundle not in (heard[owner].owned or {}) and not _in_motion(picture, bundle):
             yield found(
                 Severity.ERROR,
                 bundle,
-                f"its {where} names {owner}, which says that it does not own it, so nobody serves it",
-                f"restart {owner}, which gives up all that is written in its name",
+                f"its {where} names {owner}, which says that it does not own it, so no broker serves it",
+                f"restart {owner}: this releases all bundles that are recorded under its name",
             )
     if picture.store is not None:
         yield from _unwritten(picture)
 
 
 def _unwritten(picture: Picture) -> Iterator[ClusterFinding]:
-    """Yield what brokers serve without a lock; of brokers with records only if these can be read."""
+    """Yield bundles that brokers serve without a lock; for brokers with records, only if the records can be read."""
     assert picture.store is not None
     for bundle, holders in sorted(picture.holders.items()):
         if bundle in picture.written_owners:
@@ -100,13 +101,13 @@ def _unwritten(picture: Picture) -> Iterator[ClusterFinding]:
                 yield found(
                     Severity.CRITICAL,
                     bundle,
-                    f"{broker.broker} serves it without a lock, so that another broker may take it as well",
+                    f"{broker.broker} serves it without a lock, so another broker may acquire it too",
                     f"restart {broker.broker}",
                 )
 
 
 def _in_motion(picture: Picture, bundle: str) -> bool:
-    """Tell whether a bundle is on its way, by its record or its lock."""
+    """Return whether the bundle is changing its owner, by its record or its lock."""
     store = picture.store
     if store is None:
         return False
@@ -115,7 +116,7 @@ def _in_motion(picture: Picture, bundle: str) -> bool:
 
 
 def unknown_bundles(picture: Picture) -> Iterator[ClusterFinding]:
-    """What is owned is no bundle of its namespace any more."""
+    """A broker owns a bundle that its namespace does not have."""
     claims = Counter((broker.broker, bundle) for broker in picture.answering for bundle in broker.owned or ())
     for broker, bundle in sorted(claims):
         namespace = namespace_of(bundle)
@@ -126,14 +127,14 @@ def unknown_bundles(picture: Picture) -> Iterator[ClusterFinding]:
             yield found(
                 Severity.ERROR,
                 bundle,
-                f"{broker} owns it, and {namespace} has no such bundle: it was split, and the broker goes by the "
-                "boundaries of before",
-                f"restart {broker}; until then clients of some topics may be sent in circles",
+                f"{broker} owns it, and {namespace} has no such bundle: it was split, and the broker uses the "
+                "former boundaries",
+                f"restart {broker}; until then clients of some topics may be redirected in circles",
             )
 
 
 def stuck_records(picture: Picture) -> Iterator[ClusterFinding]:
-    """A record of the ownership channel waits for a broker that is gone."""
+    """A record of the ownership channel waits for a broker that is not registered."""
     for bundle, record in sorted((picture.store.records if picture.store is not None else {}).items()):
         waits_for = record.source_broker if record.state is ServiceUnitState.RELEASING else record.owner
         if record.state.is_in_flight and waits_for and waits_for not in picture.registered:

@@ -1,6 +1,7 @@
-"""Where a picture comes from: `cluster` asks brokers by their admin REST, `store` reads the keys of a metadata store,
-`ledgers` tries the folder of the ledgers, and `file` is a broker.conf on this machine.
+"""Reads the data for a picture.
 
-What comes is bounded, in number, size and time, and what was left out for that is told. `stored_keys` says what keys
-mean, `clock_offset` what the date of an answer tells of a broker's clock; both are pure.
+`cluster` queries brokers by their admin REST, `store` reads the keys of a metadata store, `ledgers` tests the ledger
+folder, and `file` reads a broker.conf on this machine. Number, size and time are bounded; data that a bound leaves out
+is reported as not checked. `stored_keys` parses keys, `clock_offset` estimates a broker's clock from the date of an
+answer; both are pure.
 """

@@ -1,9 +1,9 @@
-"""What every broker of a running cluster says, by its admin REST; Barycenter's or Apache Pulsar's.
+"""Queries every broker of a running cluster by its admin REST, Barycenter or Apache Pulsar.
 
-Brokers are asked side by side, at most `_AT_ONCE` requests at a time over all of them. Only GETs are sent that change
-nothing: no look-up of a topic, which would give its bundle an owner, but with TLS that of a broker's own, which tells
-its address. A broker that does not answer the first request
-is asked nothing else.
+Brokers are queried in parallel, with at most `_AT_ONCE` requests at the same time in total. All requests are GETs that
+change nothing. Topics are not looked up, as this would assign their bundles to brokers; the exception, with TLS, is a
+topic of a broker's own bundle, whose look-up returns the broker's address. A broker that does not answer the first
+request gets no other.
 """
 
 import asyncio
@@ -33,26 +33,26 @@ from pulsar_barycenter.observer.addresses import address_of
 from pulsar_barycenter.observer.answers import without_report
 from pulsar_barycenter.observer.collector import understood
 
-MOST_BROKERS: Final = 10_000
-MOST_NAMESPACES: Final = 10_000
-MOST_COMPARED: Final = 50_000
-"""So many times the policies of a namespace are asked of a broker, over all brokers."""
-MOST_LISTED: Final = 1_000
-"""The topics of so many namespaces are listed."""
-MOST_SECONDS: Final = 60.0
-"""So long one broker is asked, whatever its answers are."""
+MAX_BROKERS: Final = 10_000
+MAX_NAMESPACES: Final = 10_000
+MAX_POLICY_REQUESTS: Final = 50_000
+"""The number of requests for the policies of a namespace, over all brokers."""
+MAX_LISTED_NAMESPACES: Final = 1_000
+"""The number of namespaces whose topics are listed."""
+MAX_SECONDS_PER_BROKER: Final = 60.0
+"""The time after which a broker gets no other request."""
 _AT_ONCE: Final = 32
-_LONGEST_VERSION: Final = 100
+_MAX_VERSION_LENGTH: Final = 100
 _NO_LEADER: Final = 503
 _GONE: Final = 404
 _CANNOT_READ: Final = (412, 500)
-"""What a broker answers of a namespace whose boundaries are none."""
+"""The status codes of a broker for a namespace whose boundaries are not valid."""
 _PIPELINE: Final = re.compile(
     rb"^barycenter_pipeline_(lag_seconds|in_use|published|silent_seconds)(?:\{[^}\n]*\})? (\S+)$", re.MULTILINE
 )
 
 _Text = Annotated[str, msgspec.Meta(max_length=4_096)]
-_Names = Annotated[list[_Text], msgspec.Meta(max_length=MOST_BROKERS)]
+_Names = Annotated[list[_Text], msgspec.Meta(max_length=MAX_BROKERS)]
 _Texts = Annotated[dict[_Text, str], msgspec.Meta(max_length=10_000)]
 _Boundaries = Annotated[tuple[Annotated[str, msgspec.Meta(max_length=64)], ...], msgspec.Meta(max_length=1 << 20)]
 
@@ -73,12 +73,12 @@ class _Held(msgspec.Struct):
 
 
 class ClusterUnreadableError(Exception):
-    """No broker at the addresses that were given can be asked; the text says why."""
+    """No broker at the given addresses can be queried; the text says why."""
 
 
 @dataclass(slots=True)
 class _Asked:
-    """One broker while it is asked: its address, what it said so far, and what it did not say."""
+    """One broker that is being queried: its address, its answers so far, and the requests without an answer."""
 
     view: BrokerView
     url: str
@@ -90,18 +90,18 @@ class _Asked:
     silent_on: dict[str, str] = field(default_factory=dict)
 
     async def get(self, what: str, path: str, kind: type[T]) -> T | None:
-        """Return a typed answer, None if it cannot be had: `silent_on` then says why."""
+        """Return a typed answer, None if there is none: `silent_on` then says why."""
         answer = await self.ask(what, path)
         if answer is None:
             return None
         try:
             return msgspec.json.decode(answer.body, type=kind)
         except msgspec.DecodeError as error:
-            self.silent_on[what] = f"the answer is not understood: {error}"
+            self.silent_on[what] = f"the answer has an unexpected form: {error}"
             return None
 
     async def ask(self, what: str, path: str, *also: int) -> Answer | None:
-        """Return an answer of 200, or of a status in `also`."""
+        """Return an answer with status 200, or with a status in `also`."""
         async with self.gate:
             try:
                 answer = await self.client.ask(self.url, path)
@@ -115,10 +115,10 @@ class _Asked:
 
 
 async def read_cluster(urls: Sequence[str], client: AdminClient, *, now_ms: Callable[[], int]) -> Picture:
-    """Return what the brokers say; the first of `urls` that answers tells which there are.
+    """Return the answers of all brokers; the first of `urls` that answers provides the list of brokers.
 
     Raises:
-        ClusterUnreadableError: none of them does.
+        ClusterUnreadableError: none of them answers.
     """
     told_by, ids = await _brokers(urls, client)
     gate = asyncio.Semaphore(_AT_ONCE)
@@ -127,10 +127,10 @@ async def read_cluster(urls: Sequence[str], client: AdminClient, *, now_ms: Call
     answering = [broker for broker in asked if broker.view.answers]
     unseen: list[Unseen] = []
     namespaces = await _namespaces(answering, unseen)
-    share = max(1, MOST_COMPARED // max(1, len(answering)))
-    names = [each.name for each in (namespaces or ())][:share]
+    share = max(1, MAX_POLICY_REQUESTS // max(1, len(answering)))
+    names = [namespace.name for namespace in (namespaces or ())][:share]
     if namespaces is not None and len(names) < len(namespaces):
-        unseen.append(Unseen("caches", f"those of the first {count_of(len(names), 'namespace')} were compared alone"))
+        unseen.append(Unseen("caches", f"only those of the first {count_of(len(names), 'namespace')} were compared"))
     await asyncio.gather(*(_all_of(broker, names) for broker in answering))
     namespaces = await _with_topics(answering, namespaces, unseen)
     leader = _leader(answering, unseen)
@@ -154,14 +154,14 @@ async def _brokers(urls: Sequence[str], client: AdminClient) -> tuple[str, list[
         except AdminRequestError as error:
             failure = failure or without_report(error)
         except msgspec.ValidationError:
-            failure = failure or f"{url} answers, but not as a broker does"
+            failure = failure or f"{url} answers, but is not a broker"
         else:
             return url, sorted(set(names))
     raise ClusterUnreadableError(failure)
 
 
 async def _first(broker: _Asked, told_by: str, now_ms: Callable[[], int]) -> None:
-    """Ask whom a broker takes to be there, and by that whether it answers and what its clock says."""
+    """Query a broker's list of registered brokers; this also shows whether it answers, and its clock."""
     async with broker.gate:
         broker.url = await address_of(broker.client, broker.view.broker, told_by)
         sent_ms = now_ms()
@@ -173,7 +173,7 @@ async def _first(broker: _Asked, told_by: str, now_ms: Callable[[], int]) -> Non
         except AdminRequestError as error:
             broker.view = replace(broker.view, failure=without_report(error))
         except msgspec.DecodeError as error:
-            broker.view = replace(broker.view, failure=f"it does not answer as a broker does: {error}")
+            broker.view = replace(broker.view, failure=f"its answer is not one of a broker: {error}")
         else:
             offset = clock_offset(answer.headers.get("date", ""), sent_ms, now_ms())
             broker.view = replace(broker.view, registered=frozenset(names), clock_ms=offset)
@@ -182,7 +182,7 @@ async def _first(broker: _Asked, told_by: str, now_ms: Callable[[], int]) -> Non
 
 
 async def _namespaces(answering: Sequence[_Asked], unseen: list[Unseen]) -> tuple[NamespaceView, ...] | None:
-    """Return all namespaces with their boundaries as the first broker that can tell reads them now."""
+    """Return all namespaces with their boundaries, from the first broker that can list them."""
     for broker in answering:
         tenants = await broker.get("tenants", "/admin/v2/tenants", _Names)
         if tenants is None:
@@ -191,17 +191,17 @@ async def _namespaces(answering: Sequence[_Asked], unseen: list[Unseen]) -> tupl
         for tenant in tenants:
             of_tenant = await broker.get(f"tenant {tenant}", f"/admin/v2/namespaces/{quote(tenant, safe='')}", _Names)
             names += of_tenant or ()
-            if len(names) > MOST_NAMESPACES:
-                unseen.append(Unseen("namespaces", f"there are more than {MOST_NAMESPACES:,}"))
+            if len(names) > MAX_NAMESPACES:
+                unseen.append(Unseen("namespaces", f"there are more than {MAX_NAMESPACES:,}"))
                 break
-        names = sorted(names)[:MOST_NAMESPACES]
+        names = sorted(names)[:MAX_NAMESPACES]
         found = await asyncio.gather(*(_boundaries(broker, name) for name in names))
-        return tuple(each for each in found if each is not None)
+        return tuple(namespace for namespace in found if namespace is not None)
     return None
 
 
 async def _boundaries(broker: _Asked, name: str) -> NamespaceView | None:
-    """Return the boundaries of a namespace or why the broker cannot read them; None if it is gone, or did not tell."""
+    """Return the boundaries of a namespace or why they cannot be read; None if it is deleted or there is no answer."""
     path = f"/admin/v2/namespaces/{quote(name)}/bundles"
     answer = await broker.ask("the bundles of namespaces", path, _GONE, *_CANNOT_READ)
     if answer is None or answer.status == _GONE:
@@ -217,20 +217,21 @@ async def _boundaries(broker: _Asked, name: str) -> NamespaceView | None:
 async def _with_topics(
     answering: Sequence[_Asked], namespaces: tuple[NamespaceView, ...] | None, unseen: list[Unseen]
 ) -> tuple[NamespaceView, ...] | None:
-    """Return the namespaces with the topics of their bundles, of those that have a bundle nobody serves."""
+    """Return the namespaces; those that have a bundle without an owner get the topics of their bundles."""
     if namespaces is None or not answering:
         return namespaces
     served = {bundle for broker in answering for bundle in broker.view.owned or ()}
-    wanted = [each.name for each in namespaces if is_users(each.name) and not _bundles_of(each) <= served]
-    if len(wanted) > MOST_LISTED:
-        unseen.append(Unseen("topics", f"those of the first {MOST_LISTED:,} namespaces were listed alone"))
-    asked = [each for each in namespaces if each.name in set(wanted[:MOST_LISTED])]
-    listed = {each.name: each for each in await asyncio.gather(*(_topics(answering[0], each) for each in asked))}
-    return tuple(listed.get(each.name, each) for each in namespaces)
+    wanted = [found.name for found in namespaces if is_users(found.name) and not _bundles_of(found) <= served]
+    if len(wanted) > MAX_LISTED_NAMESPACES:
+        unseen.append(Unseen("topics", f"only those of the first {MAX_LISTED_NAMESPACES:,} namespaces were listed"))
+    queried = [found for found in namespaces if found.name in set(wanted[:MAX_LISTED_NAMESPACES])]
+    answers = await asyncio.gather(*(_topics(answering[0], found) for found in queried))
+    listed = {answer.name: answer for answer in answers}
+    return tuple(listed.get(found.name, found) for found in namespaces)
 
 
 async def _topics(broker: _Asked, namespace: NamespaceView) -> NamespaceView:
-    """Return a namespace with how many persistent topics each of its bundles has; as it is if that is not told."""
+    """Return a namespace with the number of persistent topics of each bundle; unchanged if there is no answer."""
     names = await broker.get("topics", f"/admin/v2/persistent/{quote(namespace.name)}", list[_Text])
     bundles = _parsed(namespace)
     if names is None or bundles is None:
@@ -255,20 +256,20 @@ def _parsed(namespace: NamespaceView) -> NamespaceBundles | None:
 
 
 async def _all_of(broker: _Asked, namespaces: Sequence[str]) -> None:
-    """Ask a broker that answers all else that it can tell, for at most MOST_SECONDS."""
+    """Query all other data of an answering broker, for at most MAX_SECONDS_PER_BROKER."""
     try:
-        async with asyncio.timeout(MOST_SECONDS), asyncio.TaskGroup() as group:
-            for each in (_settings(broker), _leading(broker), _caches(broker, namespaces)):
-                group.create_task(each)
+        async with asyncio.timeout(MAX_SECONDS_PER_BROKER), asyncio.TaskGroup() as group:
+            for query in (_settings(broker), _leading(broker), _caches(broker, namespaces)):
+                group.create_task(query)
     except TimeoutError:
-        broker.silent_on["the rest"] = f"it was asked for {MOST_SECONDS:.0f} s"
+        broker.silent_on["the rest"] = f"no answers within {MAX_SECONDS_PER_BROKER:.0f} s"
 
 
 async def _settings(broker: _Asked) -> None:
     version = await broker.ask("version", "/admin/v2/brokers/version")
     if version is not None:
         text = version.body.decode(errors="replace").strip('" \n')
-        broker.view = replace(broker.view, version=text[:_LONGEST_VERSION])
+        broker.view = replace(broker.view, version=text[:_MAX_VERSION_LENGTH])
     root = "/admin/v2/brokers/configuration"
     settings = await broker.get("settings", f"{root}/runtime", _Texts)
     broker.view = replace(broker.view, settings=settings)
@@ -281,7 +282,7 @@ async def _settings(broker: _Asked) -> None:
         await _changes(broker)
     cluster = (settings or {}).get("clusterName", "")
     if not cluster:
-        broker.silent_on["owned bundles"] = "they are asked for by clusterName, which it does not tell"
+        broker.silent_on["owned bundles"] = "the request needs clusterName, which it did not return"
     else:
         path = f"/admin/v2/brokers/{quote(cluster, safe='')}/{quote(broker.view.broker, safe=':')}/ownedNamespaces"
         owned = await broker.get("owned bundles", path, dict[str, _Held])
@@ -290,7 +291,7 @@ async def _settings(broker: _Asked) -> None:
 
 
 async def _changes(broker: _Asked) -> None:
-    """Ask who changed settings, which brokers of an older release do not know."""
+    """Query who changed settings; brokers of older releases do not have this."""
     what = "who changed settings"
     answer = await broker.ask(what, "/barycenter/v1/setting-changes", _GONE)
     if answer is not None and answer.status == 200:
@@ -298,22 +299,22 @@ async def _changes(broker: _Asked) -> None:
             changes = msgspec.json.decode(answer.body, type=dict[str, NotedChange])
             broker.view = replace(broker.view, setting_changes=changes)
         except msgspec.DecodeError as error:
-            broker.silent_on[what] = f"the answer is not understood: {error}"
+            broker.silent_on[what] = f"the answer has an unexpected form: {error}"
 
 
 async def _report(broker: _Asked) -> None:
-    """Ask a broker of Apache Pulsar for its load report, which the extensible load manager has not."""
+    """Query the load report of a broker of Apache Pulsar; the extensible load manager has none."""
     answer = await broker.ask("load report", "/admin/v2/broker-stats/load-report", 500)
     if answer is not None and answer.status == 200:
         try:
             report = understood(broker.view.broker, msgspec.json.decode(answer.body))
             broker.view = replace(broker.view, report=report)
         except msgspec.DecodeError as error:
-            broker.silent_on["load report"] = f"the answer is not understood: {error}"
+            broker.silent_on["load report"] = f"the answer has an unexpected form: {error}"
 
 
 async def _leading(broker: _Asked) -> None:
-    """Ask whom a broker takes to lead; and itself for what the leader decides upon, from which others point away."""
+    """Query the leader that a broker names, and the leader's load data, which only the leader returns."""
     answer = await broker.ask("leader", "/admin/v2/brokers/leaderBroker", 404)
     if answer is not None and answer.status == 200:
         try:
@@ -321,44 +322,44 @@ async def _leading(broker: _Asked) -> None:
             name = leader.broker_id or leader.service_url.rpartition("/")[2]
             broker.view = replace(broker.view, leader=name)
         except msgspec.DecodeError as error:
-            broker.silent_on["leader"] = f"the answer is not understood: {error}"
+            broker.silent_on["leader"] = f"the answer has an unexpected form: {error}"
     elif answer is not None:
         broker.view = replace(broker.view, leader="")
-    what = "whether it leads, and what the leader decides upon,"
+    what = "whether it leads, and the leader's load data,"
     answer = await broker.ask(what, "/barycenter/v1/snapshot", 307, 404, 412, _NO_LEADER)
     if answer is None:
         return
     if answer.status == 404:
-        broker.silent_on[what] = "404: Apache Pulsar's brokers do not tell it"
+        broker.silent_on[what] = "404: Apache Pulsar's brokers do not return it"
         return
     broker.view = replace(broker.view, leads=answer.status in (200, 412))
     if answer.status == 200:
         try:
             broker.snapshot = decode_snapshot(answer.body)
         except msgspec.DecodeError as error:
-            broker.silent_on[what] = f"the answer is not understood: {error}"
+            broker.silent_on[what] = f"the answer has an unexpected form: {error}"
         await _pipeline(broker)
 
 
 async def _pipeline(broker: _Asked) -> None:
-    """Ask how long the pipeline has not looked for reports, and how late it is, where it is not in use.
+    """Query how long the pipeline has not looked for reports and, if its windows are not in use, how late it is.
 
-    A leader that is not to go by a pipeline tells neither; where nothing was ever published there is no lag.
+    A leader that is not to use a pipeline returns neither. If nothing was ever published, there is no lag.
     """
-    figures = await broker.ask("figures", "/metrics")
-    told = dict(_PIPELINE.findall(figures.body)) if figures is not None else {}
-    is_late = told.get(b"published") not in (b"0", b"0.0") and told.get(b"in_use", b"1") not in (b"1", b"1.0")
+    metrics = await broker.ask("metrics", "/metrics")
+    values = dict(_PIPELINE.findall(metrics.body)) if metrics is not None else {}
+    is_late = values.get(b"published") not in (b"0", b"0.0") and values.get(b"in_use", b"1") not in (b"1", b"1.0")
     try:
-        if b"silent_seconds" in told:
-            broker.pipeline_silent_s = float(told[b"silent_seconds"])
-        if is_late and b"lag_seconds" in told:
-            broker.pipeline_lag_s = float(told[b"lag_seconds"])
+        if b"silent_seconds" in values:
+            broker.pipeline_silent_s = float(values[b"silent_seconds"])
+        if is_late and b"lag_seconds" in values:
+            broker.pipeline_lag_s = float(values[b"lag_seconds"])
     except ValueError:
-        broker.silent_on["figures"] = "they do not tell how late the pipeline is"
+        broker.silent_on["metrics"] = "the lag of the pipeline in them is not a number"
 
 
 async def _caches(broker: _Asked, namespaces: Sequence[str]) -> None:
-    """Ask the policies of namespaces with their bundles as the broker has both at hand; stop where it falls silent."""
+    """Query the policies and bundles of namespaces in the broker's cache; stop when it does not answer."""
     boundaries: dict[str, tuple[str, ...]] = {}
     policies: dict[str, dict[str, object]] = {}
     for name in namespaces:
@@ -372,7 +373,7 @@ async def _caches(broker: _Asked, namespaces: Sequence[str]) -> None:
                 fields: dict[str, Any] = msgspec.json.decode(answer.body, type=dict[str, Any])
                 bundles = msgspec.convert(fields.pop("bundles", None) or {}, _Bundles)
             except msgspec.DecodeError as error:
-                broker.silent_on["policies"] = f"those of {name} are not understood: {error}"
+                broker.silent_on["policies"] = f"those of {name} have an unexpected form: {error}"
                 continue
             boundaries[name] = bundles.boundaries or ()
             policies[name] = fields
@@ -380,24 +381,24 @@ async def _caches(broker: _Asked, namespaces: Sequence[str]) -> None:
 
 
 def _leader(answering: Sequence[_Asked], unseen: list[Unseen]) -> _Asked | None:
-    """Return the first broker that told what it decides upon, as only a leader does."""
+    """Return the first broker that returned the leader's load data, which only a leader does."""
     for broker in answering:
         if broker.snapshot is not None:
             return broker
     is_ours = any(OWN_KEY in (broker.view.settings or {}) for broker in answering)
     if is_ours and not any(broker.view.leads for broker in answering):
-        unseen.append(Unseen("what the leader decides upon", "no broker that answers leads"))
+        unseen.append(Unseen("the leader's load data", "no broker that answers is the leader"))
     return None
 
 
 def _missing(answering: Sequence[_Asked]) -> list[Unseen]:
-    """Return what brokers did not say, once for all that did not for the same reason."""
+    """Return the data that brokers did not return; brokers with the same reason are combined."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for broker in answering:
         for what, why in broker.silent_on.items():
             reasons.setdefault((what, why.replace(broker.url, "")), []).append(broker.view.broker)
-    told = []
+    missing = []
     for (what, why), brokers in sorted(reasons.items()):
         more = f" and {len(brokers) - 1:,} more" if len(brokers) > 1 else ""
-        told.append(Unseen(f"{what} of {brokers[0]}{more}", why))
-    return told
+        missing.append(Unseen(f"{what} of {brokers[0]}{more}", why))
+    return missing

@@ -1,11 +1,11 @@
-"""The broker.conf of a broker, on the machine where the doctor runs."""
+"""Reads the broker.conf of a broker, on the machine where the doctor runs."""
 
 from pulsar_barycenter.config.broker_conf import ConfigError, keys, parse_broker_conf, read_conf_text, read_pairs
 from pulsar_barycenter.doctor.picture import FileView
 
 
 def read_file(path: str) -> FileView:
-    """Return what a broker that is started with this file does not know, or why none starts with it."""
+    """Return the keys of the file that a broker does not know, or why no broker can start with it."""
     try:
         text = read_conf_text(path)
         parse_broker_conf(text, path)

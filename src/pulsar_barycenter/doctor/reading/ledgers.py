@@ -1,4 +1,4 @@
-"""The folder of the ledgers as this machine sees it. What is tried in it is removed again."""
+"""Tests the ledger folder from this machine; files that the test creates are deleted."""
 
 import os
 
@@ -10,15 +10,17 @@ from pulsar_barycenter.ledger.folder_identity import identity_of
 
 
 def read_ledgers(folder: str, *, several_machines: bool) -> LedgersView:
-    """Return what a broker of this machine would find of the folder when it starts; a folder is not made.
+    """Return what a broker on this machine would find in the folder at its start; the folder is not created.
 
-    `several_machines` says that the metadata store serves brokers of several machines.
+    `several_machines` says that the metadata store serves brokers on several machines.
     """
     if not os.path.isdir(folder):
-        return LedgersView(folder, problems=(("there is no such folder", "mount it, or name the right one"),))
+        return LedgersView(folder, problems=(("the folder does not exist", "mount it, or give the right path"),))
     try:
         identity = identity_of(folder) or ""
         problems = judge(observe(folder), several_machines=several_machines).problems
     except (LedgerError, OSError) as error:
-        return LedgersView(folder, problems=((str(error), "mend its rights; run the doctor as the brokers' user"),))
+        return LedgersView(
+            folder, problems=((str(error), "correct its permissions; run the doctor as the brokers' user"),)
+        )
     return LedgersView(folder, identity, tuple((problem.why, problem.mend) for problem in problems))

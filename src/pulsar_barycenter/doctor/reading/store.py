@@ -1,7 +1,7 @@
-"""The keys of a metadata store that tell of ownership, boundaries and settings, whether brokers use it or not.
+"""Reads the keys about ownership, boundaries and settings from a metadata store, whether brokers use it or not.
 
-A SQLite file is read without a session, as of one moment, and nothing is written into it. Another store is read key by
-key in a session of our own, which leaves nothing behind.
+A SQLite file is read without a session, at one moment, and is not written. Another store is read key by key in a
+session that leaves no keys behind.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
 from pulsar_barycenter.metadata.sqlite.reading import read_folders
 from pulsar_barycenter.metadata.store import MetadataStore
 
-MOST_KEYS: Final = 500_000
-"""So many keys are read below each folder."""
-MOST_SECONDS: Final = 120.0
+MAX_KEYS: Final = 500_000
+"""The maximum number of keys below each folder."""
+MAX_SECONDS: Final = 120.0
 ANSWER_SECONDS: Final = 10.0
-"""So long it may take until a server is found, and until it answers."""
+"""The time to find a server, and the time to wait for its answer."""
 _AT_ONCE: Final = 64
 _SQLITE: Final = "sqlite:"
 
@@ -29,13 +29,13 @@ class StoreUnreadableError(Exception):
 
 
 async def read_store(url: str, config_path: str = "") -> StoreView:
-    """Return what the store at `url`, a `metadataStoreUrl`, holds; `config_path` is its `metadataStoreConfigPath`.
+    """Return the content of the store at `url` (`metadataStoreUrl`); `config_path` is `metadataStoreConfigPath`.
 
     Raises:
-        StoreUnreadableError: there is none, or it cannot be read in MOST_SECONDS.
+        StoreUnreadableError: there is no store, or it cannot be read within MAX_SECONDS.
     """
     try:
-        async with asyncio.timeout(MOST_SECONDS):
+        async with asyncio.timeout(MAX_SECONDS):
             if url.startswith(_SQLITE):
                 return store_view(url, await asyncio.to_thread(_of_file, Path(url.removeprefix(_SQLITE))))
             store = await open_store(url, operation_timeout_s=ANSWER_SECONDS, config_path=config_path)
@@ -46,17 +46,17 @@ async def read_store(url: str, config_path: str = "") -> StoreView:
     except (MetadataError, UnknownStoreError) as error:
         raise StoreUnreadableError(str(error)) from error
     except TimeoutError:
-        raise StoreUnreadableError(f"{url} was not read in {MOST_SECONDS:.0f} s") from None
+        raise StoreUnreadableError(f"{url} could not be read within {MAX_SECONDS:.0f} s") from None
 
 
 def _of_file(file: Path) -> list[tuple[str, bytes]]:
     if not file.is_file():
-        raise StoreUnreadableError(f"{file}: there is no such file")
-    return read_folders(file, FOLDERS, KEYS, most=MOST_KEYS)
+        raise StoreUnreadableError(f"{file}: the file does not exist")
+    return read_folders(file, FOLDERS, KEYS, most=MAX_KEYS)
 
 
 async def _of_store(store: MetadataStore) -> list[tuple[str, bytes]]:
-    """Return the keys level by level, many at a time; one that goes meanwhile is left out."""
+    """Return the keys level by level, many at a time; keys that are deleted meanwhile are left out."""
     gate = asyncio.Semaphore(_AT_ONCE)
     found: list[tuple[str, bytes]] = []
 
@@ -74,8 +74,8 @@ async def _of_store(store: MetadataStore) -> list[tuple[str, bytes]]:
     while level:
         level = [path for paths in await asyncio.gather(*map(names_in, level)) for path in paths]
         count += len(level)
-        if count > MOST_KEYS:
-            raise StoreUnreadableError(f"there are more than {MOST_KEYS:,} keys")
+        if count > MAX_KEYS:
+            raise StoreUnreadableError(f"there are more than {MAX_KEYS:,} keys")
         await asyncio.gather(*map(value_of, level))
     await asyncio.gather(*map(value_of, KEYS))
     return sorted(found)

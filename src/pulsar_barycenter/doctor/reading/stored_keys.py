@@ -1,4 +1,4 @@
-"""What the keys of a metadata store mean: Barycenter's, and of Apache Pulsar's those that are written alike."""
+"""Parses the keys of a metadata store: those of Barycenter, and those of Apache Pulsar in the same form."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -45,7 +45,7 @@ class _WithBundles(msgspec.Struct):
 
 
 class _Keys:
-    """What keys say, as they are taken one after the other."""
+    """Collects the content of keys, one after the other."""
 
     def __init__(self) -> None:
         self.brokers: dict[str, LocalBrokerData | None] = {}
@@ -65,10 +65,10 @@ class _Keys:
             self.unreadable[path] = str(error)
 
     def _take(self, path: str, value: bytes) -> None:
-        """Keep what a key says.
+        """Record the content of a key.
 
         Raises:
-            msgspec.DecodeError, ValueError: its name or its value is none of its kind.
+            msgspec.DecodeError, ValueError: its name or its value is not valid.
         """
         folder = next((folder for folder in FOLDERS if path.startswith(f"{folder}/")), "")
         name = path[len(folder) + 1 :]
@@ -96,7 +96,7 @@ class _Keys:
 
 
 def store_view(url: str, stored: Iterable[tuple[str, bytes]]) -> StoreView:
-    """Return what keys and their values say. What cannot be read is told by `unreadable`; other keys are left alone."""
+    """Return the content of keys; `unreadable` has those that cannot be parsed. Other keys are ignored."""
     keys = _Keys()
     for path, value in stored:
         keys.take(path, value)
@@ -115,5 +115,5 @@ def store_view(url: str, stored: Iterable[tuple[str, bytes]]) -> StoreView:
 
 
 def place_of(url: str) -> str:
-    """Return host and port of a URL, as a broker's id has them."""
+    """Return host and port of a URL, in the form of a broker id."""
     return url.partition("://")[2].rstrip("/")

@@ -163,7 +163,7 @@ def in_a_scene(test: Callable[[Scene], Coroutine[Any, Any, None]], settings: Cli
         finally:
             await scene.client.close()
         await asyncio.sleep(0)
-        left = [task for task in loop._tasks if not task.done() and task is not asyncio.current_task()]
+        left = [task for task in loop.running_tasks() if task is not asyncio.current_task()]
         assert left == []
         assert loop.unheard() == []
 

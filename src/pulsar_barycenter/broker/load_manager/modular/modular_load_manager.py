@@ -42,7 +42,11 @@ if TYPE_CHECKING:
 
 
 class ModularLoadManager:
-    """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
+    """One broker's load manager; see `LoadManager` for the calls that the broker makes.
+
+    `reporter` reports its own load, `load_data` has the loads of all brokers, which `watch` refreshes, and `executor`
+    carries out what is decided.
+    """
 
     is_centralized = True
 
@@ -56,32 +60,32 @@ class ModularLoadManager:
         shedder_name(context.config.current, ManagerKind.MODULAR)
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
-        self._reporter = LoadReporter(context, self._environment.meter, self._environment.report_log)
-        self._load_data = LoadData(context, self._environment.pipeline)
+        self.reporter = LoadReporter(context, self._environment.meter, self._environment.report_log)
+        self.load_data = LoadData(context, self._environment.pipeline)
         self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
-        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.MODULAR)
-        self._watch = LoadDataWatch(
-            context.registration, self._refresh, lambda: self._load_data.brokers, self.metrics.unreported.set
+        self.executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.MODULAR)
+        self.watch = LoadDataWatch(
+            context.registration, self._refresh, lambda: self.load_data.brokers, self.metrics.unreported.set
         )
         self._leading: ModularLeader | None = None
 
-    async def _leader(self) -> "ModularLeader":
+    async def leader(self) -> "ModularLeader":
         """Return the leader's half, which is made when it is first asked for: the same to all who ask at once."""
         if self._leading is None:
             made = await self._environment.offload(_leaders_class)
             if self._leading is None:
-                self._leading = made(self._context, self._load_data, self._watch, self._executor, self.metrics)
+                self._leading = made(self._context, self.load_data, self.watch, self.executor, self.metrics)
         return self._leading
 
     # ---- life ----
 
     async def start(self) -> None:
         """Register this broker with its first report, and begin to watch the others."""
-        report = self._reporter.next_report()
+        report = self.reporter.next_report()
         await self._context.registration.register(self._context.urls.broker_id, report)
-        self._reporter.wrote(report)
+        self.reporter.wrote(report)
         self.metrics.report(report)
-        await self._watch.start(self._begin)
+        await self.watch.start(self._begin)
 
     async def _begin(self) -> None:
         path = f"{BROKER_AVERAGES_ROOT}/{self._context.urls.broker_id}"
@@ -94,13 +98,13 @@ class ModularLoadManager:
 
     async def stop(self) -> None:
         """End every task; disables first. Idempotent."""
-        await self._watch.close()
-        self._reporter.close()
+        await self.watch.close()
+        self.reporter.close()
         await self.disable()
 
     async def _refresh(self) -> None:
         """Bring the load data up to date; on the leader, delete what dead brokers left."""
-        gone, forgotten = await self._load_data.refresh()
+        gone, forgotten = await self.load_data.refresh()
         await self._judge_pipeline()
         if self._context.is_leader():
             await all_of(
@@ -120,12 +124,12 @@ class ModularLoadManager:
         return self._context.registration.brokers
 
     def load_report(self) -> LocalBrokerData:
-        return self._reporter.current()
+        return self.reporter.current()
 
     async def write_report(self, *, force: bool = False) -> bool:
         """Publish this broker's load if it changed enough or `force`; return whether it was written."""
-        written = await self._reporter.write(force=force)
-        self.metrics.report(self._reporter.current())
+        written = await self.reporter.write(force=force)
+        self.metrics.report(self.reporter.current())
         await self._judge_pipeline()
         return written
 
@@ -135,11 +139,11 @@ class ModularLoadManager:
         return self._environment.decisions
 
     def pipeline_state(self) -> PipelineState:
-        return self._load_data.pipeline.state()
+        return self.load_data.pipeline.state()
 
     async def _judge_pipeline(self) -> None:
         """Show whether the pipeline is in use, and tell the log when that changes."""
-        state = await self._load_data.pipeline.judge(decides_with="the leader's own fold")
+        state = await self.load_data.pipeline.judge(decides_with="the leader's own fold")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
         self.metrics.pipeline_silent_s.set((state.silent_ms or 0) / 1000)
         self.metrics.pipeline_in_use.set(1 if state.in_use else 0)
@@ -149,27 +153,27 @@ class ModularLoadManager:
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
         """Choose the owner-to-be of an unowned bundle and preallocate it there; None if no broker qualifies."""
-        return await (await self._leader()).select_broker(bundle)
+        return await (await self.leader()).select_broker(bundle)
 
     async def shed(self) -> None:
         """Leader: unload bundles from overloaded brokers, each for a destination chosen beforehand."""
         if self._context.is_leader():
-            await (await self._leader()).shed()
+            await (await self.leader()).shed()
 
     async def check_splits(self) -> None:
         """Leader: split bundles that grew too large."""
         if self._context.is_leader():
             with self._context.env.instruments.round("split"):
-                await (await self._leader()).check_splits()
+                await (await self.leader()).check_splits()
 
     async def write_resource_quotas(self) -> None:
         """Leader: store bundle data and broker time averages."""
         if self._context.is_leader():
-            await (await self._leader()).write_resource_quotas()
+            await (await self.leader()).write_resource_quotas()
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return what this broker would decide upon now, for files and REST."""
-        return await (await self._leader()).snapshot_document()
+        return await (await self.leader()).snapshot_document()
 
 
 def _leaders_class() -> "type[ModularLeader]":

@@ -61,7 +61,7 @@ class Snapshots:
         self._load_data = load_data
         self._builder = SnapshotBuilder()
         self._making = asyncio.Lock()
-        self._begun = 0
+        self.begun = 0
         self._made: _Made | None = None
         self._current: LoadSnapshot | None = None
 
@@ -70,7 +70,7 @@ class Snapshots:
 
         Whoever asks while a snapshot is made shares the next one with all who do.
         """
-        asked = self._begun
+        asked = self.begun
         async with self._making:
             while (made := self._made_since(asked)) is None:
                 await self._load_data.pipeline.read()
@@ -102,8 +102,8 @@ class Snapshots:
 
     async def _make(self, basis: _Basis) -> _Made:
         """Return the snapshot of now, which is that of `basis`."""
-        self._begun += 1
-        number, load_data, builder = self._begun, self._load_data, self._builder
+        self.begun += 1
+        number, load_data, builder = self.begun, self._load_data, self._builder
         published, on_their_way = load_data.pipeline.published(), dict(load_data.preallocations)
         known, data = dict(load_data.fold.reports), load_data.bundle_data(published)
         averages: dict[str, TimeAverageBrokerData] = {}

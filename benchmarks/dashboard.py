@@ -93,7 +93,7 @@ def measure(brokers: int, bundles: int, updates: int) -> list[list[object]]:
 
 
 def _all_folded(manager: Any, brokers: int, sequence: int) -> bool:
-    reports = manager._load_data.fold.reports
+    reports = manager.load_data.fold.reports
     told = [report for name, report in reports.items() if name.startswith("10.")]
     return len(told) == brokers - 1 and all(report.sequence >= sequence for report in told)
 

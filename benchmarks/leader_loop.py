@@ -171,7 +171,7 @@ async def measure(brokers: int, bundles: int, rounds: int) -> list[list[object]]
 
     async def all_folded(sequence: int) -> None:
         def behind() -> bool:
-            reports = manager._load_data.fold.reports
+            reports = manager.load_data.fold.reports
             return len(reports) < brokers or any(
                 report.sequence < sequence for name, report in reports.items() if name != urls.broker_id
             )

@@ -186,7 +186,7 @@ class World:
         await self.cluster.take(self.source)
 
     async def leave(self) -> None:
-        self.cluster._authority(self.source).leave()
+        self.cluster.authority(self.source).leave()
         await turns(1)
 
     async def do_take_back(self, _: int) -> None:
@@ -226,13 +226,13 @@ class World:
         """Whatever went before: all ends, the clients come back, and the topic holds every message."""
         await self.do_let_go(0)
         for broker in self.cluster.brokers:
-            self.cluster._authority(broker).leave()
+            self.cluster.authority(broker).leave()
         await self.do_finish_without_owner(0)
         await asyncio.wait_for(asyncio.gather(*self.work), 30)
         assert [topic for broker in self.cluster.brokers for topic in broker.registry.loaded()] == []
         assert running_topics() == []
         for broker in self.cluster.brokers:
-            assert not broker.ledgers.caches._open, "a ledger is left"
+            assert not broker.ledgers.caches.open_paths, "a ledger is left"
         self.observe()
         assert [client for client in self.clients if not self.is_gone(client)] == [], "some were told nothing"
         await self.cluster.take(self.source)

@@ -176,7 +176,7 @@ def test_478_a_bundle_is_not_given_to_a_broker_that_died_after_it_was_chosen(is_
         leader, *others = brokers
         await leader.report(90)  # so that another is chosen
         await settled(brokers)
-        load_data = leader.manager._load_data
+        load_data = leader.manager.load_data
         for each in (bundle, *more):
             await leader.do(lambda manager, each=each: manager.select_broker(each))
         chosen = {name: each.broker for name, each in load_data.preallocations.items()}
@@ -250,10 +250,10 @@ def test_26253_a_former_leader_writes_no_more_load_data() -> None:
         written: list[str] = []
         paths = [f"{BROKER_AVERAGES_ROOT}/{each.id}" for each in others]
         cluster.admin.add_listener(lambda told: written.append(told.path) if told.path in paths else None)
-        refresh = leader.manager._watch.refresh
+        refresh = leader.manager.watch.refresh
 
         async def lose_the_lead() -> None:
-            leader.manager._watch.refresh = refresh  # type: ignore[method-assign]
+            leader.manager.watch.refresh = refresh  # type: ignore[method-assign]
             cluster.backend.partition(leader.broker.store)
             await cluster.until(
                 lambda: any(each.broker.plane.leadership.is_leader() for each in others), "another leads"
@@ -262,7 +262,7 @@ def test_26253_a_former_leader_writes_no_more_load_data() -> None:
             await cluster.until(lambda: not leader.broker.store.session_is_overdue, "it has another session")
             await refresh()
 
-        leader.manager._watch.refresh = lose_the_lead  # type: ignore[method-assign]
+        leader.manager.watch.refresh = lose_the_lead  # type: ignore[method-assign]
         await leader.do(lambda manager: manager.write_resource_quotas())
         await asyncio.sleep(0.1)  # until all is told
         assert not written

@@ -197,7 +197,7 @@ async def simply_settled(brokers: list[SimplyBalanced]) -> None:
     def all_seen() -> bool:
         newest = {each.id: each.newest for each in brokers}
         return all(
-            {name: report.sequence for name, report in each.manager._load_data.reports.items()} == newest
+            {name: report.sequence for name, report in each.manager.load_data.reports.items()} == newest
             for each in brokers
         )
 
@@ -215,7 +215,7 @@ async def settled(brokers: list[Balanced]) -> None:
     def all_seen() -> bool:
         newest = {each.id: each.report_log.reports[-1].sequence for each in brokers}
         return all(
-            {name: report.sequence for name, report in each.manager._load_data.fold.reports.items()} == newest
+            {name: report.sequence for name, report in each.manager.load_data.fold.reports.items()} == newest
             for each in brokers
         )
 

@@ -67,11 +67,11 @@ class _Topic:
     async def open(cls, store: SqliteStore, storage: FileLedgerStorage, name: TopicName) -> "_Topic":
         topic = cls()
         topic.ledger = await ManagedLedger.open(
-            store, storage, name, epoch=EPOCH, clock=_Clock(), settings=SMALL_LEDGERS, on_durable=topic._durable
+            store, storage, name, epoch=EPOCH, clock=_Clock(), settings=SMALL_LEDGERS, on_durable=topic.durable
         )
         return topic
 
-    def _durable(self, contexts: list[object], first: Position) -> None:
+    def durable(self, contexts: list[object], first: Position) -> None:
         self.positions.extend(positions(first.ledger_id, first.entry_id, first.entry_id + len(contexts)))
         self._grown.set()
 

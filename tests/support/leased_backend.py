@@ -129,7 +129,7 @@ class InLeased:
     async def expire(self, client: LeasedStore) -> None:
         assert self.leader is not None
         assert self.leader.writer is not None
-        session = client._lease.session
+        session = client.session
         assert session is not None
         self.leader.writer._table.released(session)
         await self.leader.writer._clear_soon(session)

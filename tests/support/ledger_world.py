@@ -38,6 +38,7 @@ class Owner:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     ledger: ManagedLedger[Any] = field(init=False)
     storage: LedgerStorage = field(init=False)
+    store: MetadataStore = field(init=False)
 
     def on_durable(self, contexts: list[object], first: Position) -> None:
         stop = first.entry_id + len(contexts)
@@ -127,8 +128,9 @@ class LedgerWorld:
     ) -> Owner:
         owner = Owner()
         owner.storage = storage or self._factory()
+        owner.store = self.connect()
         owner.ledger = await ManagedLedger.open(
-            self.connect(),
+            owner.store,
             owner.storage,
             topic,
             epoch=epoch,

@@ -26,6 +26,16 @@ class LoopbackProxy:
         host, port = self._server.sockets[0].getsockname()
         return f"{host}:{port}"
 
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+
+    async def close(self) -> None:
+        self._server.close()
+        self.heal()
+        self._abort()
+        with suppress(asyncio.CancelledError):
+            await self._server.wait_closed()
+
     def cut(self) -> None:
         """End all connections, and every new one at once, until `heal`."""
         self._is_open = False
@@ -76,12 +86,8 @@ class LoopbackProxy:
 @asynccontextmanager
 async def loopback_proxy(target: str) -> AsyncIterator[LoopbackProxy]:
     proxy = LoopbackProxy(target)
-    proxy._server = await asyncio.start_server(proxy._connected, "127.0.0.1", 0)
+    await proxy.open()
     try:
         yield proxy
     finally:
-        proxy._server.close()
-        proxy.heal()
-        proxy._abort()
-        with suppress(asyncio.CancelledError):
-            await proxy._server.wait_closed()
+        await proxy.close()

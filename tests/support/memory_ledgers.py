@@ -47,6 +47,11 @@ class MemoryDisk:
         self._storages = 0
 
     @property
+    def ledger_ids(self) -> set[int]:
+        """The ids of all ledgers that are stored."""
+        return set(self._ledgers)
+
+    @property
     def used_bytes(self) -> int:
         return sum(ledger.index.total_bytes for ledger in self._ledgers.values())
 
@@ -259,6 +264,12 @@ class MemoryLedgerWriter:
         self._store(self._queue[:kept])
         self._queue.clear()
         self._finish()
+
+    def commit_now(self) -> None:
+        """Make durable what waits for it, without the delay of the storage."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._commit()
 
     def _schedule(self) -> None:
         loop = asyncio.get_running_loop()

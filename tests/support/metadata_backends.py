@@ -123,7 +123,7 @@ class InSqlite(_Backend):
         return client
 
     async def expire(self, client: SqliteStore) -> None:
-        session = client._session
+        session = client.session
         assert session is not None
         file = SqliteFile(self.path, patience_s=5, kept_changes=1000)
         try:
@@ -153,7 +153,7 @@ class InEtcd(_Backend):
         return client
 
     async def expire(self, client: EtcdStore) -> None:
-        await asyncio.to_thread(self.server.call, "lease/revoke", {"ID": client._session})
+        await asyncio.to_thread(self.server.call, "lease/revoke", {"ID": client.session})
 
 
 class InOxia(_Backend):
@@ -175,8 +175,8 @@ class InOxia(_Backend):
         return client
 
     async def expire(self, client: OxiaStore) -> None:
-        assert client._session is not None
-        await asyncio.to_thread(self.server.end_session, client._session)
+        assert client.session is not None
+        await asyncio.to_thread(self.server.end_session, client.session)
 
 
 class InZooKeeper(_Backend):

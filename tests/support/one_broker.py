@@ -135,6 +135,7 @@ class OneBroker:
         clock: Clock | None = None,
         first_epoch: int = 1,
         authority: Everything | None = None,
+        lookup: LookupHere | None = None,
         compaction_strategies: Mapping[TopicName, KeepsEarlier] | None = None,
     ) -> None:
         self.config = config or BrokerConfig()
@@ -145,7 +146,7 @@ class OneBroker:
         self.ledgers = ledgers or MemoryLedgerStorage(self.disk)
         self.env = Environment(self.store, self.ledgers, self.clock, None, None)  # type: ignore[arg-type]
         self.authority = authority or Everything(self.clock, next_epoch=first_epoch)
-        self.lookup = LookupHere(store=self.store)
+        self.lookup = lookup or LookupHere(store=self.store)
         self.policies = ConfiguredTopicPolicies(self.config)
         self.registry = TopicRegistry(self.config, self.env, self.authority, self.policies, compaction_strategies)
         self.server = WireServer(self.config, self.env, self.registry, self.lookup)

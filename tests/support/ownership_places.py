@@ -368,7 +368,7 @@ def play_at(kind: str, scenario: Scenario) -> None:
         await place.close()
         await asyncio.sleep(0)
         nodes = {view.node for view in place.views}
-        left = [task for task in loop._tasks if task.node in nodes and not task.done()]
+        left = [task for task in loop.running_tasks() if task.node in nodes]
         assert left == []
         assert loop.unheard() == []
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
@@ -128,7 +128,10 @@ class ScriptedBroker:
 
 
 class Scene:
-    """A client and the brokers that it may meet. `owner` is what it is told of who serves; None is nobody."""
+    """A client and the brokers that it may meet. `owner` is what `find_broker` returns; None: no broker serves.
+
+    A test may replace `find_broker`, which the client calls; `find_owner` is what it is at first.
+    """
 
     def __init__(self, loop: VirtualTimeLoop) -> None:
         self.loop = loop
@@ -136,18 +139,20 @@ class Scene:
         self.broker = self.new_broker("broker-a")
         self.owner: str | None = self.broker.url
         self.asked = 0
+        self.find_broker: Callable[[], Awaitable[str | None]] = self.find_owner
         self.client: SystemTopicClient
 
     def new_broker(self, name: str, *, greets: bool = True) -> ScriptedBroker:
         return ScriptedBroker(self.loop, self.network, name, greets=greets)
 
-    async def find_broker(self) -> str | None:
+    async def find_owner(self) -> str | None:
         self.asked += 1
         return self.owner
 
     def open(self, settings: ClientSettings) -> None:
         clock = SimClock(self.loop, 0)
-        self.client = SystemTopicClient(self.find_broker, clock=clock, source=random.Random(2), settings=settings)
+        source = random.Random(2)
+        self.client = SystemTopicClient(lambda: self.find_broker(), clock=clock, source=source, settings=settings)
 
 
 def in_a_scene(test: Callable[[Scene], Coroutine[Any, Any, None]], settings: ClientSettings | None = None) -> None:
@@ -163,7 +168,7 @@ def in_a_scene(test: Callable[[Scene], Coroutine[Any, Any, None]], settings: Cli
         finally:
             await scene.client.close()
         await asyncio.sleep(0)
-        left = [task for task in loop._tasks if not task.done() and task is not asyncio.current_task()]
+        left = [task for task in loop.running_tasks() if task is not asyncio.current_task()]
         assert left == []
         assert loop.unheard() == []
 

@@ -14,6 +14,7 @@ from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.storage import LedgerStorage
+from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import NamespaceName
@@ -35,9 +36,7 @@ class HeldLedgers(MemoryLedgerStorage):
     def let_go(self) -> None:
         self.held = False
         for writer in list(self._writers):
-            if writer._timer is not None:
-                writer._timer.cancel()
-                writer._commit()
+            writer.commit_now()
 
 
 @dataclass
@@ -103,14 +102,20 @@ class TwoBrokers:
         self._changed = asyncio.Condition()
         self.brokers: list[OneBroker] = []
         for _ in range(2):
-            broker = OneBroker(config, backend=backend, disk=disk, ledgers=storage(disk))
-            broker.authority = Turns(broker.clock, epochs=epochs)
-            broker.registry._authority = broker.authority
-            lookup = LookupOwner(store=broker.store, cluster=self)
-            broker.lookup = broker.server._services.lookup = lookup
+            clock, lookup = SystemClock(), LookupOwner(cluster=self)
+            broker = OneBroker(
+                config,
+                backend=backend,
+                disk=disk,
+                ledgers=storage(disk),
+                clock=clock,
+                authority=Turns(clock, epochs=epochs),
+                lookup=lookup,
+            )
+            lookup.store = broker.store
             self.brokers.append(broker)
         self.a, self.b = self.brokers
-        self._authority(self.a).take()
+        self.authority(self.a).take()
 
     async def start(self) -> "TwoBrokers":
         for broker in self.brokers:
@@ -121,7 +126,7 @@ class TwoBrokers:
         for broker in self.brokers:
             await broker.stop()
 
-    def _authority(self, broker: OneBroker) -> Turns:
+    def authority(self, broker: OneBroker) -> Turns:
         assert isinstance(broker.authority, Turns)
         return broker.authority
 
@@ -133,7 +138,7 @@ class TwoBrokers:
 
     @property
     def owner(self) -> OneBroker | None:
-        return next((broker for broker in self.brokers if self._authority(broker).owns), None)
+        return next((broker for broker in self.brokers if self.authority(broker).owns), None)
 
     async def wait_owner(self) -> Owner:
         async with self._changed:
@@ -148,17 +153,17 @@ class TwoBrokers:
 
     def number(self) -> int:
         """Take the number of a term that is to come."""
-        return self._authority(self.a).epochs()
+        return self.authority(self.a).epochs()
 
     async def take(self, broker: OneBroker, epoch: int | None = None) -> None:
         """Begin a term, of a number that was taken before, or of the next one."""
-        self._authority(broker).take(epoch)
+        self.authority(broker).take(epoch)
         async with self._changed:
             self._changed.notify_all()
 
     async def begin(self, source: OneBroker) -> int:
         """The source's part up to where the lock is given away."""
-        self._authority(source).leave()
+        self.authority(source).leave()
         return await source.registry.begin_transfer(BUNDLE, reason="test")
 
     async def transfer(self, source: OneBroker) -> OneBroker:

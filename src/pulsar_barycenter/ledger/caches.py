@@ -76,6 +76,11 @@ class Caches:
     def of(cls, tail_bytes: int = _DEFAULT_TAIL_BYTES, reader_bytes: int = _DEFAULT_READER_BYTES) -> Self:
         return cls(TailCache(tail_bytes), ReaderCache(reader_bytes))
 
+    @property
+    def open_paths(self) -> frozenset[str]:
+        """The paths of the managed ledgers that this process has open."""
+        return frozenset(self._open)
+
     def register(self, path: str) -> bool:
         """Count that a managed ledger is opened; return True if this process does not have it open otherwise."""
         self._open[path] += 1

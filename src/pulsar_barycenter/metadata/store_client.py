@@ -17,6 +17,11 @@ class StoreClient:
         self._listeners = StoreListeners()
         self._closed = False
 
+    @property
+    def session(self) -> int | None:
+        """The id of the session in the store, None if there is none now."""
+        return self._session
+
     def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
         return self._listeners.add_listener(listener)
 

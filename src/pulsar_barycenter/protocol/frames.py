@@ -71,6 +71,11 @@ class FrameDecoder:
         self._buffered = 0
         self._wanted = SIZES.size
 
+    @property
+    def buffered(self) -> int:
+        """The number of bytes that are kept of an incomplete frame."""
+        return self._buffered
+
     def receive(self, data: bytes) -> list[Frame]:
         """Return the frames that `data` completes, oldest first; keep the rest.
 

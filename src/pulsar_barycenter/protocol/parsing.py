@@ -59,7 +59,7 @@ def parse_command(data: bytes) -> tuple[int, Any]:
             return 23, api.CommandLookupTopic.FromString(data[5:])
         except DecodeError as error:
             raise MalformedCommandError(f"a LOOKUP cannot be parsed: {error}") from error
-    return _parse_any(data)
+    return parse_any(data)
 
 
 def plain_sequence_id(data: bytes) -> int:
@@ -100,7 +100,12 @@ def _is_plain_lookup(data: bytes) -> bool:
     return at < size and data[at + 1 :] in _NO_MORE_TEXT
 
 
-def _parse_any(data: bytes) -> tuple[int, Any]:
+def parse_any(data: bytes) -> tuple[int, Any]:
+    """Return what `parse_command` does, by protobuf alone.
+
+    Raises:
+        MalformedCommandError: as `parse_command`.
+    """
     try:
         command = api.BaseCommand.FromString(data)
     except DecodeError as error:

@@ -287,7 +287,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
 
     def _cancel_all(self) -> int:
         """Wake every node and cancel what is not done; return how many tasks that were."""
-        tasks = [task for task in self._tasks if not task.done()]
+        tasks = self.running_tasks()
         for task in tasks:
             node = task.node
             if node is not None:
@@ -296,6 +296,10 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
                     node.resume()
             task.cancel()
         return len(tasks)
+
+    def running_tasks(self) -> "list[_Task]":
+        """Return the tasks that are not done, the oldest first."""
+        return [task for task in self._tasks if not task.done()]
 
     def unheard(self) -> list[BaseException]:
         """Return what tasks of living nodes raised and nobody asked for."""

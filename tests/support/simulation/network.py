@@ -207,11 +207,11 @@ class Transport(asyncio.Transport):
         self._loop = network.loop
         self._protocol: Any = None
         self._inbox: deque[tuple[float, bytes | None]] = deque()
-        self._inbox_bytes = 0
+        self.inbox_bytes = 0
         self._pump_at: float | None = None
         self._reading = True
         self._closing = False
-        self._asked_to_wait = False
+        self.asked_to_wait = False
         self._sent_at = self._sent_due = 0.0
 
     # ---- asyncio.Transport
@@ -229,8 +229,8 @@ class Transport(asyncio.Transport):
         if self._closing or self.is_lost or not data:
             return
         self._send(bytes(data))
-        if self.peer._inbox_bytes > _HIGH_WATER and not self._asked_to_wait:
-            self._asked_to_wait = True
+        if self.peer.inbox_bytes > _HIGH_WATER and not self.asked_to_wait:
+            self.asked_to_wait = True
             self._protocol.pause_writing()
 
     def writelines(self, list_of_data: Any) -> None:
@@ -279,7 +279,7 @@ class Transport(asyncio.Transport):
         return _LOW_WATER, _HIGH_WATER
 
     def get_write_buffer_size(self) -> int:
-        return self.peer._inbox_bytes
+        return self.peer.inbox_bytes
 
     # ---- the way of the bytes
 
@@ -292,7 +292,7 @@ class Transport(asyncio.Transport):
             self._sent_due = max(self._sent_due, due)
         peer = self.peer
         peer._inbox.append((self._sent_due, data))
-        peer._inbox_bytes += len(data or b"")
+        peer.inbox_bytes += len(data or b"")
         peer.wake()
 
     def wake(self) -> None:
@@ -330,10 +330,10 @@ class Transport(asyncio.Transport):
         if first < len(data):
             self._inbox.appendleft((now, data[first:]))
             data = data[:first]
-        self._inbox_bytes -= len(data)
+        self.inbox_bytes -= len(data)
         sender = self.peer
-        if sender._asked_to_wait and self._inbox_bytes < _LOW_WATER and not sender.is_lost:
-            sender._asked_to_wait = False
+        if sender.asked_to_wait and self.inbox_bytes < _LOW_WATER and not sender.is_lost:
+            sender.asked_to_wait = False
             self._loop.call_soon(sender._protocol.resume_writing, context=sender.context)
         if isinstance(self._protocol, asyncio.BufferedProtocol):
             self._fill_buffers(data)

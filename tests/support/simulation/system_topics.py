@@ -440,7 +440,7 @@ class World:
 
     def _check_no_task_is_left(self) -> None:
         nodes = {client.node for client in self.clients}
-        left = [task for task in self.loop._tasks if not task.done() and task.node in nodes]
+        left = [task for task in self.loop.running_tasks() if task.node in nodes]
         if left:
             raise SimulationError("no task is left", f"{left}")
 

@@ -105,6 +105,6 @@ def test_sizes_that_contradict_each_other_are_refused(head):
 def test_an_incomplete_frame_is_kept_and_counted():
     decoder = frames.FrameDecoder()
     assert decoder.receive(SEND_HELLO[:30]) == []
-    assert sum(map(len, decoder._chunks)) == 30
+    assert decoder.buffered == 30
     assert len(decoder.receive(SEND_HELLO[30:])) == 1
-    assert decoder._chunks == []
+    assert decoder.buffered == 0

@@ -49,6 +49,11 @@ class RestServer:
         self._listening = [server for server in (plain, tls) if server is not None]
 
     @property
+    def app(self) -> web.Application:
+        """The application that answers: its routes and middlewares."""
+        return self._runner.app
+
+    @property
     def connections(self) -> int:
         """The number of open connections, including those whose client left without closing them."""
         server = self._runner.server

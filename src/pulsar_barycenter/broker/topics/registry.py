@@ -74,7 +74,8 @@ class TopicRegistry:
             retain_null_key=config.topic_compaction_retain_null_key,
             strategies=dict(compaction_strategies or {}),
         )
-        self._rates_at_ms = env.clock.now_ms()
+        self.rates_at_ms = env.clock.now_ms()
+        """When the rates were computed last, in ms since 1970."""
         self.on_change_seen: Callable[[TopicName, PartitionedChange], None] = lambda _topic, _change: None
         """Called when a client asks for a partition while a change of its partitioned topic is under way."""
 
@@ -445,10 +446,10 @@ class TopicRegistry:
 
     def update_rates(self, now_ms: int) -> None:
         """Compute all rates over the time since the last call; the statistics task calls this."""
-        seconds = (now_ms - self._rates_at_ms) / 1000
+        seconds = (now_ms - self.rates_at_ms) / 1000
         if seconds <= 0:
             return
-        self._rates_at_ms = now_ms
+        self.rates_at_ms = now_ms
         for topic in self._topics.values():
             topic.update_rates(seconds)
 

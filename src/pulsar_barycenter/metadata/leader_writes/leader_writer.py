@@ -114,6 +114,11 @@ class LeaderWriter:
 
     # ---- the term ----
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the existing sessions were read. No request is executed before."""
+        return self._secret is not None
+
     async def run(self) -> None:
         """Read what is stored, then monitor the sessions. Cancel it at the end of the term, then call `close`."""
         await self._retry_until_done(self._load, "sessions")
@@ -268,7 +273,7 @@ class LeaderWriter:
 
     async def answer(self, request: Request) -> Answer:
         """Execute a broker's request. Raises nothing except a cancellation."""
-        if self._secret is None or self.is_over:
+        if not self.is_ready or self.is_over:
             return not_done("/", "the leader has not read the store yet")
         if not self.knows(request.secret):
             return not_done("/", "the request's secret is not the secret of this cluster")

@@ -120,6 +120,11 @@ class LeasedStore:
 
     # ---- the session ----
 
+    @property
+    def session(self) -> str | None:
+        """The id of this broker's session, None while it has none."""
+        return self._lease.session
+
     async def open(self, broker_id: str, within_s: float) -> None:
         """Open a session for this broker at the leader, and keep one from now on.
 

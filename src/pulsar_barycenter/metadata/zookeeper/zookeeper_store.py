@@ -191,6 +191,11 @@ class ZooKeeperStore(StoreClient):
         return await self._operate(path, exists)
 
     @property
+    def session(self) -> int | None:
+        """The id of the session at the servers, None if there is none."""
+        return self._keeper.session
+
+    @property
     def session_is_overdue(self) -> bool:
         return self._keeper.is_overdue
 

@@ -23,11 +23,11 @@ async def yes() -> bool:
 
 
 async def unload(leader: Balanced, bundle: str) -> bool:
-    return await leader.manager._executor.unload(Unload(bundle, GONE, WHY), None)
+    return await leader.manager.executor.unload(Unload(bundle, GONE, WHY), None)
 
 
 async def split(leader: Balanced, bundle: str) -> bool:
-    return await leader.manager._executor.split(Split(bundle, GONE, WHY), unload=yes)
+    return await leader.manager.executor.split(Split(bundle, GONE, WHY), unload=yes)
 
 
 @pytest.mark.parametrize("order", [unload, split])
@@ -66,7 +66,7 @@ def test_others_go_on_while_many_refusals_of_splits_are_told() -> None:
                 await asyncio.sleep(0)
 
         looking = asyncio.create_task(look())
-        await leader.broker.run(leader.manager._executor.counted_splits(lambda _: cast("SplitPlan", Plan())))
+        await leader.broker.run(leader.manager.executor.counted_splits(lambda _: cast("SplitPlan", Plan())))
         looking.cancel()
         assert {100, 200, 250} <= set(told)
         assert len(leader.told("refuse")) == 250
@@ -92,7 +92,7 @@ def test_every_decision_is_counted_also_what_is_told_once() -> None:
         (leader,) = await balanced(cluster, 1)
         for _ in range(2):
             await leader.broker.run(unload(leader, str(bundle)))
-            leader.manager._executor.log_round(WHY)
+            leader.manager.executor.log_round(WHY)
 
         def counted(kind: str, code: Code) -> float | None:
             registry = leader.broker.plane.env.instruments.registry

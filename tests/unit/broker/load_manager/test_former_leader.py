@@ -151,7 +151,7 @@ def test_the_simple_leader_sheds_and_stores_nothing() -> None:
         assert b0.peers.unloads, "it tried"
         assert b0.broker.owned == made
         with pytest.raises(NotLeadingError):
-            await b0.broker.run(b0.manager._load_data._stored.write([(str(made[0]), ResourceQuota())]))
+            await b0.broker.run(b0.manager.load_data._stored.write([(str(made[0]), ResourceQuota())]))
         await b0.do(lambda manager: manager.write_resource_quotas())
         after = await all_below(cluster, "/loadbalance")
         assert {path for path in after if after[path] != before.get(path)} == {epoch_path(LEADER_PATH)}

@@ -23,13 +23,13 @@ def meanwhile_scenario(
     """Run `scenario` while the first of three brokers, which leads and owns all bundles, makes a snapshot."""
 
     async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
-        load_data = brokers[0].manager._load_data
-        snapshots = (await brokers[0].manager._leader())._snapshots
+        load_data = brokers[0].manager.load_data
+        snapshots = (await brokers[0].manager.leader()).snapshots
         before(brokers, bundles, load_data)
         load_data.changed()
-        begun = snapshots._begun
+        begun = snapshots.begun
         making = asyncio.create_task(snapshots.current())
-        while snapshots._begun == begun:
+        while snapshots.begun == begun:
             await asyncio.sleep(0)
         assert not making.done()
         await scenario(brokers, bundles, load_data, snapshots, making)
@@ -79,11 +79,11 @@ def test_what_is_reported_while_a_snapshot_is_made_counts_with_the_next() -> Non
 
 def test_all_who_ask_while_a_snapshot_is_made_share_the_next() -> None:
     async def scenario(_: Any, __: Any, load_data: LoadData, snapshots: Snapshots, making: Any) -> None:
-        begun = snapshots._begun
+        begun = snapshots.begun
         load_data.changed()
         others = [asyncio.create_task(snapshots.current()) for _ in range(5)]
         found = await asyncio.gather(*others)
-        assert snapshots._begun == begun + 1
+        assert snapshots.begun == begun + 1
         assert all(each is found[0] for each in found)
         assert found[0] is not await making
 
@@ -134,7 +134,7 @@ def test_a_bundle_that_arrived_and_is_sent_on_counts_once_for_those_who_share_th
     async def scenario(
         brokers: list[Balanced], bundles: list[Bundle], load_data: LoadData, snapshots: Snapshots, making: Any
     ) -> None:
-        bundle, begun = str(bundles[0]), snapshots._begun
+        bundle, begun = str(bundles[0]), snapshots.begun
 
         async def send_on() -> None:
             await snapshots.current()
@@ -142,12 +142,12 @@ def test_a_bundle_that_arrived_and_is_sent_on_counts_once_for_those_who_share_th
 
         load_data.changed()
         asking = [asyncio.create_task(work) for work in (send_on(), snapshots.current())]
-        while snapshots._begun == begun:
+        while snapshots.begun == begun:
             await asyncio.sleep(0)
         del load_data.preallocations[bundle]  # as a report does that lists it
         load_data.changed()
         _, shared = await asyncio.gather(*asking)
-        assert snapshots._begun == begun + 1
+        assert snapshots.begun == begun + 1
         assert [shared.is_on_its_way(bundle, each.id) for each in brokers] == [False, False, True]
 
     meanwhile_scenario(scenario, on_its_way_to_the_second)
@@ -155,7 +155,7 @@ def test_a_bundle_that_arrived_and_is_sent_on_counts_once_for_those_who_share_th
 
 def test_a_broker_that_leaves_while_a_snapshot_is_made_is_left_out() -> None:
     async def scenario(brokers: list[Balanced], _: Any, __: Any, snapshots: Snapshots, making: Any) -> None:
-        registration = brokers[0].manager._context.registration
+        registration = brokers[0].broker.plane.registration
         registration._brokers -= {brokers[1].id}
         assert (await making).brokers.names == (brokers[0].id, brokers[2].id)
         assert set(snapshots.averages) == {each.id for each in brokers}, "known until the reports are read again"
@@ -170,7 +170,7 @@ def test_a_report_ends_what_was_on_its_way_before_it_and_not_what_was_sent_elsew
     """The second order is given in the turn after the report was folded in, before the refresh is over."""
 
     async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
-        load_data, bundle = brokers[0].manager._load_data, str(bundles[0])
+        load_data, bundle = brokers[0].manager.load_data, str(bundles[0])
         ended, sent = load_data._end_preallocations, []
 
         def send(generation: int) -> None:
@@ -186,7 +186,7 @@ def test_a_report_ends_what_was_on_its_way_before_it_and_not_what_was_sent_elsew
         load_data.preallocate(bundle, brokers[1].id, default_bundle_data())
         await brokers[0].report(90)
         await settled(brokers)
-        await brokers[0].manager._watch.refresh()
+        await brokers[0].manager.watch.refresh()
         assert sent == [True] * again
         assert {name: each.broker for name, each in load_data.preallocations.items()} == (
             {bundle: brokers[2].id} if again else {}
@@ -199,7 +199,7 @@ def test_a_report_that_was_read_before_a_bundle_was_sent_ends_nothing(monkeypatc
     """However long it took until it was folded in."""
 
     async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
-        load_data, sent = brokers[0].manager._load_data, []
+        load_data, sent = brokers[0].manager.load_data, []
 
         async def remember(report: LocalBrokerData) -> None:
             if report.broker_id == brokers[0].id:
@@ -211,7 +211,7 @@ def test_a_report_that_was_read_before_a_bundle_was_sent_ends_nothing(monkeypatc
         monkeypatch.setattr(load_data, "_remember_unknown", remember)
         await brokers[0].report(90)
         await settled(brokers)
-        await brokers[0].manager._watch.refresh()
+        await brokers[0].manager.watch.refresh()
         assert sent == [load_data.fold.reports[brokers[0].id].sequence]
         assert load_data.preallocations[str(bundles[0])].broker == brokers[1].id
 

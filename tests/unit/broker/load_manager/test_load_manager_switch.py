@@ -263,7 +263,7 @@ def test_another_shedder_is_in_force_at_the_next_round_without_a_restart() -> No
         leader = next(broker for broker in brokers if broker.plane.leadership.is_leader())
         manager: Any = leader.plane.load_manager
         strategies: list[str] = []
-        manager._executor.log_round = lambda reason: strategies.append(reason.strategy)
+        manager.executor.log_round = lambda reason: strategies.append(reason.strategy)
         await asyncio.sleep(61)
         for name in ("UniformLoadShedder", "org.apache.pulsar.broker.loadbalance.impl.OverloadShedder"):
             await choose(brokers[0], name, key)

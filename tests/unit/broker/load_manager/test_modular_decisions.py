@@ -57,14 +57,14 @@ def test_decisions_go_by_the_pipeline_while_it_keeps_up_and_by_the_own_fold_whil
         await settled(brokers)
 
         def known_rate() -> float:
-            known = b0.manager._load_data.known(str(made[0]))
+            known = b0.manager.load_data.known(str(made[0]))
             assert known is not None
             return known.long_term_data.msg_rate_in
 
         assert (known_rate(), b0.manager.pipeline_state().in_use) == (7, False)
         b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=700)
         assert (known_rate(), b0.manager.pipeline_state().lag_ms) == (700, 0)
-        snapshot = await (await b0.manager._leader())._snapshots.current()
+        snapshot = await (await b0.manager.leader()).snapshots.current()
         scores = snapshot.brokers.long.rate.tolist()
         assert scores[1] == pytest.approx(701 + 0), "a broker's averages are summed from the published windows"
         await b1.report()
@@ -108,7 +108,7 @@ def test_a_planned_destination_that_filled_up_is_left_for_another_broker_since_5
     async def scenario(_: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
         b0, b1, b2 = brokers
         b0.broker.config.current = with_overrides(b0.broker.config.current, {COMPATIBILITY_KEY: "5.x"})
-        leader = await b0.do(lambda manager: manager._leader())
+        leader = await b0.do(lambda manager: manager.leader())
         carry_out = leader._carry_out
 
         async def later(plan: SheddingPlan, selection: FilteredSelection) -> None:

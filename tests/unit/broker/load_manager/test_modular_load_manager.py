@@ -77,8 +77,8 @@ def test_all_who_ask_while_a_leaders_code_is_loaded_ask_one_leader() -> None:
 
     async def scenario(cluster: ControlCluster) -> None:
         b0 = await SlowlyLoaded(cluster, 8080).start()
-        leaders = await asyncio.gather(*(b0.do(lambda manager: manager._leader()) for _ in range(3)))
-        assert all(each is leaders[0] for each in [*leaders, b0.manager._leading])
+        leaders = await asyncio.gather(*(b0.do(lambda manager: manager.leader()) for _ in range(3)))
+        assert all(each is leaders[0] for each in [*leaders, await b0.do(lambda manager: manager.leader())])
 
     on_virtual_time(scenario)
 
@@ -325,7 +325,7 @@ def test_windows_are_stored_and_a_new_leader_goes_on_with_them() -> None:
         assert (data.long_term_data.num_samples, data.long_term_data.msg_rate_in) == (3, pytest.approx(20))
         late = await Balanced(cluster, 8090).start()
         await settled([*brokers, late])
-        known = late.manager._load_data.fold.bundles[str(made[0])].long_term_data
+        known = late.manager.load_data.fold.bundles[str(made[0])].long_term_data
         assert (known.num_samples, known.msg_rate_in) == (4, pytest.approx(22.5)), "stored data and one more sample"
 
     on_virtual_time(scenario)
@@ -352,7 +352,7 @@ def test_of_more_bundles_than_are_stored_the_heaviest_are(at_once: int, monkeypa
 
 def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
-        snapshots, turns = (await brokers[0].manager._leader())._snapshots, 0
+        snapshots, turns = (await brokers[0].manager.leader()).snapshots, 0
 
         async def count_turns() -> None:
             nonlocal turns
@@ -370,7 +370,7 @@ def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on(monke
         assert turns == 0, "nothing changed"
         for rows, is_long in ((1, True), (1_000, False)):
             monkeypatch.setattr(snapshots_module, "_KEPT_ROWS_IN_ONE_STEP", rows)
-            brokers[0].manager._load_data.changed()
+            brokers[0].manager.load_data.changed()
             turns = 0
             await snapshots.current()
             assert (turns >= len(brokers) + 3) is is_long, "what was kept is many rows, or few"
@@ -385,7 +385,7 @@ def test_the_leader_cleans_up_after_a_dead_broker() -> None:
         await settled(brokers)
         b1.broker.crash()
         await cluster.until(lambda: b0.manager.available_brokers() == {b0.id}, "session expired")
-        await cluster.until(lambda: b0.manager._load_data.brokers == {b0.id}, "picture refreshed")
+        await cluster.until(lambda: b0.manager.load_data.brokers == {b0.id}, "picture refreshed")
         await asyncio.sleep(1)
         assert not await cluster.admin.exists(f"/loadbalance/broker-time-average/{b1.id}")
 
@@ -437,8 +437,8 @@ def test_where_no_report_is_known_bundles_go_to_whoever_is_registered() -> None:
 
         b0.broker.plane.registration.data_of = nothing
         with capture_logs() as logs:
-            await b0.do(lambda manager: manager._watch.refresh())
-            await b0.do(lambda manager: manager._watch.refresh())
+            await b0.do(lambda manager: manager.watch.refresh())
+            await b0.do(lambda manager: manager.watch.refresh())
             chosen = [
                 await b0.do(lambda manager, bundle=bundle: manager.select_broker(bundle)) for bundle in made.bundles
             ]
@@ -450,7 +450,7 @@ def test_where_no_report_is_known_bundles_go_to_whoever_is_registered() -> None:
         unreported = "barycenter_brokers_without_load_report"
         assert b0.manager.metrics.registry.get_sample_value(unreported, labels) == 2
         b0.broker.plane.registration.data_of = data_of
-        await b0.do(lambda manager: manager._watch.refresh())
+        await b0.do(lambda manager: manager.watch.refresh())
         assert b0.manager.metrics.registry.get_sample_value(unreported, labels) == 0
 
     on_virtual_time(scenario)

@@ -86,13 +86,13 @@ def test_thresholds_of_the_nodes_hold_for_shedding() -> None:
         assert not b0.peers.unloads
         assert b0.told("shed")[-1].reason.code is Code.BALANCED
         await setting(cluster, "overloadThreshold", "60")
-        await cluster.until(lambda: b0.manager._settings.current.overload == 60, "read")
+        await cluster.until(lambda: b0.manager.settings.current.overload == 60, "read")
         await setting(cluster, "comfortLoadThreshold", "5")
-        await cluster.until(lambda: b0.manager._settings.current.comfort == 5, "read")
+        await cluster.until(lambda: b0.manager.settings.current.comfort == 5, "read")
         await b0.do(lambda manager: manager.shed())
         assert b0.told("refuse")[-1].reason.code is Code.NONE_COMFORTABLE
         await setting(cluster, "comfortLoadThreshold", "50")
-        await cluster.until(lambda: b0.manager._settings.current.comfort == 50, "read")
+        await cluster.until(lambda: b0.manager.settings.current.comfort == 50, "read")
         await b0.do(lambda manager: manager.shed())
         assert len(b0.peers.unloads) == 1
 
@@ -168,7 +168,7 @@ def test_where_splitting_is_switched_off_it_only_tells() -> None:
         made = list((await cluster.create_namespace(2)).bundles)
         (b0,) = await simply_balanced(cluster, 1)
         await setting(cluster, "autoBundleSplitEnabled", "false")
-        await cluster.until(lambda: not b0.manager._settings.current.auto_split, "read")
+        await cluster.until(lambda: not b0.manager.settings.current.auto_split, "read")
         await own(cluster, b0, *made)
         b0.carries(traffic(0, topics=1001), NamespaceBundleStats(msg_rate_in=1e6, topics=1))
         await b0.report()
@@ -212,8 +212,8 @@ def test_the_leader_stores_factors_and_quotas_and_the_next_broker_begins_with_th
         assert msgspec.json.decode(factor.value) == {"loadFactorCPU": "0.025"}
         await setting(cluster, "loadFactorMemory", "33.5")
         b2 = await SimplyBalanced(cluster, 8082).start(load_manager_class_name="SimpleLoadManagerImpl")
-        assert b2.manager._load_data._quotas.memory_factor == 33.5
-        assert b2.manager._load_data._quotas.average == default
+        assert b2.manager.load_data._quotas.memory_factor == 33.5
+        assert b2.manager.load_data._quotas.average == default
 
     on_virtual_time(scenario)
 

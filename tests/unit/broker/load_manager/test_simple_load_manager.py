@@ -204,7 +204,7 @@ def test_a_strategy_node_goes_before_the_configuration_at_once() -> None:
         await cluster.until(lambda: not b0.manager.is_centralized, "the node was read")
         with capture_logs() as logs:
             await setting(cluster, "loadBalancerStrategy", "roundRobin")
-            await cluster.until(lambda: bool(b0.manager._settings.current.warnings), "the node was read", within_s=10)
+            await cluster.until(lambda: bool(b0.manager.settings.current.warnings), "the node was read", within_s=10)
         (warning,) = (each for each in logs if each["event"] == "load_balancing_setting_not_usable")
         assert (warning["log_level"], "weightedRandomSelection is used" in warning["reason"]) == ("warning", True)
         await setting(cluster, "loadBalancerStrategy", "leastMsgPerSecond")
@@ -226,8 +226,7 @@ def test_a_bundle_on_its_way_counts_in_its_brokers_report_and_not_once_that_left
             await each.report(cpu)
         await simply_settled(brokers)
         assert (await b0.do(methodcaller("select_broker", second))).broker == b1.id
-        assert b0.manager._watch._task is not None
-        b0.manager._watch._task.cancel()  # it looks no more, so that only the list of brokers tells
+        await b0.manager.watch.close()  # it looks no more, so that only the list of brokers tells
         await b1.do(lambda manager: manager.disable())
         await cluster.until(lambda: b1.id not in b0.manager.available_brokers(), "b1 left")
         assert (await b0.do(methodcaller("select_broker", second))).broker == b0.id
@@ -244,8 +243,7 @@ def test_a_broker_that_left_neither_takes_a_bundle_nor_keeps_the_others_from_tak
         await own(cluster, b0, first)
         await b0.report()
         await simply_settled(brokers)
-        assert b0.manager._watch._task is not None
-        b0.manager._watch._task.cancel()  # as if learning from the reports of a large cluster took long just now
+        await b0.manager.watch.close()  # as if learning from the reports of a large cluster took long just now
         await b1.do(lambda manager: manager.disable())
         await cluster.until(lambda: b1.id not in b0.manager.available_brokers(), "b1 left")
         placement = await b0.do(methodcaller("select_broker", second))
@@ -260,8 +258,7 @@ def test_nothing_is_shed_for_the_sake_of_a_broker_that_left() -> None:
 
     async def scenario(cluster: ControlCluster, brokers: list[SimplyBalanced], bundles: list[Bundle]) -> None:
         b0, b1 = brokers
-        assert b0.manager._watch._task is not None
-        b0.manager._watch._task.cancel()
+        await b0.manager.watch.close()
         await b1.do(lambda manager: manager.disable())
         await cluster.until(lambda: b1.id not in b0.manager.available_brokers(), "b1 left")
         await b0.do(lambda manager: manager.shed())
@@ -275,8 +272,7 @@ def test_without_the_store_bundles_are_placed_by_the_reports_known() -> None:
         bundle = (await cluster.create_namespace(1)).bundles[0]
         b0, b1 = brokers = await simply_balanced(cluster, 2)
         await simply_settled(brokers)
-        assert b0.manager._watch._task is not None
-        b0.manager._watch._task.cancel()
+        await b0.manager.watch.close()
         await b1.do(lambda manager: manager.disable())
         await cluster.until(lambda: b1.id not in b0.manager.available_brokers(), "b1 left")
 
@@ -333,7 +329,7 @@ def test_brokers_of_another_load_manager_get_no_bundles() -> None:
                 await asyncio.sleep(1)
             placement = await b0.do(lambda manager: manager.select_broker(bundle))
         assert placement.broker == b0.id
-        assert modular.id not in b0.manager._load_data.brokers
+        assert modular.id not in b0.manager.load_data.brokers
         assert len([each for each in logs if each["event"] == "broker_runs_another_load_manager"]) == 1
         urls = await modular.broker.plane.registration.urls_of(b0.id)
         assert urls is not None
@@ -398,8 +394,8 @@ def test_brokers_of_which_no_report_is_known_are_drawn_where_no_other_is_left() 
         (b0,) = await simply_balanced(cluster, 1)
         await simply_settled([b0])
         b0.broker.plane.registration._brokers = frozenset({"127.0.0.1:9"})
-        placement = b0.manager._load_data.select(b0.manager._request_for(bundle))
+        placement = b0.manager.load_data.select(b0.manager._request_for(bundle))
         assert (placement.broker, placement.reason.code) == ("127.0.0.1:9", Code.DRAWN)
-        assert b0.manager._load_data.availability(NAMESPACE) == {0: ["127.0.0.1:9"]}
+        assert b0.manager.load_data.availability(NAMESPACE) == {0: ["127.0.0.1:9"]}
 
     on_virtual_time(scenario)

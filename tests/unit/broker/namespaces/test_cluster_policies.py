@@ -208,7 +208,7 @@ def test_the_simple_load_manager_heeds_a_policy_that_is_newer_than_its_choice() 
         brokers = await simply_balanced(cluster, 2)
         await simply_settled(brokers)
         leader, ids = brokers[0], [each.id for each in brokers]
-        await leader.broker.plane.policies._watch.close()
+        await leader.broker.plane.policies.close()
         first = await leader.do(lambda manager: manager.select_broker(bundle))
         other = next(each for each in ids if each != first.broker)
         await put(cluster, ISOLATION, {"mine": policy(str(NAMESPACE), primary=rf"\Q{other}\E")})
@@ -225,7 +225,7 @@ def test_a_policy_counts_at_once_although_nobody_told_of_it() -> None:
         bundle = (await cluster.create_namespace(1)).bundles[0]
         b0, b1 = await balanced(cluster, 2)
         await settled([b0, b1])
-        await b0.broker.plane.policies._watch.close()
+        await b0.broker.plane.policies.close()
         await put(cluster, ISOLATION, {"mine": policy(str(NAMESPACE), primary="127.*:8081")})
         assert (await b0.do(lambda manager: manager.select_broker(bundle))).broker == b1.id
         await put(cluster, ISOLATION, {"mine": policy(str(NAMESPACE), primary="127.*:8080")})

@@ -58,7 +58,7 @@ async def used_topic(*, kind: str = "persistent", **settings: Any) -> AsyncItera
         await client.subscribe(name, sub_type=1, permits=10)
         await client.send_all(3)
         await client.messages(3)
-        broker.registry.update_rates(broker.registry._rates_at_ms + 1000)
+        broker.registry.update_rates(broker.registry.rates_at_ms + 1000)
         yield cluster, broker
         client.close()
 
@@ -159,7 +159,7 @@ async def test_what_a_consumer_gives_back_is_to_be_delivered_again() -> None:
         topic = next(iter(broker.registry.loaded()))
         (consumer,) = topic.consumers()
         consumer.subscription.redeliver(consumer, None, None)
-        broker.registry.update_rates(broker.registry._rates_at_ms + 1000)
+        broker.registry.update_rates(broker.registry.rates_at_ms + 1000)
         assert (await found(cluster, topic=TOPIC_NAME))["pulsar_subscription_msg_rate_redeliver"] == 3
         stats = (await cluster.expect(200, "GET", "/admin/v2/persistent/public/ns/t/stats")).json
         assert next(iter(stats["subscriptions"].values()))["msgRateRedeliver"] == 3

@@ -27,10 +27,10 @@ async def written(cluster: RestCluster) -> int:
     for number in range(ENTRIES):
         metadata = MessageMetadata(producer_name="p", sequence_id=number, publish_time=1).SerializeToString()
         topic.ledger.append(encode_entry(metadata, b"%d" % number), 1, 1, None)
-    await topic.ledger._appender.finish()
-    ledger_id: int = topic.ledger.last_position.ledger_id
-    await cluster.brokers[0].registry.close_topic(NAME)
-    return ledger_id
+    await cluster.brokers[0].registry.close_topic(NAME)  # it waits until all is stored
+    ledger_id, entry_id = topic.ledger.last_position
+    assert entry_id == ENTRIES - 1
+    return int(ledger_id)
 
 
 async def test_damage_that_was_found_is_shown_and_counted() -> None:

@@ -45,7 +45,7 @@ async def test_every_request_that_changes_something_is_either_the_leaders_or_an_
         (broker,) = cluster.brokers
         assert isinstance(broker.web, RestServer)
         unmarked = set()
-        for route in broker.web._runner.app.router.routes():
+        for route in broker.web.app.router.routes():
             assert route.resource is not None
             path = route.resource.canonical
             if route.method in ("PUT", "POST", "DELETE") and not BY_PATH[route.method, path].by_leader:

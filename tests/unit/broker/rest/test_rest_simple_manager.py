@@ -72,11 +72,11 @@ async def report_all(cluster: RestCluster) -> None:
     """Have all brokers report, and all see it."""
     for broker in cluster.brokers:
         await broker.load_manager.write_report(force=True)
-    newest = {broker.broker_id: manager_of(broker)._reporter.written for broker in cluster.brokers}
+    newest = {broker.broker_id: manager_of(broker).reporter.written for broker in cluster.brokers}
 
     def seen() -> bool:
         return all(
-            {name: report.sequence for name, report in manager_of(broker)._load_data.reports.items()}
+            {name: report.sequence for name, report in manager_of(broker).load_data.reports.items()}
             == {name: report.sequence for name, report in newest.items() if report is not None}
             for broker in cluster.brokers
         )

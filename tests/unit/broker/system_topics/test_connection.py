@@ -133,7 +133,7 @@ def test_an_answer_of_before_the_owner_changed_is_asked_again() -> None:
             await asyncio.sleep(1)
             return answer
 
-        scene.client._find_broker = slow
+        scene.find_broker = slow
         scene.client.publisher(TOPIC)
         await asyncio.sleep(0.5)
         new = scene.new_broker("broker-b")
@@ -219,12 +219,12 @@ def test_asking_who_serves_may_fail_or_hang() -> None:
             await asyncio.Event().wait()
             return None
 
-        scene.client._find_broker = fails
+        scene.find_broker = fails
         scene.client.publisher(TOPIC)
         await asyncio.sleep(5)
-        scene.client._find_broker = hangs
+        scene.find_broker = hangs
         await asyncio.sleep(60)
-        scene.client._find_broker = scene.find_broker
+        scene.find_broker = scene.find_owner
         await (await scene.broker.connection()).accept_producer()
 
     in_a_scene(test)

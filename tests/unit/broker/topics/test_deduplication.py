@@ -81,7 +81,7 @@ async def test_what_comes_in_the_same_read_behind_a_message_still_under_way_is_d
     await client.settled()
     assert client.pending(TYPE.SEND_RECEIPT) == client.pending(TYPE.SEND_ERROR) == []
     assert (topic_of(running).ledger.last_position.entry_id, topic_of(running).pending) == (0, 0)
-    (connection,) = running.server._services.connections
+    (connection,) = running.server.connections
     assert isinstance(connection, Connection)
     assert (connection._unanswered.count, connection._unanswered.size) == (0, 0)
     await running.stop()

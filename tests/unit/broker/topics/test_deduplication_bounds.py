@@ -13,7 +13,7 @@ from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.naming.topic import TopicName
-from support.one_broker import OneBroker
+from support.one_broker import DEADLINE_S, OneBroker
 from support.recording_link import RecordingLink
 from support.wire_client import entry_of
 
@@ -170,8 +170,9 @@ async def test_a_snapshot_is_due_after_so_many_messages() -> None:
     await come_and_go(topic, "b")
     assert stored_names(topic) == set()
     await come_and_go(topic, "c")
-    await asyncio.gather(*(topic._tasks or ()))
-    assert stored_names(topic) == {"a", "b", "c"}
+    async with asyncio.timeout(DEADLINE_S):
+        while stored_names(topic) != {"a", "b", "c"}:
+            await asyncio.sleep(0)
     await broker.stop()
 
 

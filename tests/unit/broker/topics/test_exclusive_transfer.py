@@ -63,7 +63,7 @@ async def test_the_epoch_stays_through_a_split(cluster: TwoBrokers) -> None:
     """A topic stays open, under the term of its new bundle."""
     topic = await open_topic(cluster.a)
     await displaced(topic)
-    authority = cluster._authority(cluster.a)
+    authority = cluster.authority(cluster.a)
     authority.terms[BUNDLE] = OwnedBundle(BUNDLE, authority.epochs(), cluster.a.clock.now_ms())
     assert cluster.a.registry.refresh_bundles() == 1
     with pytest.raises(ProducerFencedError):

@@ -76,9 +76,9 @@ async def test_a_topic_is_opened_before_the_term_and_loaded_in_it_without_the_st
 
 async def made_ahead(cluster: TwoBrokers, epoch: int) -> None:
     """Have the ledger to write to made, while the topic is open elsewhere."""
-    before = set(cluster.disk._ledgers)
+    before = cluster.disk.ledger_ids
     cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], epoch, are_closed=False)
-    while set(cluster.disk._ledgers) == before:
+    while cluster.disk.ledger_ids == before:
         await asyncio.sleep(0)
 
 
@@ -86,7 +86,7 @@ async def test_the_next_ledger_is_made_while_the_topic_is_written_to_elsewhere(c
     source = await written(cluster.a)
     number = cluster.number()
     await made_ahead(cluster, number)
-    made = set(cluster.disk._ledgers) - {each.ledger_id for each in source.ledger.stats.ledgers}
+    made = cluster.disk.ledger_ids - {each.ledger_id for each in source.ledger.stats.ledgers}
     assert len(made) == 1
     link = RecordingLink()
     producer = await source.add_producer(link, 2, ProducerOptions("q"))
@@ -98,7 +98,7 @@ async def test_the_next_ledger_is_made_while_the_topic_is_written_to_elsewhere(c
     await cluster.take(cluster.b, number)
     topic = await cluster.b.registry.get_or_create(TOPIC)
     assert topic.ledger.stats.entries == 2
-    assert made == set(cluster.disk._ledgers) - {topic.ledger.stats.ledgers[0].ledger_id}
+    assert made == cluster.disk.ledger_ids - {topic.ledger.stats.ledgers[0].ledger_id}
 
 
 async def test_a_client_that_comes_before_the_topic_is_known_to_be_closed_opens_it(cluster: TwoBrokers) -> None:
@@ -117,12 +117,12 @@ async def test_a_ledger_made_for_a_transfer_that_came_to_nothing_is_deleted(
 ) -> None:
     monkeypatch.setattr("pulsar_barycenter.broker.topics.preparations.KEPT_S", 0.0)
     await written(cluster.a)
-    before = set(cluster.disk._ledgers)
+    before = cluster.disk.ledger_ids
     await made_ahead(cluster, cluster.number())
     ends = ("prepare-topic", "close-prepared", "undo-ledger")
     while tasks := [task for task in asyncio.all_tasks() if task.get_name().startswith(ends)]:
         await asyncio.wait(tasks)
-    assert set(cluster.disk._ledgers) == before
+    assert cluster.disk.ledger_ids == before
 
 
 async def test_a_topic_that_is_fenced_while_it_is_opened_is_left_to_whoever_opens_it(cluster: TwoBrokers) -> None:

@@ -74,7 +74,7 @@ async def test_a_topic_that_is_deleted_ends_its_compaction(broker: OneBroker) ->
         await topic.compact()
         await broker.registry.delete_topic(TOPIC, force=True)
     assert topic.compactions.status == "ERROR"
-    assert broker.disk._ledgers == {}
+    assert broker.disk.ledger_ids == set()
 
 
 async def test_only_so_many_compactions_run_at_once(broker: OneBroker) -> None:

@@ -50,7 +50,7 @@ async def test_any_close_ends_a_transfer(held: TwoBrokers, way: str, is_done: bo
     assert topic.state is TopicState.CLOSED
     assert not registry.loaded()
     assert running_topics() == []
-    assert not held.a.ledgers.caches._open
+    assert not held.a.ledgers.caches.open_paths
 
 
 async def fence(broker: OneBroker, topic: Topic) -> None:

@@ -48,7 +48,7 @@ async def wait_in_line(broker: OneBroker, name: str, producer_id: int = 1, clien
 async def closed(broker: OneBroker, count: int) -> None:
     """Wait until the broker has only `count` connections."""
     probe = await WireClient.connect(broker.port)
-    while len(broker.server._services.connections) > count + 1:
+    while len(broker.server.connections) > count + 1:
         await probe.settled()
     probe.close()
 

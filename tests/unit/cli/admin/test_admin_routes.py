@@ -24,7 +24,7 @@ def asked() -> set[tuple[str, str]]:
 
 async def test_each_admin_route_has_a_command_or_a_reason() -> None:
     async with rest_cluster() as cluster:
-        app = cluster.brokers[0].web._runner.app  # type: ignore[union-attr]
+        app = cluster.brokers[0].web.app  # type: ignore[union-attr]
         routes = [route for route in app.router.routes() if route.method != "HEAD"]
     there = {f"{route.method} {route.resource.canonical}" for route in routes}
     answering = set()

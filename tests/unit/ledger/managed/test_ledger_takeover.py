@@ -329,8 +329,8 @@ async def test_an_unavailable_store_fails_the_appends_that_need_it() -> None:
             raise StoreUnavailableError(path, "no answer")
         return await original(path, *args, **kwargs)  # type: ignore[arg-type]
 
-    original = owner.ledger._store.put
-    owner.ledger._store.put = put  # type: ignore[method-assign, assignment]
+    original = owner.store.put
+    owner.store.put = put  # type: ignore[method-assign, assignment]
     owner.ledger.append(b"a", 1, 0, "a")
     owner.ledger.append(b"b", 1, 0, "b")
     await owner.until(lambda: len(owner.failed) == 2)
@@ -347,7 +347,7 @@ async def test_a_write_of_unknown_outcome_is_not_mistaken_for_a_takeover() -> No
     """A put that took effect although it failed leaves this owner the owner."""
     world = LedgerWorld()
     owner = await world.open(1)
-    original = owner.ledger._store.put
+    original = owner.store.put
     failures = {"left": 1}
 
     async def put(path: str, *args: object, **kwargs: object) -> object:
@@ -357,7 +357,7 @@ async def test_a_write_of_unknown_outcome_is_not_mistaken_for_a_takeover() -> No
             raise StoreUnavailableError(path, "no answer")
         return stat
 
-    owner.ledger._store.put = put  # type: ignore[method-assign, assignment]
+    owner.store.put = put  # type: ignore[method-assign, assignment]
     owner.ledger.append(b"a", 1, 0, "a")
     await owner.until(lambda: bool(owner.failed))
     await owner.append("b")

@@ -43,7 +43,7 @@ async def test_a_client_outlives_the_leader_and_a_server_that_hangs(tmp_path):
         leader = next(server for server in servers if server.is_leader())
         followers = [server for server in servers if server is not leader]
         async with client_of(leader, *followers) as store, client_of(*followers) as other:
-            session = store._session
+            session = store.session
             store._keeper._timeout_s = 3  # heartbeats are given up soon
             await store.put("/mine", b"", ephemeral=True)
             events, heard = Heard.session_events(store), Heard.changes(store)
@@ -52,7 +52,7 @@ async def test_a_client_outlives_the_leader_and_a_server_that_hangs(tmp_path):
             await put_at_last(store, "/after/leader")
             await put_at_last(other, "/of/other")
             await heard.until_heard(Notification(NotificationType.CREATED, "/of/other"))
-            assert store._session == session
+            assert store.session == session
             assert (await store.get("/mine")).stat.created_by_self
 
             leader.start()
@@ -65,7 +65,7 @@ async def test_a_client_outlives_the_leader_and_a_server_that_hangs(tmp_path):
             await heard.until_heard(Notification(NotificationType.CREATED, "/after/hanging"))
             await events.until(lambda told: told[-1:] == [BACK])
             hanging.signal(signal.SIGCONT)
-            assert store._session == session
+            assert store.session == session
             assert await store.exists("/mine")
             assert not store.session_is_overdue
             assert events.told == [LOST, BACK] * (len(events.told) // 2)

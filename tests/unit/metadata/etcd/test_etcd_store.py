@@ -74,7 +74,7 @@ async def test_values_are_stored_as_they_are_at_their_paths(backend):
     await store.put("/admin", b"", ephemeral=False)
     (leader,) = backend.server.call("kv/range", {"key": key_of(backend, "/loadbalance/leader")})["kvs"]
     (admin,) = backend.server.call("kv/range", {"key": key_of(backend, "/admin")})["kvs"]
-    assert (leader["value"], int(leader["lease"])) == (text('{"a":1}'), store._session)
+    assert (leader["value"], int(leader["lease"])) == (text('{"a":1}'), store.session)
     assert "lease" not in admin
 
 
@@ -363,7 +363,7 @@ async def test_what_a_client_creates_again_in_its_next_session_comes_back(backen
 
 async def test_a_session_ends_with_its_client(backend):
     client = await backend.connect(60_000)
-    lease = client._session
+    lease = client.session
     leases = backend.server.call("lease/leases", {})["leases"]
     assert str(lease) in [each["ID"] for each in leases]
     await client.close()

@@ -115,7 +115,7 @@ async def test_a_broker_that_is_silent_loses_its_session_and_its_keys(cluster: I
 
 async def test_a_record_says_how_long_its_broker_relies_on_it_and_its_mark_leaves_that(cluster: InLeased) -> None:
     client = await cluster.connect(session_timeout_ms=7_000)
-    operator, session = below(cluster), client._lease.session
+    operator, session = below(cluster), client.session
     assert session is not None
     assert (await _session(operator, session)).lease_ms == 3_500
     await operator.put(session_path(STRANGER), session_value(SessionRecord("gone:8080", lease_ms=150)))
@@ -152,11 +152,11 @@ async def test_the_next_leader_waits_for_a_lease_that_is_longer_than_its_own(
     leader_of(cluster).times = LeaseTimes(10.0)
     writer = await leader_of(cluster).lead()
     await eventually(lambda: _has_loaded(writer))
-    assert found == [(client._lease.session, 15_000)]
+    assert found == [(client.session, 15_000)]
 
 
 async def _has_loaded(writer: LeaderWriter) -> bool:
-    return writer._secret is not None
+    return writer.is_ready
 
 
 async def _is_gone(store: MemoryStore, *paths: str) -> bool:
@@ -246,7 +246,7 @@ async def test_a_guard_is_that_of_the_epoch_of_now_or_refused(cluster: InLeased)
 
 async def test_who_does_not_know_the_secret_or_the_epoch_is_refused_and_who_comes_late(cluster: InLeased) -> None:
     client, leader = await cluster.connect(), leader_of(cluster)
-    session, writer = client._lease.session, leader.writer
+    session, writer = client.session, leader.writer
     assert session is not None
     assert writer is not None
     number = writer.epoch.number

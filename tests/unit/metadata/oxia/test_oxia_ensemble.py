@@ -53,7 +53,7 @@ async def test_a_client_outlives_the_leader_and_one_that_hangs(tmp_path):
             leader = await eventually(lambda: asyncio.to_thread(leader_of, servers))
             followers = [server for server in servers if server is not leader]
             async with client_of(*followers, leader) as store, client_of(*followers) as other:
-                session = store._session
+                session = store.session
                 for client in (store, other):
                     client._keeper._timeout_s = 3  # heartbeats are given up soon
                 await store.put("/mine", b"", ephemeral=True)
@@ -64,7 +64,7 @@ async def test_a_client_outlives_the_leader_and_one_that_hangs(tmp_path):
                 await put_at_last(store, "/after")
                 await put_at_last(other, "/of/other")
                 await heard.until_heard(Notification(NotificationType.CREATED, "/of/other"))
-                assert store._session == session
+                assert store.session == session
                 assert (await store.get("/mine")).stat.created_by_self
                 await events.until(lambda told: told[-1:] == [BACK])
                 assert events.told == [LOST, BACK] * (len(events.told) // 2)

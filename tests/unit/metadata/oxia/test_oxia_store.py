@@ -86,7 +86,7 @@ async def test_values_are_stored_as_they_are_and_nothing_is_left_of_how_they_wer
     await store.put("/admin", b"1")
     await store.put("/admin", b"2")
     leader, admin = read(backend, f"{root(backend)}|loadbalance|leader", f"{root(backend)}|admin")
-    assert (leader.value, leader.version.session_id) == (b'{"a":1}', store._session)
+    assert (leader.value, leader.version.session_id) == (b'{"a":1}', store.session)
     assert (admin.value, admin.version.modifications_count) == (b"2", 1)
     assert not admin.version.HasField("session_id")
     assert admin.version.version_id > 0
@@ -461,7 +461,7 @@ async def test_a_session_shows_itself_and_ends_with_its_client(backend):
     client = await backend.connect(60_000)
     name = backend.url.rpartition("/")[2]
     sessions = (f"barycenter|{name}:sessions:", f"barycenter|{name}:sessions;")
-    assert backend.server.keys(*sessions) == [f"{sessions[0]}{client._session:016x}"]
+    assert backend.server.keys(*sessions) == [f"{sessions[0]}{client.session:016x}"]
     await client.close()
     assert backend.server.keys(*sessions) == []
 

@@ -78,7 +78,7 @@ async def test_keys_are_plain_nodes_below_the_chroot_with_empty_persistent_paren
         with shell(backend.server) as client:
             assert client.get(f"{root}/admin/policies/acme")[0] == b"{}"
             value, stat = client.get(f"{root}/namespace/acme/a/0x00_0xff")
-            assert (value, stat.ephemeralOwner) == (b"me", store._keeper.session)
+            assert (value, stat.ephemeralOwner) == (b"me", store.session)
             value, stat = client.get(f"{root}/namespace/acme")
             assert (value, stat.version, stat.ephemeralOwner) == (b"", 0, 0)
             client.set(f"{root}/admin/policies/acme", b"by hand")
@@ -193,7 +193,7 @@ async def test_a_cut_connection_is_no_lost_session_and_later_changes_are_heard_a
     store.add_invalidator(dropped.append)
     events, heard = Heard.session_events(store), Heard.changes(store)
     await store.put("/mine", b"", ephemeral=True)
-    session = store._keeper.session
+    session = store.session
     proxy.cut()
     await events.until_heard(SessionEvent.CONNECTION_LOST)
     assert not store.session_is_overdue
@@ -206,7 +206,7 @@ async def test_a_cut_connection_is_no_lost_session_and_later_changes_are_heard_a
     await other.put("/after", b"")
     await heard.until_heard(Notification(NotificationType.CREATED, "/after"))
     assert events.told == CUT
-    assert store._keeper.session == session
+    assert store.session == session
     assert (await store.get("/mine")).stat.created_by_self
 
 

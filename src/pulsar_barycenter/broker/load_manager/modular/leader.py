@@ -75,7 +75,7 @@ class ModularLeader:
         self._watch = watch
         self._executor = executor
         self._metrics = metrics
-        self._snapshots = Snapshots(context, load_data)
+        self.snapshots = Snapshots(context, load_data)
         self._selecting = asyncio.Lock()
         self._selection_memory = SelectionMemory()
         self._shedding_memory = NOTHING_REMEMBERED
@@ -98,7 +98,7 @@ class ModularLeader:
             MetadataError: no broker is known, and the store does not answer.
         """
         await self._watch.catch_up(with_every_change=True)
-        return await self._snapshots.current()
+        return await self.snapshots.current()
 
     async def _snapshot_for(self, *namespaces: str) -> LoadSnapshot:
         """Return the present load, with the anti-affinity groups that are needed to place bundles of `namespaces`."""
@@ -107,7 +107,7 @@ class ModularLeader:
             await self._context.policies.learn_groups(
                 namespace, lambda: (*snapshot.namespaces, *snapshot.on_their_way.arriving)
             )
-        return await self._snapshots.current()
+        return await self.snapshots.current()
 
     def _request_for(self, bundle: str) -> PlacementRequest:
         return PlacementRequest(bundle, self._context.bundles.has_non_persistent_topic(Bundle.parse(bundle)))
@@ -128,7 +128,7 @@ class ModularLeader:
                 return Placement.because(Reason(code=Code.PREALLOCATED, subject=broker), name, broker)
             placement = self._select(name, await self._snapshot_for(str(bundle.namespace)))
             if placement.broker is not None:
-                self._snapshots.preallocate(name, placement.broker, data or default_bundle_data())
+                self.snapshots.preallocate(name, placement.broker, data or default_bundle_data())
         self._metrics.assigned(loop.time() - started)
         self._executor.log_placement(placement)
         return placement if placement.broker is not None else None
@@ -210,7 +210,7 @@ class ModularLeader:
         load_data.recently_unloaded[unload.bundle] = self._context.env.clock.now_ms()
         data = load_data.known(unload.bundle)
         if data is not None:
-            self._snapshots.preallocate(unload.bundle, unload.destination, data)
+            self.snapshots.preallocate(unload.bundle, unload.destination, data)
         return UnloadOutcome(True, await self._snapshot())
 
     # ---- splitting ----
@@ -257,7 +257,7 @@ class ModularLeader:
             return
         await self._watch.refresh()
         bundles = (await self._snapshot()).bundles
-        data, averages = self._load_data.bundle_data(self._load_data.pipeline.published()), self._snapshots.averages
+        data, averages = self._load_data.bundle_data(self._load_data.pipeline.published()), self.snapshots.averages
         heaviest = await self._to_store(bundles, data)
         await all_of(
             chain(

@@ -54,32 +54,32 @@ class ModularLoadManager:
         check_modular(context.config.current)
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
-        self._reporter = LoadReporter(context, self._environment.meter, self._environment.report_log)
-        self._load_data = LoadData(context, self._environment.pipeline)
+        self.reporter = LoadReporter(context, self._environment.meter, self._environment.report_log)
+        self.load_data = LoadData(context, self._environment.pipeline)
         self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
-        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.MODULAR)
-        self._watch = LoadDataWatch(
-            context.registration, self._refresh, lambda: self._load_data.brokers, self.metrics.unreported.set
+        self.executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.MODULAR)
+        self.watch = LoadDataWatch(
+            context.registration, self._refresh, lambda: self.load_data.brokers, self.metrics.unreported.set
         )
         self._leading: ModularLeader | None = None
 
-    async def _leader(self) -> "ModularLeader":
+    async def leader(self) -> "ModularLeader":
         """Return the leader's part. It is made at the first call; calls at the same time get the same object."""
         if self._leading is None:
             made = await self._environment.offload(_leaders_class)
             if self._leading is None:
-                self._leading = made(self._context, self._load_data, self._watch, self._executor, self.metrics)
+                self._leading = made(self._context, self.load_data, self.watch, self.executor, self.metrics)
         return self._leading
 
     # ---- life ----
 
     async def start(self) -> None:
         """Register this broker with its first report, and start to follow the others."""
-        report = self._reporter.next_report()
+        report = self.reporter.next_report()
         await self._context.registration.register(self._context.urls.broker_id, report)
-        self._reporter.wrote(report)
+        self.reporter.wrote(report)
         self.metrics.report(report)
-        await self._watch.start(self._begin)
+        await self.watch.start(self._begin)
 
     async def _begin(self) -> None:
         path = f"{BROKER_AVERAGES_ROOT}/{self._context.urls.broker_id}"
@@ -92,13 +92,13 @@ class ModularLoadManager:
 
     async def stop(self) -> None:
         """End every task, and disable. Further calls have no effect."""
-        await self._watch.close()
-        self._reporter.close()
+        await self.watch.close()
+        self.reporter.close()
         await self.disable()
 
     async def _refresh(self) -> None:
         """Refresh the load data; on the leader, also delete the stored data of brokers and bundles that are gone."""
-        left, forgotten = await self._load_data.refresh()
+        left, forgotten = await self.load_data.refresh()
         await self._judge_pipeline()
         if self._context.is_leader():
             await all_of(
@@ -118,12 +118,12 @@ class ModularLoadManager:
         return self._context.registration.brokers
 
     def load_report(self) -> LocalBrokerData:
-        return self._reporter.current()
+        return self.reporter.current()
 
     async def write_report(self, *, force: bool = False) -> bool:
         """Publish this broker's load if it changed enough or with `force`; return whether it was written."""
-        written = await self._reporter.write(force=force)
-        self.metrics.report(self._reporter.current())
+        written = await self.reporter.write(force=force)
+        self.metrics.report(self.reporter.current())
         await self._judge_pipeline()
         return written
 
@@ -133,11 +133,11 @@ class ModularLoadManager:
         return self._environment.decisions
 
     def pipeline_state(self) -> PipelineState:
-        return self._load_data.pipeline.state()
+        return self.load_data.pipeline.state()
 
     async def _judge_pipeline(self) -> None:
         """Update the metrics of the pipeline, and log when its state changes."""
-        state = await self._load_data.pipeline.judge(decides_with="the leader's own windows")
+        state = await self.load_data.pipeline.judge(decides_with="the leader's own windows")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
         self.metrics.pipeline_silent_s.set((state.silent_ms or 0) / 1000)
         self.metrics.pipeline_in_use.set(1 if state.in_use else 0)
@@ -147,27 +147,27 @@ class ModularLoadManager:
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
         """Choose an owner for a bundle without one, and preallocate it there; None if no broker qualifies."""
-        return await (await self._leader()).select_broker(bundle)
+        return await (await self.leader()).select_broker(bundle)
 
     async def shed(self) -> None:
         """Leader: unload bundles from overloaded brokers, each for a destination that is chosen in advance."""
         if self._context.is_leader():
-            await (await self._leader()).shed()
+            await (await self.leader()).shed()
 
     async def check_splits(self) -> None:
         """Leader: split bundles that are too large."""
         if self._context.is_leader():
             with self._context.env.instruments.round("split"):
-                await (await self._leader()).check_splits()
+                await (await self.leader()).check_splits()
 
     async def write_resource_quotas(self) -> None:
         """Leader: store bundle data and the brokers' time averages."""
         if self._context.is_leader():
-            await (await self._leader()).write_resource_quotas()
+            await (await self.leader()).write_resource_quotas()
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return the snapshot on which this broker would decide now, for files and REST."""
-        return await (await self._leader()).snapshot_document()
+        return await (await self.leader()).snapshot_document()
 
 
 def _leaders_class() -> "type[ModularLeader]":

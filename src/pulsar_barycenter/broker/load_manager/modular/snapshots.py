@@ -60,7 +60,7 @@ class Snapshots:
         self._load_data = load_data
         self._builder = SnapshotBuilder()
         self._making = asyncio.Lock()
-        self._begun = 0
+        self.begun = 0
         self._made: _Made | None = None
         self._current: LoadSnapshot | None = None
 
@@ -69,7 +69,7 @@ class Snapshots:
 
         Calls that arrive while a snapshot is made share the next one.
         """
-        called_at = self._begun
+        called_at = self.begun
         async with self._making:
             while (made := self._made_since(called_at)) is None:
                 await self._load_data.pipeline.read()
@@ -101,8 +101,8 @@ class Snapshots:
 
     async def _make(self, basis: _Basis) -> _Made:
         """Return the present snapshot, whose inputs are `basis`."""
-        self._begun += 1
-        number, load_data, builder = self._begun, self._load_data, self._builder
+        self.begun += 1
+        number, load_data, builder = self.begun, self._load_data, self._builder
         published, preallocations = load_data.pipeline.published(), dict(load_data.preallocations)
         known, data = dict(load_data.fold.reports), load_data.bundle_data(published)
         averages: dict[str, TimeAverageBrokerData] = {}

@@ -58,15 +58,15 @@ class SimpleLoadManager:
         """`environment` is that of the machine by default."""
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
-        self._settings = SimpleSettingsWatch(context.leader_store, context.config)
-        self._load_data = SimpleLoadData(context, self._settings)
-        self._reporter = SimpleLoadReporter(context, self._environment, self._load_data)
+        self.settings = SimpleSettingsWatch(context.leader_store, context.config)
+        self.load_data = SimpleLoadData(context, self.settings)
+        self.reporter = SimpleLoadReporter(context, self._environment, self.load_data)
         self.metrics = SimpleLoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
-        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.SIMPLE)
-        self._watch = LoadDataWatch(
+        self.executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.SIMPLE)
+        self.watch = LoadDataWatch(
             context.registration,
             self._refresh,
-            lambda: self._load_data.brokers,
+            lambda: self.load_data.brokers,
             self.metrics.unreported.set,
             pause_share=_PAUSE_SHARE,
         )
@@ -75,18 +75,18 @@ class SimpleLoadManager:
     @property
     def is_centralized(self) -> bool:
         """Whether only the leader places bundles: depends on the present strategy."""
-        return self._settings.current.is_centralized
+        return self.settings.current.is_centralized
 
     # ---- life ----
 
     async def start(self) -> None:
         """Register this broker with its first report, and start to follow the others."""
-        await self._settings.start()
-        report = self._reporter.next_report(self._settings.current)
+        await self.settings.start()
+        report = self.reporter.next_report(self.settings.current)
         await self._context.registration.register(self._context.urls.broker_id, report)
-        self._reporter.wrote(report)
+        self.reporter.wrote(report)
         self.metrics.report(as_local_broker_data(report))
-        await self._watch.start(self._begin)
+        await self.watch.start(self._begin)
 
     async def disable(self) -> None:
         """Remove the registration. Further calls have no effect."""
@@ -94,19 +94,19 @@ class SimpleLoadManager:
 
     async def stop(self) -> None:
         """End every task, and disable. Further calls have no effect."""
-        await self._watch.close()
-        await self._settings.close()
-        self._reporter.close()
-        self._load_data.close()
+        await self.watch.close()
+        await self.settings.close()
+        self.reporter.close()
+        self.load_data.close()
         await self.disable()
 
     async def _begin(self) -> None:
-        await self._load_data.begin()
-        self.metrics.ranked(self._load_data.ranking)
+        await self.load_data.begin()
+        self.metrics.ranked(self.load_data.ranking)
 
     async def _refresh(self) -> None:
-        await self._load_data.refresh()
-        self.metrics.ranked(self._load_data.ranking)
+        await self.load_data.refresh()
+        self.metrics.ranked(self.load_data.ranking)
 
     async def _current_load_data(self) -> SimpleLoadData:
         """Return the load data of the last reports; read the reports if none is known or a known broker left.
@@ -116,8 +116,8 @@ class SimpleLoadManager:
         Raises:
             MetadataError: no report is known, and the store does not answer.
         """
-        await self._watch.catch_up(with_every_change=False)
-        return self._load_data
+        await self.watch.catch_up(with_every_change=False)
+        return self.load_data
 
     # ---- reports ----
 
@@ -125,7 +125,7 @@ class SimpleLoadManager:
         return self._context.registration.brokers
 
     def load_report(self) -> LoadReport:
-        return self._reporter.current(self._settings.current)
+        return self.reporter.current(self.settings.current)
 
     @property
     def decisions(self) -> DecisionLog:
@@ -134,8 +134,8 @@ class SimpleLoadManager:
 
     async def write_report(self, *, force: bool = False) -> bool:
         """Publish this broker's load if it is due or with `force`, then split its bundles that are too large."""
-        written = await self._reporter.write(self._settings.current, force=force)
-        report = self._reporter.written
+        written = await self.reporter.write(self.settings.current, force=force)
+        report = self.reporter.written
         if not written or report is None:
             return False
         self.metrics.report(as_local_broker_data(report))
@@ -160,7 +160,7 @@ class SimpleLoadManager:
         placement = load_data.select(self._request_for(bundle))  # it awaits nothing, so it needs no lock
         self.metrics.assigned(loop.time() - started)
         if placement.reason.code is not Code.PREALLOCATED:
-            self._executor.log_placement(placement)
+            self.executor.log_placement(placement)
         return placement if placement.broker is not None else None
 
     async def resource_availability(self, namespace: NamespaceName) -> dict[int, list[str]]:
@@ -182,15 +182,15 @@ class SimpleLoadManager:
         oldest_ms = now_ms - config.load_balancer_shedding_grace_period_minutes * 60_000
         load_data.recently_unloaded = {name: at for name, at in load_data.recently_unloaded.items() if at >= oldest_ms}
         snapshot, excluded = load_data.snapshot(), config.load_balancer_shedding_excluded_namespaces
-        plan, _ = shed(SimpleShedder(self._settings.current), snapshot, None)
-        self._executor.log_round(plan.reason)
+        plan, _ = shed(SimpleShedder(self.settings.current), snapshot, None)
+        self.executor.log_round(plan.reason)
         for refusal in plan.refusals():
             if refusal.reason.code in (Code.NONE_COMFORTABLE, Code.RECENTLY_UNLOADED, Code.TOO_FEW_BUNDLES):
-                self._executor.refuse("unload", refusal.reason.subject, refusal.subject, refusal.reason)
+                self.executor.refuse("unload", refusal.reason.subject, refusal.subject, refusal.reason)
         steps = moves(plan, NextLookup(snapshot, excluded))
         unloaded = await carry_out_round(
             steps,
-            self._executor,
+            self.executor,
             self._unload,
             may_continue=self._may_act,
             stays=lambda refusal: self._leave_alone(refusal.subject),
@@ -202,16 +202,16 @@ class SimpleLoadManager:
         out = False
         if not self._context.config.current.load_balancer_shedding_enabled:
             refusal = stays(unload, Code.DISABLED, settings=("loadBalancerSheddingEnabled",))
-            self._executor.refuse("unload", unload.bundle, unload.source, refusal.reason)
+            self.executor.refuse("unload", unload.bundle, unload.source, refusal.reason)
         else:
-            out = await self._executor.unload(unload, None)
+            out = await self.executor.unload(unload, None)
             if not out:
                 return UnloadOutcome(False)
         self._leave_alone(unload.bundle)
         return UnloadOutcome(out)
 
     def _leave_alone(self, bundle: str) -> None:
-        self._load_data.recently_unloaded[bundle] = self._context.env.clock.now_ms()
+        self.load_data.recently_unloaded[bundle] = self._context.env.clock.now_ms()
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return the snapshot on which this broker would decide now, for files and REST."""
@@ -226,19 +226,19 @@ class SimpleLoadManager:
         """Split the bundles in this broker's own report that are too large."""
         splitter = SimpleSplitter.of(self._context.config.current)
         snapshot = build_simple_snapshot({self._context.urls.broker_id: report})
-        plan = await self._executor.counted_splits(
+        plan = await self.executor.counted_splits(
             lambda counts: splitter.decide(snapshot, counts, no_boundaries, None)[0]
         )
         for split in plan:
-            if not self._settings.current.auto_split:
+            if not self.settings.current.auto_split:
                 self._refuse_split(split)
             else:
-                await self._executor.split(split, unload=self._children_may_leave)
+                await self.executor.split(split, unload=self._children_may_leave)
 
     def _refuse_split(self, split: Split) -> None:
         key = ("loadBalancerAutoBundleSplitEnabled",)
         reason = Reason(code=Code.DISABLED, subject=split.bundle, settings=key, cause=split.reason)
-        self._executor.refuse("split", split.bundle, split.broker, reason)
+        self.executor.refuse("split", split.bundle, split.broker, reason)
 
     async def _children_may_leave(self) -> bool:
         """Return whether there is a broker to which the new bundles could move."""

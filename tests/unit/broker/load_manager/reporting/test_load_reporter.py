@@ -144,11 +144,10 @@ def test_without_a_connection_nothing_is_written_and_no_number_is_lost() -> None
     async def scenario(cluster: ControlCluster) -> None:
         it = await reporting(cluster)
         cluster.backend.partition(it.broker.store)
-        registration = it.broker.plane.registration
-        await cluster.until(lambda: not it.manager._reporter._load._connected, "told of it")
+        await cluster.until(lambda: not it.manager.reporter.load.may_write, "told of it")
         assert not await it.write(force=True)
         cluster.backend.heal(it.broker.store)
-        await cluster.until(lambda: it.manager._reporter._load._connected and registration.is_registered, "registered")
+        await cluster.until(lambda: it.manager.reporter.load.may_write, "registered")
         assert await it.write(force=True)
         assert it.sequences[-1] == len(it.sequences)
 

@@ -5,14 +5,21 @@
 Spark is left out: the driver gets ready rows, as Spark hands them over. First all brokers report once, then each batch
 has the next reports of a few brokers, a second apart. Printed per phase: the median of the CPU seconds of the batches
 measured, all threads, which other work on the machine disturbs less than the time that passed; then the sum of all
-phases: median and greatest. With `--hour` the batches go on for an hour of event time, in which each broker reports
-once a minute; memory, files of the state and of the publication are printed for every five minutes.
+phases: median and greatest. Last, the CPU seconds in which a broker reads the publication and a change of it.
+
+    python -m benchmarks pipeline_batch_cost --brokers 1000 --bundles 1000 --reports 100 --minutes 60
+
+With `--minutes` the batches go on for so long by the clock of the events, in which each broker reports once a minute,
+and are taken as fast as they can be. Every five minutes are printed: the CPU seconds of a batch, their median and the
+greatest, memory, and what state and publication take on the disk. The tables' files are deleted then, unmeasured.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -27,6 +34,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
+from pulsar_barycenter.broker.load_manager.pipeline_feed import FilePipeline
 from pulsar_barycenter.pipeline.folds.broker_sums import BrokerSums
 from pulsar_barycenter.pipeline.folds.bundle_rows import BundleRows
 from pulsar_barycenter.pipeline.folds.owners import Owners
@@ -181,18 +189,15 @@ def resident_mib() -> float:
     return float(psutil.Process().memory_info().rss / 2**20)
 
 
-def size_of(folder: Path) -> tuple[int, float]:
-    """Return how many files there are in a folder, and their MiB."""
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    return len(files), sum(file.stat().st_size for file in files) / 2**20
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brokers", type=int, default=1000)
     parser.add_argument("--bundles", type=int, default=1000, help="bundles per broker")
     parser.add_argument("--reports", type=int, default=3, help="reports of a batch, each of another broker")
     parser.add_argument("--batches", type=int, default=9, help="batches measured, after two that are not")
+    parser.add_argument(
+        "--minutes", type=int, help="how long each broker reports once a minute, instead of `--batches`"
+    )
     parser.add_argument("--data", type=Path, help="an empty folder for the data; else a temporary one")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="batch-cost-", dir=options.data) as folder:
@@ -202,33 +207,22 @@ def main() -> None:
 def run(options: argparse.Namespace, layout: PipelineLayout) -> None:
     layout.create()
     vars(micro_batches)["report_rows"] = lambda lines, *_: lines
-    phases = timed_phases()
     cluster = Cluster(options.brokers, options.bundles)
-    fold = BatchFold(layout, clock_ms=lambda: time.time_ns() // 1_000_000)
-    batch, at_ms = 0, _START_MS
+    driver = Driver(cluster, layout)
     for first in range(0, options.brokers, _AT_ONCE):
-        numbers = list(range(first, min(first + _AT_ONCE, options.brokers)))
-        at_ms += 1000
-        fold.run(_Rows(cluster.rows(numbers, [at_ms + number for number in range(len(numbers))])), batch)  # type: ignore[arg-type]
-        batch += 1
+        driver.batch(list(range(first, min(first + _AT_ONCE, options.brokers))), 1000)
     known = options.brokers * options.bundles
-    print(f"{known:,} bundles known after {batch} batches, {resident_mib():.0f} MiB resident", flush=True)
-    taken: list[dict[str, float]] = []
-    walls: list[float] = []
-    turn = 0
-    for measured in range(options.batches + 2):
-        numbers = [(turn + number) % options.brokers for number in range(options.reports)]
-        turn += options.reports
-        at_ms += 1000
-        rows = _Rows(cluster.rows(numbers, [at_ms + number for number in range(len(numbers))]))
-        phases.spent.clear()
+    print(f"{known:,} bundles known after {driver.batches} batches, {resident_mib():.0f} MiB resident", flush=True)
+    if options.minutes is not None:
+        run_minutes(options, driver, layout)
+        return
+    for _ in range(2):
+        driver.batch(driver.next_brokers(options.reports), 1000)
+    taken, walls = [], []
+    for _ in range(options.batches):
         began = time.perf_counter()
-        with phases.within("the rest"):
-            fold.run(rows, batch)  # type: ignore[arg-type]
-        batch += 1
-        if measured >= 2:
-            taken.append(dict(phases.spent))
-            walls.append(time.perf_counter() - began)
+        taken.append(driver.batch(driver.next_brokers(options.reports), 1000))
+        walls.append(time.perf_counter() - began)
     names = sorted({name for spent in taken for name in spent})
     medians = {name: statistics.median(spent.get(name, 0.0) for spent in taken) for name in names}
     for name in sorted(medians, key=lambda name: -medians[name]):
@@ -238,10 +232,68 @@ def run(options: argparse.Namespace, layout: PipelineLayout) -> None:
         f"{options.reports * options.bundles:,} samples a batch: {statistics.median(sums):.3f} s CPU a batch, ", end=""
     )
     print(f"most {max(sums):.3f}; passed: median {statistics.median(walls):.3f} s, most {max(walls):.3f}")
-    for name, part in (("state", layout.state), ("publication", layout.publication.parent)):
-        files, mib = size_of(part)
-        print(f"  {name}: {files} files, {mib:.1f} MiB")
-    print(f"  {resident_mib():.0f} MiB resident, load average {os.getloadavg()[0]:.1f}")
+    print(f"  {sizes(layout)}, load average {os.getloadavg()[0]:.1f}")
+    reader = FilePipeline(layout.publication.parent)
+    whole = read_publication(reader)
+    driver.batch(driver.next_brokers(options.reports), 1000)
+    print(f"a broker reads all in {whole:.3f} s CPU, what one more batch changed in {read_publication(reader):.3f}")
+
+
+def read_publication(reader: FilePipeline) -> float:
+    began = time.process_time()
+    asyncio.run(reader.read())
+    return time.process_time() - began
+
+
+class Driver:
+    """Gives batches to the pipeline, by the clock of the events."""
+
+    def __init__(self, cluster: Cluster, layout: PipelineLayout) -> None:
+        self._cluster = cluster
+        self.at_ms = _START_MS
+        self.batches = 0
+        self._turn = 0
+        self._phases = timed_phases()
+        self._fold = BatchFold(layout, clock_ms=lambda: self.at_ms)
+
+    def next_brokers(self, count: int) -> list[int]:
+        """Return the numbers of the brokers that report next."""
+        first, self._turn = self._turn, self._turn + count
+        return [number % len(self._cluster.names) for number in range(first, first + count)]
+
+    def batch(self, numbers: Sequence[int], milliseconds: float) -> dict[str, float]:
+        """Fold a report of each of these brokers, spread over that time; return the CPU seconds by phase."""
+        times = [round(self.at_ms + milliseconds * part / len(numbers)) for part in range(1, len(numbers) + 1)]
+        self.at_ms = times[-1]
+        rows: Any = _Rows(self._cluster.rows(numbers, times))
+        self._phases.spent.clear()
+        with self._phases.within("the rest"):
+            self._fold.run(rows, self.batches)
+        self.batches += 1
+        return dict(self._phases.spent)
+
+
+def run_minutes(options: argparse.Namespace, driver: Driver, layout: PipelineLayout) -> None:
+    began, shown = driver.at_ms, 0
+    spent: list[float] = []
+    while shown < options.minutes:
+        numbers = driver.next_brokers(options.reports)
+        spent.append(sum(driver.batch(numbers, 60_000 * options.reports / options.brokers).values()))
+        minutes = (driver.at_ms - began) // 60_000
+        if minutes >= shown + 5:
+            shown = minutes
+            print(f"  {minutes:3} min: {len(spent)} batches of {options.reports * options.bundles:,} samples, ", end="")
+            print(f"{statistics.median(spent):.3f} s CPU, most {max(spent):.3f}; {sizes(layout)}", flush=True)
+            spent.clear()
+            shutil.rmtree(layout.tables)
+
+
+def sizes(layout: PipelineLayout) -> str:
+    parts = []
+    for name, folder in (("state", layout.state), ("publication", layout.publication.parent)):
+        files = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+        parts.append(f"{name} {len(files)} files, {sum(files) / 2**20:.0f} MiB")
+    return f"{resident_mib():.0f} MiB resident; {'; '.join(parts)}"
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.stream.generations import begin_generation
 from pulsar_barycenter.pipeline.stream.micro_batches import StreamSettings
+from pulsar_barycenter.pipeline.stream.publication import Publisher
 from pulsar_barycenter.pipeline.stream.state import StateFolder
 from pulsar_barycenter.pipeline.tables.files import Tables
 from support.load_history import START_MS, at, make_history
@@ -163,10 +164,7 @@ def test_a_batch_that_failed_half_way_takes_effect_once(
 def crash_after(patch: pytest.MonkeyPatch, step: str) -> None:
     """Let the write of a table, of the state or of the publication succeed and then raise."""
     if step == "publication":
-        patch.setattr(
-            "pulsar_barycenter.pipeline.stream.micro_batches.write_publication",
-            crashing(lambda *_: None, step, lambda *_: True),
-        )
+        patch.setattr(Publisher, "publish", crashing(lambda *_: None, step, lambda *_: True))
     elif step == "state":
         patch.setattr(StateFolder, "write", crashing(StateFolder.write, step, lambda *_: True))
     else:

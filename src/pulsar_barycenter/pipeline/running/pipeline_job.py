@@ -258,7 +258,11 @@ class PipelineJob:
         self._house_kept_at = time.monotonic()
 
     def _leave_in_order(self) -> None:
-        """Do what the tables are due before this run ends: of one that ran once no batch will run again."""
+        """Do what tables and state are due before this run ends: of one that ran once no batch will run again."""
+        try:
+            StateFolder(self._storage).make_newest_whole()
+        except OSError as error:
+            log.warning("pipeline_state_not_whole", reason=str(error))
         if self._is_done:
             completed = StateFolder(self._storage).batch_ids()
             self._keep_house_now(completed_batch=completed[-1] if completed else -1)

@@ -7,8 +7,8 @@ pipeline/checkpoint/from-<batch>/   Spark's record of the files read, one genera
 quarantine/                         what could not be read, see `reports.quarantine`
 pipeline/lock                       held by the process that runs the pipeline, see `lock`
 pipeline/state/<batch>/             what the next batch starts from, see `stream.state`
-pipeline/publication/latest.json    for the leader, see `load.reports.publication`; `looked` beside it is the
-                                    heartbeat of the pipeline
+pipeline/publication/latest.json    for the leader, see `load.reports.publication`; beside it are the changes that
+                                    follow it, `latest.json.after-<batch>`, and `looked`, the heartbeat of the pipeline
 pipeline/status.json                for people and monitors, see `running.status`
 tables/<name>/date=<yyyy-mm-dd>/    the tables, see `tables.files`
 

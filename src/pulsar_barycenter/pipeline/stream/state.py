@@ -14,6 +14,7 @@ its samples; `live_state` decides when a whole state is due, so that changes tak
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -31,6 +32,8 @@ _BUNDLES = "bundles.parquet"
 _CHANGES = "changes.parquet"
 _HELD = "held.parquet"
 _MEMORY = "memory.json"
+_CHANGE_START = b'{"follows":'
+"""How the memory of a change begins, and no other does."""
 _KEPT_STATES = 3
 _DROPPED_AT_ONCE = 32
 """States that a batch deletes, of more that are due; it writes one."""
@@ -174,7 +177,8 @@ class StateFolder:
             raise DamagedStateError(folder, str(error).partition("\n")[0]) from error
 
     def _is_whole(self, batch_id: int) -> bool:
-        return not self._storage.exists(self._path(batch_id, _CHANGES))
+        start = self._storage.read(self._path(batch_id, _MEMORY), length=len(_CHANGE_START))
+        return start != _CHANGE_START
 
     def _rows(self, batch_id: int, name: str) -> pa.Table:
         with self._storage.local(self._path(batch_id, name)) as file:
@@ -195,6 +199,21 @@ class StateFolder:
         """Keep the state after `batch_id` as a change of the state that it follows, likewise."""
         self._keep(batch_id, _CHANGES, change.bundles, change.held, change.memory)
 
+    def make_newest_whole(self) -> None:
+        """Make a whole state of the newest one, which an earlier release can begin from, too.
+
+        Killed meanwhile, it is what it was: its memory says which of the files count, and is replaced last.
+        """
+        kept = self.batch_ids()
+        if not kept or self._is_whole(kept[-1]):
+            return
+        newest, state = kept[-1], self.before(kept[-1] + 1)
+        self._kept = None
+        with self._storage.new_file(self._path(newest, _BUNDLES)) as file:
+            _write_rows(state.bundles, file)
+        self._storage.write(self._path(newest, _MEMORY), msgspec.json.encode(state.memory))
+        self._storage.delete(self._path(newest, _CHANGES))
+
     def _keep(
         self, batch_id: int, name: str, rows: pa.Table, held: pa.Table | None, memory: BatchMemory | MemoryChange
     ) -> None:
@@ -203,7 +222,7 @@ class StateFolder:
         if kept.pop(batch_id, None) is not None:
             self._drop(batch_id)  # killed here, the batch runs again from the state before it
         with self._storage.new_file(self._path(batch_id, name)) as file:
-            pq.write_table(rows, file, compression="lz4", use_dictionary=False)
+            _write_rows(rows, file)
         if held is not None and len(held):
             with self._storage.new_file(self._path(batch_id, _HELD)) as file:
                 pq.write_table(held, file)
@@ -240,6 +259,10 @@ class StateFolder:
 
     def _path(self, batch_id: int, file: str = "") -> str:
         return f"{STATE}/{batch_id:012d}/{file}".rstrip("/")
+
+
+def _write_rows(rows: pa.Table, file: Path) -> None:
+    pq.write_table(rows, file, compression="lz4", use_dictionary=False)
 
 
 def _changed(bundles: pa.Table, changes: Iterable[tuple[pa.Table, Iterable[str]]]) -> pa.Table:

@@ -1,8 +1,11 @@
 """States that are changes of the ones before: what they add up to, which are kept, and what is said of damaged ones."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -10,6 +13,7 @@ from pulsar_barycenter.pipeline.folds.balance import BalanceMemory
 from pulsar_barycenter.pipeline.folds.live_windows import no_bundles
 from pulsar_barycenter.pipeline.folds.ownership import Holding, HoldingStep, OwnershipSteps
 from pulsar_barycenter.pipeline.reports.acceptance import AcceptedReports
+from pulsar_barycenter.pipeline.storage.files import LocalStorage
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.stream.batch_result import RefoldDue
 from pulsar_barycenter.pipeline.stream.live_state import LiveState
@@ -158,3 +162,40 @@ def test_changes_take_no_more_room_than_the_whole(layout: PipelineLayout) -> Non
     live.batch_id = 30
     live.keep(states, change(29, rows(**{names[0]: 1})), whole_below=21)
     assert (layout.state / f"{30:012d}" / "bundles.parquet").exists(), "of few bundles each is whole"
+
+
+@pytest.mark.parametrize("killed_at", [1, 2, 3, None])
+def test_the_newest_state_is_made_whole_for_an_earlier_release(
+    layout: PipelineLayout, monkeypatch: pytest.MonkeyPatch, killed_at: int | None
+) -> None:
+    """Killed meanwhile, it is what it was; it is followed by changes as before."""
+    states = StateFolder(layout)
+    states.write(0, whole(0, rows(a=0)))
+    states.append(1, change(0, rows(b=1), at=1))
+    expected = StateFolder(layout).before(2)
+    calls = iter(range(1, 9))
+    with monkeypatch.context() as patch:
+        for name in ("new_file", "write", "delete"):
+            done = getattr(LocalStorage, name)
+
+            def killed(*args: Any, done: Any = done) -> Any:
+                if next(calls) == killed_at:
+                    raise KeyboardInterrupt
+                return done(*args)
+
+            patch.setattr(LocalStorage, name, killed)
+        with suppress(KeyboardInterrupt):
+            states.make_newest_whole()
+    found = StateFolder(layout).before(2)
+    assert (found.memory, found.bundles) == (expected.memory, expected.bundles)
+    assert found.changes == (0 if killed_at in (3, None) else 1)
+    if killed_at is None:
+        assert {file.name for file in (layout.state / "000000000001").iterdir()} == {"bundles.parquet", "memory.json"}
+        memory = (layout.state / "000000000001" / "memory.json").read_bytes()
+        assert msgspec.json.decode(memory, type=BatchMemory) == expected.memory
+    states = StateFolder(layout)
+    states.append(2, change(1, rows(a=2), at=2))
+    assert StateFolder(layout).before(3).bundles.column("topics").to_pylist() == [2, 1]
+    states.make_newest_whole()
+    states.make_newest_whole()
+    assert StateFolder(layout).before(3).bundles.column("topics").to_pylist() == [2, 1]

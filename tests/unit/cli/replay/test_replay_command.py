@@ -1,4 +1,4 @@
-"""`barycenter replay`: what it reads, what it writes, and that it goes on where it was killed."""
+"""`barycenter replay`: what it reads, what it writes, and that it continues after a kill."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Options of the test suite, and what tests of several kinds stand on; Spark and clients are imported by who asks."""
+"""Options of the test suite, and fixtures of several kinds of tests; Spark and clients are imported on use."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which histories were played, and how to play them again at another commit."""
+    """Print which histories were played, and how to play them again at another commit."""
     played = [each.nodeid for kind in ("passed", "failed") for each in terminalreporter.stats.get(kind, ())]
     if any("[seed-" in name for name in played) and config.getoption("--sim-seed") is None:
         first, count = config.getoption("--sim-first"), config.getoption("--sim-seeds")
@@ -89,9 +89,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Let Python pass over what was collected when it looks for garbage, and look less often: a tenth of a simulation.
+    """Exclude the collected items from Python's garbage collection, and collect less often: a tenth of a simulation.
 
-    Modules and test items are most of what there is to look through, and stay until the end.
+    Modules and test items are most of the tracked objects, and stay until the end.
     """
     gc.collect()
     gc.freeze()
@@ -100,7 +100,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def spark(spark_of_the_process: SparkSession) -> Iterator[SparkSession]:
-    """One session for all tests of a process; what a test had Spark keep is forgotten after it."""
+    """One session for all tests of a process; what a test let Spark cache is dropped after it."""
     yield spark_of_the_process
     spark_of_the_process.catalog.clearCache()  # else Spark compares every later plan with each that it keeps
 
@@ -118,7 +118,7 @@ def spark_of_the_process() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def pulsar_format(spark: SparkSession) -> None:
-    """`format("pulsar")` is known to the session."""
+    """`format("pulsar")` is registered in the session."""
     from pulsar_barycenter.pipeline.pulsar_source import PulsarDataSource
 
     spark.dataSource.register(PulsarDataSource)

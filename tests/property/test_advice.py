@@ -1,4 +1,4 @@
-"""Advice on drawn load and settings: what holds of every one."""
+"""Advice on drawn load and settings: the properties of every advice."""
 
 from statistics import fmean
 
@@ -65,7 +65,7 @@ def test_advice_keeps_its_word(seed: int, base: dict[str, str], strategies: list
 
 
 def _carries_out(told: Advice, today: BrokerConfig) -> None:
-    """The lines for broker.conf are a broker.conf, and have the keys that change; all others are as they were."""
+    """Check that the lines for broker.conf are a valid broker.conf with the changed keys; all others are unchanged."""
     read = parse_broker_conf(fragment(told), "fragment")
     assert not read.unknown_keys
     changed = {each.key for each in told.changes}

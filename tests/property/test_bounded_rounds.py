@@ -1,4 +1,4 @@
-"""A round that may unload, or split, only so many bundles does a part of what it would do without the bound."""
+"""A round with a bound on unloads, or on splits, does a part of what it would do without the bound."""
 
 import msgspec
 import numpy as np
@@ -38,7 +38,7 @@ FORESEEN = set(SHEDDER_NAMES) - {"DeviationShedder"}
 
 
 def shed(name: str, snapshot: LoadSnapshot, most: int, memory: object = None) -> tuple[ShedPlan, object]:
-    """Return the plan of a round of at most so many bundles, 0: as many as there are, and what is remembered."""
+    """Return the plan of a round with at most this number of bundles (0: no bound), and the memory afterwards."""
     config = msgspec.structs.replace(EAGER, barycenter_max_bundles_per_round=most)
     shedder = strategy(ManagerKind.MODULAR, Role.SHEDDING, name).of(config)
     plan, after = shedder.decide(snapshot, shedder.start() if memory is None else memory)
@@ -46,7 +46,7 @@ def shed(name: str, snapshot: LoadSnapshot, most: int, memory: object = None) ->
 
 
 def crowded(usages: list[float], bundles: list[int]) -> Cluster:
-    """Return brokers of these CPU usages in percent with as many equal bundles each."""
+    """Return brokers with these CPU usages in percent and the same number of equal bundles each."""
     cluster = Cluster()
     for number, (usage, count) in enumerate(zip(usages, bundles, strict=False)):
         load = equal_bundles(count, throughput=usage * 1e7, first=100 * number, rate=usage * 100) if count else {}
@@ -63,7 +63,7 @@ many = st.builds(
 @settings(max_examples=50)
 @given(clusters() | many, st.integers(1, 12))
 def test_a_full_round_unloads_a_part_of_what_would_leave_and_says_so(name: str, cluster: Cluster, most: int) -> None:
-    """Of each broker the first bundles, in the same order, for the same reasons."""
+    """For each broker the first bundles, in the same order, for the same reasons."""
     snapshot = cluster.snapshot()
     whole, _ = shed(name, snapshot, 0)
     cut, _ = shed(name, snapshot, most)
@@ -105,7 +105,7 @@ def test_a_full_round_unloads_a_part_of_what_would_leave_and_says_so(name: str, 
 @settings(max_examples=50)
 @given(clusters() | many, st.integers(1, 12))
 def test_what_is_remembered_does_not_depend_on_the_bound(name: str, cluster: Cluster, most: int) -> None:
-    """Save that pairs of the AvgShedder of which bundles wait are not through, and keep their counts."""
+    """Except that pairs of the AvgShedder whose bundles wait are not complete, and keep their counts."""
     snapshot = cluster.snapshot()
     first, remembered = shed(name, snapshot, 0)
     cut, after = shed(name, snapshot, most)

@@ -17,7 +17,7 @@ ROUNDS = 40
 @pytest.mark.parametrize("hot", [Hot.NONE, Hot.MOVABLE])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_brokers_are_even_after_each_round_of_chaos(hot: Hot, seed: int) -> None:
-    """The bounds are those that a one-shot optimiser was held to, with twenty rounds of the leader in place of one."""
+    """The bounds are those of a one-shot optimiser, with twenty rounds of the leader in place of one."""
     case = chaos(ROUNDS, hot, seed)
     config = with_overrides(BrokerConfig(), settings_of_chaos("LeastDisturbance"))
     found = evenness(replay(case.demand, case.cluster, config, case.events, seed=seed))
@@ -27,8 +27,8 @@ def test_brokers_are_even_after_each_round_of_chaos(hot: Hot, seed: int) -> None
 
 
 def test_what_no_broker_can_carry_beside_others_stands_alone() -> None:
-    """A bundle of half of all load: less than an ordinary one is beside it, and it moves once at most when brokers come
-    and go."""
+    """A bundle with half of all load: its broker has less than an ordinary bundle in addition, and the bundle moves
+    at most once when brokers join and leave."""
     case = chaos(ROUNDS, Hot.INDIVISIBLE, 1)
     config = with_overrides(BrokerConfig(), settings_of_chaos("LeastDisturbance"))
     outcome = replay(case.demand, case.cluster, config, case.events, seed=1)

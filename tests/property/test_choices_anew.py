@@ -1,4 +1,5 @@
-"""What is kept from one choice of a round to the next changes none: each is that of a snapshot of which nothing was."""
+"""What is cached from one choice of a round to the next changes none: each equals that of a snapshot without a
+cache."""
 
 import random
 from dataclasses import replace
@@ -29,7 +30,7 @@ steps = st.lists(st.tuples(st.sampled_from(NAMESPACES), st.integers(0, 9), st.in
 
 
 def anew(snapshot: LoadSnapshot) -> LoadSnapshot:
-    """Return the same snapshot, as if it had been made at once."""
+    """Return the same snapshot without cached values."""
     bundles, held = replace(snapshot.bundles), snapshot.on_their_way
     made = Preallocations.of(held.long_rate.copy(), held.topics.copy(), list(held.pairs), bundles)
     return replace(snapshot, brokers=replace(snapshot.brokers), bundles=bundles, preallocations=made)
@@ -45,8 +46,7 @@ def test_a_choice_after_others_is_that_of_a_snapshot_made_anew(
     failure_domains: bool,
     name: str,
 ) -> None:
-    """Broker, reason, and whether a bundle may leave; now and then from a snapshot of before, as if others grew from
-    it."""
+    """Broker, reason, and whether a bundle may leave; sometimes from an earlier snapshot, as if others grew from it."""
     config = msgspec.structs.replace(
         default_config("4.x"),
         load_balancer_load_placement_strategy=name,

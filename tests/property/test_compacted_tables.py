@@ -52,7 +52,7 @@ STEPS = st.lists(
 
 
 class Topic:
-    """A topic that moves from owner to owner, beside the plain list of all that was published."""
+    """A topic that moves from owner to owner, and a plain list of everything that was published."""
 
     def __init__(self, *, entries_per_ledger: int) -> None:
         self.world = LedgerWorld()
@@ -85,7 +85,7 @@ class Topic:
         await self.owner.settle()
 
     async def read_everything(self) -> None:
-        """The other subscription gets what was published since it last looked, and acknowledges it."""
+        """The other subscription gets what was published since its last read, and acknowledges it."""
         entries: list[Entry] = []
         position = self.everything.first_unacked
         while group := await self.owner.ledger.read(position, 7, 1 << 20):

@@ -1,4 +1,4 @@
-"""Whatever values are allowed, the texts of a configuration read back to the same configuration."""
+"""The texts of a configuration read back to the same configuration, for all allowed values."""
 
 import math
 from typing import Any
@@ -52,7 +52,7 @@ def numbers(key: Key) -> st.SearchStrategy[int | float]:
 
 
 def together(changes: dict[str, Any]) -> BrokerConfig:
-    """Return a configuration of these values in which keys that go together do."""
+    """Return a configuration of these values in which dependent keys match."""
     if changes.get("authorization_enabled"):
         changes = {"super_user_roles": ("root",), **changes, "authentication_enabled": True}
     if changes.get("leader_only_metadata_writes") == "true":

@@ -1,4 +1,4 @@
-"""Whatever of a topic is damaged or absent, every other entry is delivered, and subscriptions come to their end."""
+"""Whatever part of a topic is damaged or absent, every other entry is delivered, and subscriptions reach their end."""
 
 import asyncio
 from contextlib import suppress
@@ -24,7 +24,7 @@ async def written(world: LedgerWorld) -> list[Position]:
 
 
 async def checked(damaged: set[int], absent: set[int], order: list[int], crash: bool) -> None:
-    """Damage the entries and ledgers by number, open the topic anew, read and acknowledge in `order`."""
+    """Damage the entries and ledgers by number, open the topic again, read and acknowledge in `order`."""
     world = LedgerWorld()
     try:
         positions = await written(world)
@@ -53,7 +53,7 @@ async def checked(damaged: set[int], absent: set[int], order: list[int], crash: 
 
 
 async def _stops_before_each(owner: Owner, positions: list[Position], left: list[int]) -> None:
-    """Without skipping: each whole entry is read at its position, each other one is an error."""
+    """Without skipping: each intact entry is read at its position, each other one is an error."""
     for number, position in enumerate(positions):
         found: list[Entry] = []
         with suppress(LedgerCorruptedError, LedgerNotFoundError):

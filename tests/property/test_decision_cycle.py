@@ -36,12 +36,12 @@ PAIRS = [
 
 
 def config(**settings: Any) -> BrokerConfig:
-    """Return the defaults of 4.x, whose strategies decide by figures alone, with changes."""
+    """Return the defaults of 4.x, whose strategies decide by values alone, with changes."""
     return msgspec.structs.replace(default_config("4.x"), **{**EAGER, **settings})
 
 
 def tidied(cluster: Cluster) -> Cluster:
-    """Let each bundle be reported once, rates be whole, so that sums do not depend on their order, and topics agree."""
+    """Make each bundle reported once, rates whole, so that sums do not depend on their order, and topics match."""
     stats: dict[str, NamespaceBundleStats] = {}
     for broker, report in cluster.reports.items():
         own = {name: each for name, each in report.last_stats.items() if name not in stats}
@@ -65,7 +65,7 @@ def once(cycle: Round[Any], cluster: Cluster, seed: int = 1) -> RoundOutcome:
 
 
 def one_by_one(cluster: Cluster, settings: BrokerConfig, seed: int) -> list[tuple[str, str | None]]:
-    """Return what moves where, found with a snapshot built anew after every move."""
+    """Return the moves, found with a snapshot built again after every move."""
     snapshot, rng = cluster.snapshot(), random.Random(seed)
     shedder, placer = shedder_of(settings, ManagerKind.MODULAR), placer_of(settings, ManagerKind.MODULAR)
     plan, _ = shedder.decide(snapshot, shedder.start())

@@ -1,7 +1,7 @@
-"""A decision takes about as many steps of Python for many bundles as for few: what grows is left to arrays.
+"""A decision takes about the same number of Python steps for many bundles as for few: only array operations grow.
 
 Steps are instructions of the interpreter, counted, so that no clock is needed. The larger cluster has 32 times as
-many bundles on the same brokers; a loop over bundles, a reason made for each, would show.
+many bundles on the same brokers; a loop over bundles, or a reason made for each, would show.
 """
 
 import random
@@ -41,7 +41,7 @@ CONFIG = msgspec.structs.replace(
 
 
 def steps(work: Callable[[], object]) -> int:
-    """Return how many instructions of Python `work` runs, those of whatever it calls included."""
+    """Return how many Python instructions `work` runs, including those of everything it calls."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -60,7 +60,7 @@ def steps(work: Callable[[], object]) -> int:
 
 
 def cluster(each: int, *, busy: int | None = None, brokers: int = BROKERS) -> LoadSnapshot:
-    """Return brokers with `each` bundles, the first one overloaded; only `busy` of them carry anything, if given."""
+    """Return brokers with `each` bundles, the first one overloaded; only `busy` of them have load, if given."""
     rng = random.Random(7)
     made = Cluster()
     for broker in range(brokers):
@@ -86,7 +86,8 @@ def split(splitter: BundleSplitterTask, snapshot: LoadSnapshot, counts: dict[str
 
 @pytest.mark.parametrize("name", sorted(SHEDDER_NAMES))
 def test_shedding_does_not_loop_over_bundles(name: str) -> None:
-    """Where bundles are chosen one by one, those that stay take no steps: the larger cluster has more that are idle."""
+    """Where bundles are chosen one by one, bundles that stay take no steps: the larger cluster has more idle
+    bundles."""
     busy = FEW if name in ONE_BY_ONE else None
     few, many = cluster(FEW, busy=busy), cluster(MANY, busy=busy)
     assert len(shed(name, cluster(FEW, busy=busy))) > 3
@@ -112,7 +113,7 @@ def test_a_full_round_takes_as_many_steps_however_many_wait(name: str) -> None:
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("max_bundles", [1, 1_000_000])
 def test_a_full_split_check_takes_as_many_steps_however_many_wait(max_bundles: int, *, counted: bool) -> None:
-    """All are too large. With a maximum of 1 their namespace is full before."""
+    """All are too large. With a maximum of 1 their namespace is full already."""
     splitter = BundleSplitterTask(BundleLimits(max_topics=0, max_rate=0, max_bundles=max_bundles, most=20))
     few, many = with_topics(cluster(FEW)), with_topics(cluster(MANY))
     counts = dict.fromkeys(few.namespaces, MANY * BROKERS) if counted else {}
@@ -122,7 +123,7 @@ def test_a_full_split_check_takes_as_many_steps_however_many_wait(max_bundles: i
 
 
 def test_finding_bundles_to_split_does_not_loop_over_bundles() -> None:
-    """None is too large, since each that is takes its steps."""
+    """None is too large, because each such bundle takes steps."""
     splitter = BundleSplitterTask(BundleLimits(max_rate=1e12, max_bandwidth=1e15))
     few, many = cluster(FEW), cluster(MANY)
     counts = dict.fromkeys(few.namespaces, MANY * BROKERS)
@@ -132,7 +133,7 @@ def test_finding_bundles_to_split_does_not_loop_over_bundles() -> None:
 
 @pytest.mark.parametrize("name", sorted(PLACER_NAMES))
 def test_placing_does_not_loop_over_brokers(name: str) -> None:
-    """More candidates than a reason names: ten times as many of them take hardly more steps."""
+    """More candidates than a reason names: ten times the candidates take hardly more steps."""
     placer = strategy(ManagerKind.MODULAR, Role.PLACEMENT, name).of(BrokerConfig())
 
     def placing(brokers: int) -> int:

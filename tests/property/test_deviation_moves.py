@@ -44,12 +44,12 @@ def test_one_broker_far_above_the_others(many: list[float], others: list[list[fl
 
 @given(clusters(), st.sampled_from([0.0, 0.5, 1.0, 2.0]))
 def test_any_cluster(cluster: Cluster, threshold: float) -> None:
-    """Bundles that two brokers report and figures below zero included."""
+    """Including bundles that two brokers report and values below zero."""
     check(cluster, threshold)
 
 
 def test_a_bundle_that_two_brokers_report_leaves_once() -> None:
-    """It is the heaviest of both, and the second becomes the greatest once the first has given it away."""
+    """It is the heaviest of both, and the second broker becomes the greatest once the first has released it."""
     cluster = Cluster()
     shared = {bundle_name(0): NamespaceBundleStats(msg_throughput_in=30.0)}
     for broker, count in (("b0", 12), ("b1", 10), ("b2", 0), ("b3", 0), ("b4", 0)):

@@ -51,7 +51,7 @@ NON_PERSISTENT = "non-persistent://public/default/t"
 
 
 class Group:
-    """Consumers of one subscription, each on a link of its own, and a producer."""
+    """Consumers of one subscription, each on its own link, and a producer."""
 
     def __init__(self, topic: str, kind: SubscriptionType = SubscriptionType.SHARED) -> None:
         self.broker = OneBroker(BrokerConfig(active_consumer_failover_delay_time_millis=0))
@@ -102,7 +102,7 @@ class Group:
         await asyncio.sleep(0)
 
     def taken(self, consumer: Consumer) -> int:
-        """Messages that were delivered to a consumer."""
+        """The messages that were delivered to a consumer."""
         return self.granted[consumer] - consumer.permits
 
     def is_able(self, consumer: Consumer) -> bool:
@@ -124,7 +124,7 @@ topics = st.sampled_from([PERSISTENT, NON_PERSISTENT])
 @settings(max_examples=60, deadline=None)
 @given(topic=topics, consumers=st.integers(2, 6), messages=st.integers(1, 90))
 def test_messages_sent_one_at_a_time_go_round(topic: str, consumers: int, messages: int) -> None:
-    """Each consumer has taken one more than any other at most, be their number even or odd."""
+    """Each consumer has taken at most one more than any other, for even and odd numbers of consumers."""
 
     async def play() -> None:
         group = Group(topic)
@@ -146,7 +146,7 @@ def test_messages_sent_one_at_a_time_go_round(topic: str, consumers: int, messag
 def test_consumers_with_permits_stay_within_one_turn(
     topic: str, consumers: int, published: list[list[int]], unequal: bool
 ) -> None:
-    """Whatever the bursts and batches, and however many permits each has, as long as none runs out."""
+    """For any bursts and batches, and any number of permits, as long as none runs out."""
 
     async def play() -> None:
         group = Group(topic)
@@ -178,7 +178,7 @@ steps = st.lists(
 
 
 class Watched:
-    """What two consumers had taken when the period began in which both could take messages."""
+    """The messages of two consumers at the start of the period in which both could take messages."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -199,7 +199,7 @@ class Watched:
 @settings(max_examples=150, deadline=None)
 @given(topic=topics, script=steps)
 def test_two_able_consumers_stay_within_two_turns_whatever_others_do(topic: str, script: list[Any]) -> None:
-    """Joins, leaves, stalled links, few permits and redeliveries; and priority levels are kept."""
+    """Joins, leaves, stalled links, few permits and redeliveries; and priority levels are respected."""
 
     async def play() -> None:
         group = Group(topic)
@@ -237,7 +237,8 @@ def test_two_able_consumers_stay_within_two_turns_whatever_others_do(topic: str,
 
 
 def test_a_consumer_that_comes_back_does_not_catch_up() -> None:
-    """It was slow for a while: it gets its share from then on, and not all until it has as many as the others."""
+    """It was slow for a while: it gets its share from then on, and not everything until it has the same number as
+    the others."""
 
     async def play() -> None:
         group = Group(PERSISTENT)
@@ -275,7 +276,7 @@ def test_what_a_leaving_consumer_held_is_shared_by_all_others() -> None:
 @settings(max_examples=50, deadline=None)
 @given(names=st.lists(st.text("abcdefgh0123456789-", min_size=1, max_size=12), min_size=2, max_size=10, unique=True))
 def test_slots_are_shared_evenly(names: list[str]) -> None:
-    """Each consumer of a Key_Shared subscription has between half and twice the even share, whatever their names."""
+    """Each consumer of a Key_Shared subscription has between half and twice the even share, for any names."""
     selector: AutoSplitSelector[Candidate] = AutoSplitSelector()
     for name in names:
         selector.add(Candidate(name))
@@ -292,7 +293,7 @@ def test_slots_are_shared_evenly(names: list[str]) -> None:
 @settings(max_examples=40, deadline=None)
 @given(keys=st.lists(st.integers(0, 5), min_size=1, max_size=60), permits=st.lists(st.integers(1, 5), max_size=40))
 def test_what_waits_for_one_consumer_comes_to_it_oldest_first(keys: list[int], permits: list[int]) -> None:
-    """A key of many messages does not go on ahead of another key of the same consumer."""
+    """A key with many messages does not overtake another key of the same consumer."""
 
     async def play() -> None:
         group = Group(PERSISTENT, SubscriptionType.KEY_SHARED)

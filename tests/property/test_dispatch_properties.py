@@ -1,4 +1,4 @@
-"""Whatever consumers do, and in whatever order: every message reaches someone, nobody gets one that another holds."""
+"""For any actions of consumers in any order: every message reaches a consumer, and none gets one that another holds."""
 
 import asyncio
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ steps = st.lists(
 
 
 class World:
-    """One subscription, a model of who holds what, and the steps."""
+    """One subscription, a model of which consumer holds what, and the steps."""
 
     def __init__(self, kind: SubscriptionType, tail_bytes: int) -> None:
         config = BrokerConfig(managed_ledger_max_entries_per_ledger=10, active_consumer_failover_delay_time_millis=0)
@@ -129,7 +129,7 @@ class World:
             self.subscription.ack_individual(consumer, chosen)
 
     async def do_stray(self, number: int, which: int) -> None:
-        """A consumer acknowledges what nobody holds: it waits to be delivered, perhaps not for the first time."""
+        """A consumer acknowledges a message that no consumer holds: it waits for delivery, perhaps not the first."""
         consumer = self.pick(number)
         idle = [position for position in self.key_of if position not in self.held and position not in self.acked]
         if consumer is not None and idle:
@@ -175,7 +175,7 @@ class World:
             assert not self.overdue(dispatcher), "entries wait that could be sent"
 
     def overdue(self, dispatcher: KeySharedDispatcher) -> list[Position]:
-        """Return the entries that wait although they are the oldest of their slot, and nothing keeps them back."""
+        """Return the entries that wait although they are the oldest of their slot, and nothing holds them back."""
         heads = [(slot, entries[0].position) for slot, entries in dispatcher._waiting.items()]
         return [
             position
@@ -185,7 +185,7 @@ class World:
         ]
 
     async def finish(self) -> None:
-        """Those who are there, or one newcomer, take and acknowledge whatever comes until nothing is left."""
+        """The present consumers, or one new one, take and acknowledge everything until nothing is left."""
         self.link.drain()
         if not self.members:
             await self.do_join(0, 0)
@@ -227,14 +227,14 @@ def run(kind: SubscriptionType, tail_bytes: int, script: list[Any]) -> None:
 @settings(max_examples=80, deadline=None)
 @given(tail_bytes=st.sampled_from([0, 1 << 20]), script=steps)
 def test_shared(tail_bytes: int, script: list[Any]) -> None:
-    """From the cache and from the ledger alike."""
+    """From the cache and from the ledger."""
     run(SubscriptionType.SHARED, tail_bytes, script)
 
 
 @settings(max_examples=80, deadline=None)
 @given(tail_bytes=st.sampled_from([0, 1 << 20]), script=steps)
 def test_key_shared(tail_bytes: int, script: list[Any]) -> None:
-    """Besides, a key is with one consumer at a time, and in order."""
+    """In addition, a key is with one consumer at a time, and in order."""
     run(SubscriptionType.KEY_SHARED, tail_bytes, script)
 
 
@@ -245,5 +245,5 @@ def test_key_shared(tail_bytes: int, script: list[Any]) -> None:
     script=steps,
 )
 def test_one_active_consumer(kind: SubscriptionType, tail_bytes: int, script: list[Any]) -> None:
-    """Everything from the first unacknowledged message on, to whoever is active."""
+    """Everything from the first unacknowledged message on goes to the active consumer."""
     run(kind, tail_bytes, script)

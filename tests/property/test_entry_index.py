@@ -38,7 +38,7 @@ def test_sums_and_columns(entries: list[tuple[int, int, int]], cut: int, data: s
 
 @given(ENTRIES, st.data())
 def test_where_a_read_stops(entries: list[tuple[int, int, int]], data: st.DataObject) -> None:
-    """One entry at least, then as many as keep within the bytes and begin before the messages are reached."""
+    """At least one entry, then all that keep within the bytes and begin before the messages are reached."""
     index = index_of(entries, 0)
     first = data.draw(st.integers(0, len(entries) - 1))
     stop = data.draw(st.integers(first + 1, len(entries)))

@@ -29,7 +29,7 @@ def names(snapshot: LoadSnapshot, flags: Flags) -> set[str]:
 def test_placement_draws_from_what_its_oracle_allows(
     case: ExtensibleCluster, difference: float, excluded: set[int]
 ) -> None:
-    """It can draw each of them, and every other candidate is told why it was not."""
+    """It can draw each of them, and every other candidate has a reason."""
     snapshot = case.snapshot()
     candidates = np.array([row not in excluded for row in range(len(snapshot.brokers))], bool)
     options = LeastResourceUsageWithWeight(difference)
@@ -54,7 +54,7 @@ def test_filters_leave_what_their_oracle_leaves(
     non_persistent: bool,
     lost: set[int],
 ) -> None:
-    """Whoever is chosen is one of them; every live broker that is not left has one reason."""
+    """The chosen broker is one of them; every live broker that is removed has one reason."""
     snapshot = case.snapshot()
     without = {f"b{number}:8080" for number in lost}
     live = set(snapshot.brokers.names) - case.gone - without
@@ -84,7 +84,7 @@ def test_filters_leave_what_their_oracle_leaves(
 def test_transfers_are_allowed_where_their_oracle_allows_them(
     case: ExtensibleCluster, options: ExtensibleFilterSettings, transfers: list[tuple[int, int | None]]
 ) -> None:
-    """Whatever was asked before, and of all bundles at once."""
+    """For any earlier questions, and for all bundles at once."""
     snapshot = case.snapshot()
     brokers, bundles = snapshot.brokers.names, snapshot.bundles.names
     allowed, rows = AllowedTransfers(snapshot, options), np.arange(len(bundles))

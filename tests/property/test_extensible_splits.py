@@ -44,7 +44,8 @@ options = st.builds(
 
 @dataclass
 class Minute:
-    """What one broker sees in one run. `cuts` are how many boundaries the algorithm names for each bundle, else one."""
+    """The input of one broker in one run. `cuts` is the number of boundaries that the algorithm names for each
+    bundle, otherwise one."""
 
     stats: dict[str, NamespaceBundleStats]
     unowned: set[str]
@@ -76,7 +77,8 @@ steady = st.builds(lambda minute, count: [minute] * count, minutes, st.integers(
 def test_it_splits_what_its_oracle_splits_and_remembers_the_same(
     settings: DefaultSplitStrategy, runs: list[Minute], hits: dict[str, int], counts: dict[str, int]
 ) -> None:
-    """Every bundle that is too large is split or told why not, once. One that cannot be cut never has a count."""
+    """Every bundle that is too large is split or has a reason, once. A bundle that cannot be split never has a
+    count."""
     memory: dict[str, int] = dict(hits)
     for minute in runs:
         case = ExtensibleCluster(unowned=minute.unowned)
@@ -106,7 +108,7 @@ def test_it_splits_what_its_oracle_splits_and_remembers_the_same(
 def test_brokers_that_decide_at_once_decide_as_each_alone(
     settings: DefaultSplitStrategy, one: Minute, other: Minute, hits: int
 ) -> None:
-    """Each has its own maximum; namespaces are far from full, and no bundle is on both."""
+    """Each broker has its own maximum; namespaces are far from full, and no bundle is on both."""
     counts = dict.fromkeys(PLACES, -100)
     first, second = one.stats, {name: each for name, each in other.stats.items() if name not in one.stats}
     memory = dict.fromkeys((*first, *second), hits)

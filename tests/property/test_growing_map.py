@@ -1,4 +1,4 @@
-"""Whatever grows from whatever, a growing map is the dictionary of its own additions."""
+"""A growing map equals the dictionary of its additions, whichever map it grew from."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What LeastDisturbance promises of any cluster, and how near its moves come to the fewest that there are."""
+"""What LeastDisturbance guarantees for any cluster, and how near its moves are to the fewest possible."""
 
 import itertools
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ sizes = st.lists(st.sampled_from([2, 3, 5, 8, 12, 20]), max_size=3)
 
 
 def of_sizes(held: Sequence[Sequence[int]]) -> LoadSnapshot:
-    """Return like brokers whose bundles take these points of usage, and nothing else."""
+    """Return equal brokers whose bundles have these points of usage, and no other load."""
     found, number = Cluster(), 0
     for broker, points in enumerate(held):
         bundles = {}
@@ -41,7 +41,7 @@ def decide(snapshot: LoadSnapshot) -> DisturbancePlan:
 @settings(max_examples=150, deadline=None)
 @given(clusters())
 def test_no_move_leaves_who_takes_above_what_the_giver_was(cluster: Cluster) -> None:
-    """By both estimates; exchanges count as one."""
+    """By both estimates; exchanges count as one move."""
     plan = decide(cluster.snapshot())
     for move in plan.moves:
         assert move.source != move.destination
@@ -55,7 +55,7 @@ def test_no_move_leaves_who_takes_above_what_the_giver_was(cluster: Cluster) -> 
 @settings(max_examples=150, deadline=None)
 @given(clusters())
 def test_a_second_plan_upon_the_first_has_nothing_more_to_do_with_its_bundles(cluster: Cluster) -> None:
-    """What is on its way is at rest."""
+    """Bundles in transition stay."""
     plan = decide(cluster.snapshot())
     cluster.recently_unloaded = {unload.bundle for unload in plan}
     again = decide(cluster.snapshot())
@@ -63,7 +63,7 @@ def test_a_second_plan_upon_the_first_has_nothing_more_to_do_with_its_bundles(cl
 
 
 def fewest(held: Sequence[Sequence[int]], limit: float) -> int | None:
-    """Return how many moves are needed at least so that no broker has more than `limit`: by trying all of them."""
+    """Return the minimum number of moves so that no broker has more than `limit`, by trying all."""
     where = [broker for broker, points in enumerate(held) for _ in points]
     points = [size for own in held for size in own]
     best = None
@@ -82,7 +82,7 @@ def fewest(held: Sequence[Sequence[int]], limit: float) -> int | None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(sizes, min_size=2, max_size=3).filter(lambda held: 0 < sum(map(len, held)) <= 6))
 def test_it_moves_hardly_more_than_the_fewest_that_do(held: list[list[int]]) -> None:
-    """Where all brokers can be brought near to the mean it gets them within the band, by two moves more at most."""
+    """Where all brokers can be brought near the mean it gets them within the band, with at most two moves more."""
     loads = [sum(points) for points in held]
     mean = sum(loads) / len(loads)
     plan = decide(of_sizes(held))

@@ -1,4 +1,4 @@
-"""The few least of many figures are those that sorting all of them finds."""
+"""The few least of many values are those that sorting all of them finds."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Whatever owners, crashes and takeovers come, a topic's row of entries stays whole."""
+"""For any owners, crashes and takeovers, a topic's sequence of entries stays complete."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ SETTINGS = LedgerSettings(max_entries_per_ledger=8, mark_delete_per_second=0)
 
 
 class Checker:
-    """Numbers every append over all owners and keeps what was reported."""
+    """Numbers every append over all owners and records what was reported."""
 
     def __init__(self, delays: list[float]) -> None:
         self.world = LedgerWorld(self._storage)
@@ -53,8 +53,8 @@ class Checker:
             self.next += 1
 
     async def check(self) -> None:
-        """The row holds every reported entry at its position unless it was consumed, in order, no entry twice, and
-        nothing unknown."""
+        """The sequence has every reported entry at its position unless it was consumed, in order, no entry twice,
+        and nothing unknown."""
         final = await self.world.open(len(self.owners) + 1, settings=SETTINGS)
         texts = [int(text) for text in await final.texts()]
         assert len(set(texts)) == len(texts)
@@ -118,5 +118,5 @@ async def run(steps: list[tuple[str, int]], delays: list[float]) -> None:
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.lists(st.sampled_from([0.0, 0.0005, 0.001]), min_size=1, max_size=5))
 def test_no_reported_entry_is_lost_or_moved(steps: list[tuple[str, int]], delays: list[float]) -> None:
-    """Appends, crashes with any part of the queue on the disk, takeovers under a living owner, in any order."""
+    """Appends, crashes with any part of the queue on the disk, takeovers from a live owner, in any order."""
     asyncio.run(run(steps, delays))

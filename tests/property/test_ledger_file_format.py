@@ -1,4 +1,4 @@
-"""A ledger file cut or damaged anywhere gives back a prefix of what was written, or says that it is damaged."""
+"""A ledger file truncated or damaged anywhere returns a prefix of what was written, or reports the damage."""
 
 import pytest
 from hypothesis import given
@@ -15,8 +15,8 @@ Items = list[tuple[bytes, int, int]]
 
 
 def written(groups: list[Items], durable_groups: int) -> tuple[bytes, Items, int, int]:
-    """Return the file of `groups`, the first so many of them marked durable; its entries, how many of them are
-    durable, and where these end."""
+    """Return the file of `groups`, of which the first are marked durable; its entries, the number of durable ones,
+    and where these end."""
     file = bytearray(fmt.encode_header(LEDGER_ID, 3))
     mark = fmt.HEADER_SIZE
     for n, group in enumerate(groups):
@@ -38,7 +38,7 @@ def recovered(file: bytes) -> tuple[Items, fmt.Scan]:
 
 @given(GROUPS, st.integers(0, 4))
 def test_what_was_written_is_recovered(groups: list[Items], durable: int) -> None:
-    """A whole file gives back every entry with its columns, however much of it is marked durable."""
+    """A complete file returns every entry with its columns, for any durable mark."""
     file, items, _, _ = written(groups, durable)
     found, scan = recovered(file)
     assert found == items
@@ -50,7 +50,7 @@ def test_what_was_written_is_recovered(groups: list[Items], durable: int) -> Non
 def test_a_file_cut_anywhere_gives_the_whole_entries_before_the_cut(
     groups: list[Items], durable: int, data: st.DataObject
 ) -> None:
-    """Truncation is a torn tail wherever it falls; before the durable mark it is told."""
+    """Truncation is a torn tail anywhere; before the durable mark it is reported."""
     file, items, _, mark = written(groups, durable)
     size = data.draw(st.integers(fmt.HEADER_SIZE, len(file)))
     found, scan = recovered(file[:size])
@@ -67,7 +67,7 @@ def test_a_file_cut_anywhere_gives_the_whole_entries_before_the_cut(
 def test_a_flipped_bit_never_changes_or_hides_a_durable_entry(
     groups: list[Items], durable: int, data: st.DataObject
 ) -> None:
-    """Damage before the durable mark is an error with its offset; behind it, it ends the file."""
+    """Damage before the durable mark is an error with its offset; after it, it ends the file."""
     file, items, durable_count, mark = written(groups, durable)
     bit = data.draw(st.integers(fmt.HEADER_SIZE * 8, len(file) * 8 - 1))
     damaged = bytearray(file)
@@ -86,7 +86,7 @@ def test_a_flipped_bit_never_changes_or_hides_a_durable_entry(
 
 @given(GROUPS, st.data())
 def test_a_flipped_bit_in_the_header_is_told_or_harmless(groups: list[Items], data: st.DataObject) -> None:
-    """No damage to the header makes entries vanish from a whole file."""
+    """No damage to the header hides entries of a complete file."""
     file, items, _, _ = written(groups, len(groups))
     bit = data.draw(st.integers(0, fmt.HEADER_SIZE * 8 - 1))
     damaged = bytearray(file)
@@ -100,7 +100,8 @@ def test_a_flipped_bit_in_the_header_is_told_or_harmless(groups: list[Items], da
 
 @given(GROUPS, st.data())
 def test_a_group_that_reached_the_disk_in_part_is_cut(groups: list[Items], data: st.DataObject) -> None:
-    """Of a group that was never marked durable any stretch may be zeros: what is before stays, nothing is invented."""
+    """In a group that was never marked durable any stretch may be zeros: entries before it stay, nothing is
+    invented."""
     file, items, durable_count, mark = written(groups, len(groups) - 1)
     begin = data.draw(st.integers(mark, len(file)))
     end = data.draw(st.integers(begin, len(file)))
@@ -111,7 +112,7 @@ def test_a_group_that_reached_the_disk_in_part_is_cut(groups: list[Items], data:
 
 @given(GROUPS)
 def test_bytes_of_another_ledger_are_no_entries(groups: list[Items]) -> None:
-    """What a reused disk block still holds of another ledger does not pass for a tail."""
+    """The content of another ledger in a reused disk block does not pass for a tail."""
     own, _, _, _ = written(groups, 0)
     items = [item for group in groups for item in group]
     other = b"".join(fmt.encode_entries(items, fmt.Heads.of(LEDGER_ID + 1), 0))
@@ -122,7 +123,7 @@ def test_bytes_of_another_ledger_are_no_entries(groups: list[Items]) -> None:
 
 @given(GROUPS, st.integers(1, 200))
 def test_small_windows_find_the_same(groups: list[Items], window: int) -> None:
-    """A scan that gets the file piece by piece equals one that gets it whole."""
+    """A scan piece by piece equals a scan of the whole file."""
     file, items, _, _ = written(groups, len(groups))
     header = fmt.decode_header("file", file[: fmt.HEADER_SIZE], LEDGER_ID)
 

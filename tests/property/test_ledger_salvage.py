@@ -1,5 +1,5 @@
-"""Whatever happens to the bytes of a ledger file, every entry whose bytes are whole is found, at its own position, and
-kept by a repair."""
+"""Whatever happens to the bytes of a ledger file, every intact entry is found, at its own position, and kept by a
+repair."""
 
 import asyncio
 import tempfile
@@ -28,7 +28,7 @@ DAMAGE = st.lists(st.one_of(FLIP, BLOCK, NOISE, END), max_size=4)
 
 
 def written(items: Items, *, version: int = fmt.VERSION) -> tuple[bytearray, list[int]]:
-    """Return a closed ledger's file, all of it durable, and where its entries begin, with the end of the last."""
+    """Return a closed ledger's file, all of it durable, and the offsets of its entries, with the end of the last."""
     body = bytearray()
     begins = [fmt.HEADER_SIZE]
     heads = fmt.Heads.of(LEDGER_ID, version)
@@ -41,7 +41,7 @@ def written(items: Items, *, version: int = fmt.VERSION) -> tuple[bytearray, lis
 
 
 def damaged(file: bytearray, steps: list[tuple[str, int, int]], *, header_too: bool = True) -> bytearray:
-    """Return the file after `steps`; their places count from the first entry, unless `header_too`."""
+    """Return the file after `steps`; their offsets count from the first entry, unless `header_too`."""
     result = bytearray(file)
     for kind, place, amount in steps:
         at = min(place if header_too else place + fmt.HEADER_SIZE, len(result))
@@ -79,7 +79,7 @@ def kept(scan: fmt.Scan, file: bytearray) -> dict[int, tuple[bytes, int, int]]:
 
 
 def intact(items: Items, begins: list[int], before: bytearray, after: bytearray) -> dict[int, tuple[bytes, int, int]]:
-    """Return the entries whose bytes are all as they were."""
+    """Return the entries whose bytes are unchanged."""
     return {
         entry_id: item
         for entry_id, item in enumerate(items)
@@ -90,8 +90,8 @@ def intact(items: Items, begins: list[int], before: bytearray, after: bytearray)
 @settings(max_examples=400)
 @given(ENTRIES, DAMAGE)
 def test_a_closed_ledger_keeps_exactly_its_whole_entries(items: Items, steps: list[tuple[str, int, int]]) -> None:
-    """Flipped bytes, blocks of zeros and of noise, cuts, in the header too: what is whole is found, what is not is
-    said to be lost, and each at its position."""
+    """Flipped bytes, blocks of zeros and of noise, truncation, in the header too: intact entries are found, others
+    are reported as missing, each at its position."""
     file, begins = written(items)
     broken = damaged(file, steps)
     scan = examined(broken, len(items))
@@ -106,7 +106,7 @@ def test_a_closed_ledger_keeps_exactly_its_whole_entries(items: Items, steps: li
 @settings(max_examples=400)
 @given(ENTRIES, DAMAGE)
 def test_a_ledger_left_open_keeps_exactly_its_whole_entries(items: Items, steps: list[tuple[str, int, int]]) -> None:
-    """Where nobody knows how many entries there were, the same holds up to the last one that is whole."""
+    """Where the number of entries is unknown, the same holds up to the last intact one."""
     file, begins = written(items)
     broken = damaged(file, steps)
     scan = examined(broken, None)
@@ -122,8 +122,8 @@ def test_a_ledger_left_open_keeps_exactly_its_whole_entries(items: Items, steps:
 @settings(max_examples=300)
 @given(ENTRIES, DAMAGE)
 def test_a_file_of_version_1_loses_no_whole_entry(items: Items, steps: list[tuple[str, int, int]]) -> None:
-    """Its entries do not say which they are: all are found in order, none before its place; at its place unless the
-    salvage says that a number is in doubt."""
+    """Its entries do not contain their number: all are found in order, none before its position; at its position
+    unless the salvage reports a number as uncertain."""
     file, begins = written(items, version=1)
     file[8] = 1
     identity = bytes(file[:32])
@@ -141,7 +141,7 @@ def test_a_file_of_version_1_loses_no_whole_entry(items: Items, steps: list[tupl
 
 @given(ENTRIES, st.data())
 def test_entries_marked_as_gone_are_known_as_such(items: Items, data: st.DataObject) -> None:
-    """What a repair has marked is no damage, and is told."""
+    """Entries that a repair has marked are no damage, and are reported as removed."""
     gone = data.draw(st.sets(st.integers(0, len(items) - 1)))
     heads = fmt.Heads.of(LEDGER_ID)
     body = b"".join(
@@ -162,7 +162,7 @@ def test_entries_marked_as_gone_are_known_as_such(items: Items, data: st.DataObj
 
 
 async def read_back(root: str, entry_count: int | None) -> tuple[dict[int, tuple[bytes, int, int]], set[int]]:
-    """Open the ledger as a broker does; return its entries by id, and the ids that are gone."""
+    """Open the ledger as a broker does; return its entries by id, and the ids of removed ones."""
     storage = FileLedgerStorage(root)
     try:
         if entry_count is None:
@@ -183,7 +183,7 @@ async def read_back(root: str, entry_count: int | None) -> tuple[dict[int, tuple
 @settings(max_examples=150, deadline=None)
 @given(ENTRIES, DAMAGE, st.booleans())
 def test_a_repair_keeps_exactly_what_is_whole(items: Items, steps: list[tuple[str, int, int]], closed: bool) -> None:
-    """Checking tells it before; repairing again finds nothing to do; the damaged file is kept as it was."""
+    """A check reports it before; repairing again finds nothing to do; the damaged file is kept unchanged."""
     file, begins = written(items)
     broken = damaged(file, steps)
     entry_count = len(items) if closed else None

@@ -1,4 +1,4 @@
-"""Means over reports are weighted by how long each holds: against a model that looks tick by tick, and DuckDB."""
+"""Means over reports are weighted by their validity: compared with a model that steps tick by tick, and DuckDB."""
 
 from collections.abc import Sequence
 
@@ -66,7 +66,7 @@ def tabled(samples: Sequence[Sample]) -> pa.Table:
 
 
 def reports_of(samples: Sequence[Sample], more: dict[str, list[int]]) -> dict[str, list[int]]:
-    """The times of all reports of each broker: those with samples, and others, of other bundles."""
+    """Return the times of all reports of each broker: those with samples, and others, of other bundles."""
     found = {broker: list(times) for broker, times in more.items()}
     for each in samples:
         found.setdefault(each.broker, []).append(each.at)

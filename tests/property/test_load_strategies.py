@@ -1,4 +1,4 @@
-"""Every strategy agrees with a slow, obvious version of itself, whatever the cluster looks like."""
+"""Every strategy agrees with a slow, obvious version of itself, for any cluster."""
 
 import random
 
@@ -109,7 +109,7 @@ def place(snapshot: object, seed: int) -> str | None:
 def test_no_bundle_is_shed_that_may_not_be(
     cluster: Cluster, options: ThresholdShedder, history: dict[str, float]
 ) -> None:
-    """Only bundles that their source reports, with figures, bound to no broker, not just moved, each once."""
+    """Only bundles that their source reports, with values, bound to no broker, not recently moved, each once."""
     plans = (
         options.decide(cluster.snapshot(), history)[0],
         OverloadShedder(limit=0.2).decide(cluster.snapshot(), None)[0],
@@ -167,7 +167,7 @@ odd = st.floats(allow_nan=True, allow_infinity=True)
 def test_figures_that_are_no_numbers_never_stop_a_decision(
     cluster: Cluster, numbers: list[float], options: ThresholdShedder, history: dict[str, float]
 ) -> None:
-    """They are bounded and flagged; the brokers without them are judged as if the odd figures were 0."""
+    """They are bounded and flagged; brokers without them are judged as if the odd values were 0."""
     from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, TimeAverageMessageData
 
     stats = NamespaceBundleStats(msg_throughput_in=numbers[0], msg_rate_out=numbers[1], topics=3)

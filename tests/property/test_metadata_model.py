@@ -1,4 +1,4 @@
-"""Each metadata store beside an obvious model: a dict per store, and sets of which session created which key."""
+"""Each metadata store compared with an obvious model: a dict per store, and sets of which session created which key."""
 
 import asyncio
 import tempfile
@@ -27,7 +27,7 @@ class Key:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Two clients of one store do what they like; `sessions` numbers their sessions."""
+    """Two clients of one store with arbitrary operations; `sessions` numbers their sessions."""
 
     backend_name: str
 
@@ -59,7 +59,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.runner.close()
 
     async def _compare_notifications(self) -> None:
-        """All was told to the client that stayed, in order, each key's coming and going with its ancestors'."""
+        """The client that stayed was notified of everything, in order, each key's creation and deletion with its
+        ancestors'."""
         told = await self.heard[0].until(lambda told: len(self._keys_of(told)) >= len(self.changes))
         assert self._keys_of(told) == self.changes
 
@@ -103,7 +104,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen_second_client(self) -> None:
-        """Its ephemeral keys go, in the order of their paths."""
+        """Its ephemeral keys are deleted, in the order of their paths."""
         self.runner.run(self.clients[1].close())
         for path in sorted(self.keys):
             if self.keys[path].ephemeral and self.keys[path].creator == self.sessions[1]:
@@ -148,7 +149,8 @@ class StoreMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("name", [name for name in BACKENDS if name != "zookeeper"])
 def test_a_store_behaves_like_a_dict_with_versions(name):
-    """ZooKeeper does not: it knows no makers of lasting keys, tells of parents, and takes empty ones for no keys."""
+    """ZooKeeper does not: it does not store the creator of persistent keys, notifies of parents, and takes empty
+    ones for no keys."""
     machine = type(f"{name}Machine", (StoreMachine,), {"backend_name": name})
     run_state_machine_as_test(
         machine,

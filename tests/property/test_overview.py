@@ -53,7 +53,7 @@ def test_listed_and_summed_bundles_are_all_there_are_the_heaviest_listed(
 def test_a_row_follows_its_report(
     before: dict[str, NamespaceBundleStats], after: dict[str, NamespaceBundleStats]
 ) -> None:
-    """Rows are kept while a report is the same: another one must not get the row of the first."""
+    """Rows are kept while a report is the same: another report must not get the row of the first."""
     kept = Shares()
     for of in (before, after):
         document = SnapshotDocument(brokers={"b:1": report(of)})

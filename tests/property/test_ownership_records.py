@@ -1,4 +1,4 @@
-"""Whatever happens in which order: one broker serves a bundle, all see the same, and nothing is stuck."""
+"""In any order of events: one broker serves a bundle, all brokers agree, and nothing is stuck."""
 
 import random
 
@@ -20,11 +20,11 @@ def history(seed: int) -> list[int]:
 @settings(max_examples=200)
 @given(st.sampled_from(StorageType), st.lists(st.integers(0, 2**20 - 1), max_size=STEPS))
 def test_one_serves_all_agree_and_it_comes_to_rest(storage: StorageType, choices: list[int]) -> None:
-    """With brokers that die, join and are thought dead, and with records that are late, come twice, or are compacted.
+    """With brokers that die, join and are considered dead, and with records that are late, duplicated, or compacted.
 
-    On the way: never two who serve, save where one was thought dead; whoever read as much as another sees the same; of
-    the terms of a bundle each later one has the higher number. In the end: all is read, every bundle that is owned is
-    served by its owner and nobody else holds anything of it, and what nobody owns can be assigned.
+    On the way: never two servers, except where one was considered dead; brokers that have read equally far agree;
+    each later term of a bundle has the higher number. At the end: everything is read, the owner of every owned
+    bundle serves it and no other broker holds anything of it, and unowned bundles can be assigned.
     """
     play(World(storage), choices)
 

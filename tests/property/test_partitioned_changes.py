@@ -1,7 +1,8 @@
-"""Coordinators that are cut short at any step, in any order, and owners that refuse: each change is whole, or is not.
+"""Coordinators that are interrupted at any step, in any order, and owners that refuse: each change is complete, or
+absent.
 
-The coordinators and the records are the brokers' own, on a store in memory. The owners are a model: they say yes or no
-by the clients that they have, keep clients out by what the record says, and fail when they are set to.
+The coordinators and the records are the brokers' own, on a store in memory. The owners are a model: they agree or
+refuse by their clients, keep clients out by the record, and fail on request.
 """
 
 import asyncio
@@ -47,12 +48,12 @@ actions = st.one_of(
 
 
 class ProcessEndedError(BaseException):
-    """What cuts a coordinator short."""
+    """The error that interrupts a coordinator."""
 
 
 @dataclass
 class Life:
-    """So many steps more a coordinator's process lives."""
+    """The number of steps that remain for a coordinator's process."""
 
     steps_left: int = 1_000_000
 
@@ -64,7 +65,7 @@ class Life:
 
 @dataclass
 class Parts:
-    """The partitions, as their owners have them: subscriptions, and how many clients each has."""
+    """The partitions, as their owners have them: subscriptions, and the number of clients of each."""
 
     subscriptions: dict[int, set[str]] = field(default_factory=dict)
     clients: Counter[tuple[int, str]] = field(default_factory=Counter)
@@ -119,7 +120,7 @@ class World:
         await self.resources.partitioned_topics.create(TOPIC.persistence_name, PartitionedTopicMetadata(PARTITIONS))
 
     def coordinator(self, life: Life) -> ChangeCoordinator:
-        """Return the one of another process, which nobody has registered once it has ended."""
+        """Return the coordinator of another process, which is no longer registered once it has ended."""
         self.ids += 1
         name = f"broker-{self.ids}"
         owner = partial(self._owner, life)
@@ -183,7 +184,7 @@ class World:
                     await self.request(what, name, number)
 
     async def settle(self) -> None:
-        """Another broker comes to lead, and no owner fails any more."""
+        """Another broker becomes leader, and no owner fails any more."""
         self.parts.failing.clear()
         leader = self.coordinator(Life())
         for _ in range(20):

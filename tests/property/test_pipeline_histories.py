@@ -1,6 +1,6 @@
-"""Whatever order reports come in and however they are cut into runs: the tables are right, or a run says that not.
+"""For any order of reports and any division into runs: the tables are right, or a run reports that they are not.
 
-Without Spark, whose part `tests/pipeline/test_never_silently_wrong.py` has; the oracle folds report by report.
+Without Spark, whose part `tests/pipeline/test_never_silently_wrong.py` covers; the oracle folds report by report.
 """
 
 import asyncio
@@ -80,7 +80,8 @@ def layout_in(tmp_path: Path) -> PipelineLayout:
 def test_runs_that_go_on_in_time_give_the_tables_of_one(
     rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within a run in any order, with copies of what was read; some batches are cut off after they wrote a table."""
+    """Within a run in any order, with copies of earlier reports; some batches are interrupted after they wrote a
+    table."""
     layout, reports, chosen = layout_in(tmp_path), history(rng), settings(rng)
     decided = decide(layout, reports)
     monkeypatch.setattr(decision_files, "READ_BYTES", 1_500)
@@ -100,7 +101,7 @@ def run_with_kill(
     chosen: StreamSettings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Half of the runs end in a batch, after the write of a table or before its state, and are begun again."""
+    """Half of the runs end in a batch, after the write of a table or before its state, and are started again."""
     if rng.random() < 0.5:
         place, left = rng.choice(["ownership", "balance", "state"]), rng.randrange(3)
         with monkeypatch.context() as patch:
@@ -211,9 +212,9 @@ def check_windows(published: Published, bundles: pa.Table) -> None:
 def test_runs_in_any_order_give_the_tables_of_one_or_say_that_they_do_not(
     rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pieces swapped, or reports dealt to runs by chance, or by broker: never a difference that nobody is told of.
+    """Pieces swapped, or reports distributed to runs at random, or by broker: never an unreported difference.
 
-    Each report stands in the tables of reports once all the same, but for those that wait. In half of the cases hardly
+    Each report is in the tables of reports once nevertheless, except those that wait. In half of the cases hardly
     any sequences are remembered.
     """
     if rng.random() < 0.5:
@@ -253,7 +254,7 @@ def by_broker(rng: random.Random, reports: Sequence[LocalBrokerData]) -> list[li
 
 
 def test_files_that_may_not_be_read_are_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark passes over them; they stay where they are, and the others are folded."""
+    """Spark skips them; they stay where they are, and the others are folded."""
     layout, (first, second, *_) = layout_in(tmp_path), make_history(1, reports=3)
     folder = layout.report_log / "2026-01-01"
     folder.mkdir()

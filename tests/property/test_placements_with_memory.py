@@ -1,4 +1,4 @@
-"""The placements that remember something agree with slow, obvious versions of themselves."""
+"""The placements with a memory agree with slow, obvious versions of themselves."""
 
 import random
 
@@ -47,7 +47,7 @@ def test_least_resource_usage_draws_from_what_its_oracle_allows(
     rounds: list[set[int]],
     seed: int,
 ) -> None:
-    """Histories advance with each placement, those of the candidates only."""
+    """Histories advance with each placement, only those of the candidates."""
     snapshot = cluster.snapshot()
     memory = LeastResourceUsageMemory(tuple(history), np.array(list(history.values()), float))
     for excluded in rounds:
@@ -109,7 +109,7 @@ def test_avg_placement_keeps_to_its_pins_while_they_are_candidates(
 def test_avg_placement_of_5_draws_from_what_its_oracle_allows(
     cluster: Cluster, excluded: set[int], limit: float, rows: tuple[int, int] | None
 ) -> None:
-    """A plan may name brokers that left; what is not planned is drawn among all, and nothing of it is remembered."""
+    """A plan may name brokers that left; an unplanned bundle is drawn among all, and nothing of it is remembered."""
     snapshot, placer = cluster.snapshot(), AvgShedderPlacement(limit)
     flags, names = without(snapshot, excluded)
     known = (*snapshot.brokers.names, "gone")

@@ -30,7 +30,7 @@ group_names = st.sampled_from(["g", "g", "G", "h", "", " "])
 
 @st.composite
 def small_clusters(draw: st.DrawFn) -> Cluster:
-    """Draw up to eight brokers with a few bundles of a few namespaces, some of them on their way."""
+    """Draw up to eight brokers with a few bundles of a few namespaces, some of them in transition."""
     cluster = Cluster()
     bundles = st.lists(st.tuples(st.integers(0, 1), placed), max_size=4)
     for number in draw(st.lists(st.integers(0, 7), unique=True, max_size=8)):
@@ -84,7 +84,7 @@ def names(snapshot: LoadSnapshot, flags: Flags) -> set[str]:
 def test_policies_allow_what_their_oracle_allows(
     cluster: Cluster, stored: dict[str, Any], namespace: str, non_persistent: bool
 ) -> None:
-    """Every broker that is not kept carries a reason of its own."""
+    """Every removed broker has its own reason."""
     isolation, errors = IsolationPolicies.decode(stored)
     assert not errors
     cluster.policies = ClusterPolicies(isolation)
@@ -127,7 +127,7 @@ def test_anti_affinity_keeps_what_its_oracle_keeps(
 def test_anti_affinity_forbids_to_unload_where_its_oracle_does(
     cluster: Cluster, stored: dict[str, str], namespace: str, excluded: set[int], source: int
 ) -> None:
-    """Whoever sheds need not be among the brokers allowed."""
+    """The shedding broker need not be among the allowed brokers."""
     cluster.policies = ClusterPolicies(groups=known(stored))
     snapshot = cluster.snapshot()
     allowed = np.array([row not in excluded for row in range(len(snapshot.brokers))], bool)

@@ -1,4 +1,5 @@
-"""Access modes of producers beside an obvious model, and their admission with cancellations, losses and a bad store."""
+"""Access modes of producers compared with an obvious model, and their admission with cancellations, losses and a bad
+store."""
 
 import asyncio
 from collections.abc import Callable
@@ -46,7 +47,7 @@ class Someone:
 
 
 class AccessMachine(RuleBasedStateMachine):
-    """The model: a list of those attached, one that has the claim, and a list of those in the line."""
+    """The model: a list of attached producers, one that has the claim, and a list of those in the line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class AccessMachine(RuleBasedStateMachine):
         return Someone(f"p{self.number}", mode, brought)
 
     def apply(self, actions: list[Action[Someone]]) -> None:
-        """Do to the model what was decided; each producer must be where the decision supposes it."""
+        """Apply a decision to the model; each producer must be where the decision supposes it."""
         for action in actions:
             producer = action.producer
             assert producer not in self.gone, f"{producer.name} was gone, and is given {action}"
@@ -89,7 +90,7 @@ class AccessMachine(RuleBasedStateMachine):
                     self.gone.append(producer)
 
     def epoch_of(self, brings: str, which: int) -> int | None:
-        """Return what a producer brings: nothing, an epoch that there was, or one that there never was."""
+        """Return the epoch that a producer presents: none, a former one, or one that never existed."""
         if brings == "never" or (brings == "had" and not self.admitted):
             return None
         return self.admitted[which % len(self.admitted)] if brings == "had" else which**9 % HIGHEST_BROUGHT
@@ -165,7 +166,7 @@ class AccessMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.gone)
     @rule(which=ANY)
     def leave_again(self, which: int) -> None:
-        """What is gone changes nothing, nor takes an epoch."""
+        """A producer that has left changes nothing, and takes no epoch."""
         gone = self.gone[which % len(self.gone)]
         assert self.access.leave(gone) == []
         assert self.access.take_epoch(gone) is None
@@ -180,7 +181,7 @@ class AccessMachine(RuleBasedStateMachine):
 
     @rule()
     def unload(self) -> None:
-        """The topic closes and is loaded anew: what is in the store is all that is left."""
+        """The topic closes and is loaded again: only the content of the store remains."""
         self.apply(self.access.close())
         self.gone += self.attached
         self.gone += [self.claimant] if self.claimant else []
@@ -211,7 +212,7 @@ TestAccessModes = AccessMachine.TestCase
 
 @dataclass
 class StoringTopic:
-    """Stores an epoch when it is told to; `refuses` makes it fail."""
+    """Stores an epoch on request; `refuses` makes it fail."""
 
     name: TopicName = TOPIC
     is_open: bool = True
@@ -298,7 +299,8 @@ class AdmissionWorld:
             self.end(client, task)
 
     async def do_lose(self, which: int, mode: AccessMode) -> None:
-        """A connection is lost: requests under way are cancelled first, then producers are detached, all in a step."""
+        """A connection is lost: requests in flight are cancelled first, then producers are detached, all in one
+        step."""
         client = self.clients[which % 3]
         for task in sorted(client.tasks, key=lambda each: each.done()):
             self.end(client, task)
@@ -326,7 +328,7 @@ class AdmissionWorld:
         await turns(1 + which % 3)
 
     async def settle(self) -> None:
-        """The store answers all; nobody has a request under way but those that wait."""
+        """The store answers all; only waiting producers have a request in flight."""
         for _ in range(200):
             await turns(3)
             if not self.topic.storing:
@@ -347,7 +349,7 @@ class AdmissionWorld:
         assert "asks" not in self.live.values()
 
     async def close(self) -> None:
-        """The topic closes: nobody waits for ever."""
+        """The topic closes: no producer waits for ever."""
         self.topic.is_open = False
         self.topic.admission.close()
         for producer in list(self.topic.attached):
@@ -377,5 +379,5 @@ async def play(script: list[tuple[str, int, AccessMode]]) -> None:
 @settings(max_examples=200, deadline=None)
 @given(script=scripts)
 def test_a_turn_is_never_lost(script: list[tuple[str, int, AccessMode]]) -> None:
-    """Whatever is cancelled, lost or not stored, and when: nobody waits for a topic that nobody has."""
+    """Whatever is cancelled, lost or not stored, and when: no producer waits for a topic that no other has."""
     asyncio.run(play(script))

@@ -59,7 +59,7 @@ small_ids = st.integers(0, 2**30)
 
 @given(st.integers(0, 130), small_ids, st.data())
 def test_a_send_that_is_read_by_hand_is_read_as_by_protobuf_or_refused_alike(producer, sequence, data):
-    """Also with a byte changed, taken out or put in, with a number longer than it need be, and with more behind it."""
+    """Also with a byte changed, removed or added, with a number longer than necessary, and with more bytes after it."""
     ((command, _),) = frames.FrameDecoder().receive(client_commands.send(producer, sequence, b""))
     at = data.draw(st.integers(0, len(command)))
     by = data.draw(st.binary(max_size=3))
@@ -136,7 +136,7 @@ def test_the_last_of_a_width_is_the_last(number):
 
 @st.composite
 def metadata_bytes(draw):
-    """Metadata as clients write them, some changed afterwards, or fields in another order."""
+    """Draw metadata as clients write it, some changed afterwards, or with fields in another order."""
     metadata = api.MessageMetadata(producer_name=draw(names), sequence_id=draw(ids), publish_time=draw(ids))
     if draw(st.booleans()):
         metadata.uncompressed_size = draw(st.integers(0, 2**31))

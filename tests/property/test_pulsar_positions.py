@@ -17,7 +17,7 @@ from pulsar_barycenter.pipeline.pulsar_source.positions import (
 
 @dataclass(frozen=True)
 class MessageId:
-    """What the client calls a message: batch index -1 where the entry is one message."""
+    """The client's id of a message: batch index -1 where the entry is one message."""
 
     ledger: int
     entry: int
@@ -35,7 +35,7 @@ class MessageId:
 
 @st.composite
 def topics(draw: st.DrawFn) -> list[MessageId]:
-    """The ids of a topic's messages in order: ledgers with entries, each one message or a batch."""
+    """Draw the ids of a topic's messages in order: ledgers with entries, each one message or a batch."""
     ledgers = sorted(draw(st.sets(st.integers(0, 2**62), min_size=1, max_size=3)))
     ids = []
     for ledger in ledgers:
@@ -79,6 +79,6 @@ def test_a_checkpoint_keeps_positions(positions: dict[str, Position]) -> None:
 
 @given(st.dictionaries(st.text(), POSITIONS))
 def test_equal_positions_are_equal_text(positions: dict[str, Position]) -> None:
-    """Spark takes offsets for different when their text is."""
+    """Spark considers offsets different when their text is."""
     reversed_order = dict(reversed(positions.items()))
     assert json.dumps(positions_to_json(positions)) == json.dumps(positions_to_json(reversed_order))

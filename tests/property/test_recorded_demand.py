@@ -1,4 +1,4 @@
-"""What recorded samples amount to, by arrays, beside the same rule applied to one sample after the other."""
+"""The demand of recorded samples, computed by arrays, and by the same rule one sample after the other."""
 
 import itertools
 from typing import Any
@@ -25,7 +25,7 @@ STEADY = [("public/c/0x00000000_0xffffffff", "c:1", half_minutes, 1) for half_mi
 
 
 def one_after_the_other(samples: Samples, start_ms: int, steps: int, step_ms: int) -> dict[str, list[float]]:
-    """Rate in of each of the smallest bundles at each step."""
+    """Return the rate in of each of the smallest bundles at each step."""
     leaves = smallest(sorted(set(samples.bundle)))
     told: dict[str, list[int]] = {}
     for row in np.lexsort((samples.at_ms, np.array(samples.bundle))).tolist():
@@ -51,7 +51,7 @@ def one_after_the_other(samples: Samples, start_ms: int, steps: int, step_ms: in
 
 @given(rows_of_samples, st.sampled_from([7_000, 60_000]))
 def test_samples_count_as_the_rule_says(drawn: list[tuple[str, str, int, int]], step_ms: int) -> None:
-    """A row is a bundle, the broker that tells of it, so many half minutes after the start, and a rate."""
+    """A row is a bundle, its reporting broker, the half minutes after the start, and a rate."""
     rows = [*drawn, *STEADY]
     samples = Samples(
         [row[0] for row in rows],

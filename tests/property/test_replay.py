@@ -1,4 +1,4 @@
-"""What holds in every replay, whatever the load, the strategy and what happens to the brokers."""
+"""The properties of every replay, for any load, strategy and events of brokers."""
 
 from dataclasses import replace as changed
 from typing import Any

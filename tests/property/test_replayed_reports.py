@@ -79,7 +79,7 @@ def test_the_modular_leader_would_know_the_same(seed: int) -> None:
 
 
 def preallocated(world: World, fold: LiveFold) -> dict[str, dict[str, BundleData]]:
-    """Every bundle that its owner does not report, with what is known of it."""
+    """Every bundle that its owner does not report, with its known values."""
     found: dict[str, dict[str, BundleData]] = {}
     for row, owner in enumerate(world.bundles.owner.tolist()):
         name, broker = world.bundles.names[row], BROKERS[owner]

@@ -1,4 +1,4 @@
-"""Whatever scores change, an order of scores answers as one that is made anew."""
+"""For any changes of scores, an order of scores equals one that is made again."""
 
 import math
 

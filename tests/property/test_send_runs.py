@@ -1,4 +1,4 @@
-"""SENDs that are read together are what each of them is when it is read for itself."""
+"""SENDs that are read together equal SENDs that are read one by one."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ others = st.sampled_from(
 
 @dataclass(frozen=True)
 class Row:
-    """Messages of one producer as a client writes them that does not batch; usual ones unless it is said."""
+    """Messages of one producer as a client without batching writes them; usual ones unless a field says otherwise."""
 
     count: int
     first: int = 20_000
@@ -77,7 +77,7 @@ bytes_that_say_something = st.sampled_from([0, 1, 8, 0x0A, 0x10, 0x18, 0x1F, 0x7
 
 @st.composite
 def streams(draw):
-    """Rows of SENDs with other commands between them."""
+    """Draw rows of SENDs with other commands between them."""
     written = []
     for row in draw(st.lists(rows, min_size=1, max_size=4)):
         written += row.written()
@@ -87,7 +87,7 @@ def streams(draw):
 
 @st.composite
 def rows_with_a_change(draw):
-    """A usual row; in one of its SENDs, or in all, a byte is another. The checksums may be right again."""
+    """Draw a usual row with another byte in one of its SENDs, or in all. The checksums may be corrected."""
     written = draw(usual_rows).written()
     at = draw(st.integers(0, min(map(len, written)) - 1))
     by = bytes((draw(bytes_that_say_something),))
@@ -108,8 +108,8 @@ def summed(frame):
 
 
 def read(stream, cuts, *, joins_sends):
-    """Return all that comes of the stream: commands, each SEND with its stamp or what is wrong with it, and the error
-    that ends it; and what is owed to the client."""
+    """Return the result of the stream: commands, each SEND with its stamp or its error, and the error that ends it;
+    and what is owed to the client."""
     connection = Connection(Role.BROKER, max_frame_size=MAX_FRAME_SIZE, joins_sends=joins_sends)
     connection.receive_data(client_commands.connect("c"))
     connection.accept("b")

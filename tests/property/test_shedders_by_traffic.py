@@ -1,4 +1,4 @@
-"""The shedders that go by traffic, gaps and deviations agree with slow, obvious versions of themselves."""
+"""The shedders that use traffic, gaps and deviations agree with slow, obvious versions of themselves."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ def shed(plan: ShedPlan) -> list[tuple[str, str]]:
 
 
 def check(cluster: Cluster, plan: ShedPlan, again: ShedPlan) -> None:
-    """No bundle that may not move, each once, the same whatever the order of reports, everything explained."""
+    """No bundle that may not move, each once, the same for any order of reports, everything explained."""
     chosen = shed(plan)
     assert shed(again) == chosen
     assert len(chosen) == len(set(chosen))
@@ -93,7 +93,7 @@ def test_the_uniform_load_shedder_leaves_a_balanced_cluster_alone(cluster: Clust
 def test_the_avg_shedder_agrees_with_its_oracle(
     cluster: Cluster, options: AvgShedder, low: dict[str, int], high: dict[str, int], rounds: int
 ) -> None:
-    """Round after round, with what it remembers of the one before."""
+    """Round after round, with the memory of the previous one."""
     hits = HitCounts(low, high)
     for _ in range(rounds):
         plan, after = options.decide(cluster.snapshot(), hits)

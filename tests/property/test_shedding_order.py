@@ -44,7 +44,7 @@ def test_groups_keep_the_order_within(groups: list[int], count: int) -> None:
     st.sampled_from([1, 5, 100, NO_LIMIT]),
 )
 def test_the_walk_takes_what_a_loop_takes(seed: int, count: int, whole: bool, budget: float, most: int) -> None:
-    """Of figures whose sizes lie far apart, so that it skips, and takes long runs, too; in any order."""
+    """For values of very different sizes, so that it skips, and also takes long runs; in any order."""
     rng = random.Random(seed)
     kinds: tuple[Callable[[], float], ...] = (
         lambda: rng.choice((0.0, -1.0, 1.0, 2.0)),

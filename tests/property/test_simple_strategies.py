@@ -1,4 +1,4 @@
-"""The simple load manager agrees with a slow version of itself, whatever the cluster looks like."""
+"""The simple load manager agrees with a slow version of itself, for any cluster."""
 
 import random
 from typing import Any
@@ -59,7 +59,7 @@ def test_quotas_agree_with_their_oracle_over_several_reports(rng: random.Random)
 @hypothesis.settings(deadline=None)
 @given(randoms)
 def test_placements_agree_with_their_oracle_bundle_by_bundle(rng: random.Random) -> None:
-    """Several rounds of reports; between them new bundles, and some that a report lists, are placed."""
+    """Several rounds of reports; between them new bundles, and some reported ones, are placed."""
     reports = simple_cases.cluster(rng)
     settings = simple_cases.settings(rng, *PREALLOCATING)
     quotas = Quotas(default=simple_cases.quota(rng), cpu_factor=rng.choice((0.025, 0.015625, 0.1)))
@@ -105,7 +105,7 @@ def test_the_weighted_draw_is_by_free_room_squared_and_remembers_nothing(rng: ra
     weights = [oracle.ranked[name].rank for name in line]
 
     class ScriptedDraws(random.Random):
-        """Draws what it was told to."""
+        """Draws the given numbers."""
 
         number = 0
 

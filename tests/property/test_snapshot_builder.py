@@ -1,4 +1,4 @@
-"""Snapshots built one after the other, with what did not change kept, are those that are built afresh."""
+"""Snapshots built one after the other, with unchanged parts kept, equal those that are built again."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is written of a snapshot is read again, bit by bit."""
+"""A written snapshot is read back, bit by bit."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""flow_or_qps_equally_divide: what its parts carry, wherever the topics lie."""
+"""flow_or_qps_equally_divide: the load of its parts, for any hashes of topics."""
 
 import random
 from itertools import pairwise
@@ -32,7 +32,7 @@ def requests(draw: st.DrawFn) -> SplitRequest:
 
 
 def parts(request: SplitRequest, cuts: tuple[int, ...]) -> list[list[TopicLoad]]:
-    """Return what carries anything in each part, by hash."""
+    """Return the topics with load in each part, by hash."""
     edges = [request.range.lower, *cuts, MAX_HASH + 1]
     active = sorted((load for load in request.loads if load.rate or load.throughput), key=lambda load: load.hash)
     return [[load for load in active if low <= load.hash < high] for low, high in pairwise(edges)]
@@ -75,7 +75,7 @@ def test_parts_are_as_long_as_fit_and_the_rest_cannot_be_parted(request: SplitRe
 
 @given(requests())
 def test_the_cuts_make_bundles(request: SplitRequest) -> None:
-    """They rise strictly inside the range, so that a namespace takes them as they are."""
+    """They rise strictly inside the range, so that a namespace accepts them."""
     cuts = flow_or_qps_equally_divide(request)
     if not cuts:
         return

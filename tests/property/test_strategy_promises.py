@@ -1,4 +1,4 @@
-"""What every strategy promises: all that the registry knows, and those of the simple load manager."""
+"""The guarantees of every strategy: all in the registry, and those of the simple load manager."""
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -150,7 +150,7 @@ def uneven(manager: ManagerKind, first: float, others: float, brokers: int = 4) 
 
 
 def rounds(shed: Shed, snapshots: Collection[LoadSnapshot]) -> list[tuple[Any, ...]]:
-    """Return what each round decided and why, and what is remembered at the end."""
+    """Return what each round decided and why, and the memory at the end."""
     memory, found = None, list[tuple[Any, ...]]()
     for snapshot in snapshots:
         plan, memory = shed(snapshot, memory)
@@ -164,7 +164,7 @@ def rounds(shed: Shed, snapshots: Collection[LoadSnapshot]) -> list[tuple[Any, .
 def test_same_reports_same_unloads_in_whatever_order_they_come(
     manager: ManagerKind, name: str, data: st.DataObject, config: BrokerConfig
 ) -> None:
-    """Reasons and memory included, round after round."""
+    """Including reasons and memory, round after round."""
     load = data.draw(LOADS[manager])
     first = rounds(shedder(manager, name, config), [load.snapshot] * 3)
     assert rounds(shedder(manager, name, config), [load.snapshot] * 3) == first
@@ -203,7 +203,7 @@ def test_a_hot_broker_is_relieved_by_two_rounds(manager: ManagerKind, name: str)
 
 @pytest.mark.parametrize(("manager", "name"), [one for one in SHEDDERS if one[1] not in NO_MINIMUM])
 def test_nothing_is_unloaded_below_the_minimum(manager: ManagerKind, name: str) -> None:
-    """What would leave if there were no minimum is less than this one."""
+    """What would leave without a minimum is less than this one."""
     config = msgspec.structs.replace(
         EAGER,
         load_balancer_bundle_unload_min_throughput_threshold=1e6,
@@ -252,7 +252,7 @@ def placed(
 def test_same_reports_and_seed_same_brokers_in_whatever_order_they_come(
     manager: ManagerKind, name: str, version: PulsarVersion, data: st.DataObject, seed: int
 ) -> None:
-    """Bundle after bundle, reasons included."""
+    """Bundle after bundle, including reasons."""
     load = data.draw(PLACED_INTO[manager])
     first = placed(manager, name, version, load.snapshot, seed)
     assert placed(manager, name, version, load.snapshot, seed) == first

@@ -1,4 +1,4 @@
-"""Transfers in any order with everything else that happens to a topic: nothing is lost, doubled or left behind."""
+"""Transfers in any order with everything else that happens to a topic: nothing is lost, duplicated or left behind."""
 
 import asyncio
 from typing import Any
@@ -57,7 +57,7 @@ steps = st.lists(
 
 
 class World:
-    """A producer that sends again what has no receipt, and a consumer, at two brokers that hand a topic about."""
+    """A producer that sends unacknowledged messages again, and a consumer, at two brokers that transfer a topic."""
 
     def __init__(self) -> None:
         self.source: OneBroker
@@ -81,7 +81,8 @@ class World:
         self.work.append(asyncio.create_task(work))
 
     def observe(self) -> None:
-        """A receipt comes once, in the order of the sends; whoever was told to go is told once and said no more."""
+        """A receipt comes once, in the order of the sends; a client that was sent away gets that once and nothing
+        more."""
         for link in self.links:
             ids = [sequence_id for sequence_id, _ in link.receipts]
             assert ids == sorted(set(ids))
@@ -107,7 +108,7 @@ class World:
         return client in self.detached or client in told(self.links)
 
     async def do_attach(self, _: int) -> None:
-        """Both clients attach where the owner is, if they are not attached; the producer sends again."""
+        """Both clients attach at the owner, if they are not attached; the producer sends again."""
         owner = self.cluster.owner
         if owner is None or any(ledgers.held for ledgers in map(ledgers_of, self.cluster.brokers)):
             return
@@ -140,7 +141,8 @@ class World:
             pass
 
     def push(self) -> None:
-        """Say what has no receipt and was not said on this link, as the connection does: to nobody who is closed."""
+        """Send what has no receipt and was not sent on this link, as the connection does: nothing to a closed
+        client."""
         producer = self.producer
         if producer is None or self.is_gone(producer):
             return
@@ -180,7 +182,7 @@ class World:
         self.spawn(self.cluster.begin(self.source))
 
     async def do_hand_over(self, _: int) -> None:
-        """The other broker owns from here on, whether or not the first phase was done."""
+        """The other broker owns from here on, with or without the first phase."""
         await self.leave()
         self.source = self.cluster.other(self.source)
         await self.cluster.take(self.source)
@@ -223,7 +225,7 @@ class World:
         await turns(number * 3)
 
     async def finish(self) -> None:
-        """Whatever went before: all ends, the clients come back, and the topic holds every message."""
+        """After anything before: all faults end, the clients come back, and the topic has every message."""
         await self.do_let_go(0)
         for broker in self.cluster.brokers:
             self.cluster.authority(broker).leave()
@@ -245,7 +247,7 @@ class World:
         await self.check_stored(topic)
 
     async def check_stored(self, topic: PersistentTopic) -> None:
-        """Each message stands for the first time behind those before it; with deduplication, once."""
+        """The first copy of each message is after those before it; with deduplication, there is one copy."""
         stored: list[int] = []
         position = topic.ledger.next_valid(topic.ledger.last_position._replace(ledger_id=-1, entry_id=-1))
         while entries := await topic.ledger.read(position, 100, 1 << 20):
@@ -280,5 +282,5 @@ async def play(script: list[tuple[str, int]], deduplicates: bool) -> None:
 @settings(max_examples=200, deadline=None)
 @given(script=steps, deduplicates=st.booleans())
 def test_transfers_among_all_else(script: list[tuple[str, int]], deduplicates: bool) -> None:
-    """Phases in any order and number, with closes, losses of ownership, slow disks and clients that come and go."""
+    """Phases in any order and number, with closes, losses of ownership, slow disks and clients that join and leave."""
     asyncio.run(play(script, deduplicates))

@@ -1,4 +1,4 @@
-"""The TransferShedder agrees with a slow, obvious version of itself, and keeps what it promises."""
+"""The TransferShedder agrees with a slow, obvious version of itself, and keeps its guarantees."""
 
 import random
 import zlib
@@ -27,7 +27,7 @@ def decided(plan: TransferPlan) -> list[Decision]:
 
 
 def is_allowed(salt: int, bundle: str, source: str, destination: str) -> bool:
-    """Forbid one transfer in four, whichever `salt` says."""
+    """Forbid one transfer in four, selected by `salt`."""
     return salt == 0 or zlib.crc32(f"{salt} {bundle} {source} {destination}".encode()) % 4 > 0
 
 
@@ -69,7 +69,8 @@ def test_the_transfer_shedder_agrees_with_its_oracle(seed: int) -> None:
 @settings(max_examples=400, deadline=None)
 @given(seeds)
 def test_no_bundle_moves_without_need_or_to_where_it_is(seed: int) -> None:
-    """A bundle moves once, leaves who lists it, goes to another broker, and its first broker keeps one at least."""
+    """A bundle moves once, leaves the broker that lists it, goes to another broker, and its first broker keeps at
+    least one."""
     options, rounds, _ = drawn(seed)
     seen = rounds[0]
     plan, _ = TransferShedder(replace(options, hit_threshold=0)).decide(seen.snapshot(), TransferMemory())
@@ -89,7 +90,7 @@ def test_no_bundle_moves_without_need_or_to_where_it_is(seed: int) -> None:
 @settings(max_examples=400, deadline=None)
 @given(seeds)
 def test_everything_has_a_reason_in_words(seed: int) -> None:
-    """Every broker either gives bundles or is told of, every bundle that is told of stays, and all renders."""
+    """Every broker either gives bundles or has a reason, every bundle with a reason stays, and all reasons render."""
     options, rounds, salt = drawn(seed)
     seen = rounds[0]
     snapshot = seen.snapshot()

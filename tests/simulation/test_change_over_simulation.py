@@ -1,4 +1,4 @@
-"""Seeded histories of clusters in which each life of a broker has one load manager or the other.
+"""Seeded histories of clusters in which each incarnation of a broker has one load manager or the other.
 
 .venv/bin/python -m pytest tests/simulation -k change_over --sim-seeds 20000 -n 2      (nightly)
 """
@@ -48,7 +48,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def play(seed: int, place: str, **options: object) -> Verdict:
-    """Play the history of a seed with its own climate, and a load manager drawn for each life of a broker."""
+    """Play the history of a seed with its own settings, and a load manager drawn for each incarnation of a broker."""
     settings = Settings.drawn(random.Random(seed))
     config = {
         **settings.config,
@@ -60,7 +60,7 @@ def play(seed: int, place: str, **options: object) -> Verdict:
 
 
 def test_a_cluster_survives_the_change_over_of_its_brokers(place: str, change_over_seed: int) -> None:
-    """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
+    """At each step one server for each bundle and a complete tiling; at the end every message, in order."""
     try:
         verdict = play(change_over_seed, place, faults=ONCE_FAILED[place].get(change_over_seed))
     except Exception as error:
@@ -81,7 +81,7 @@ def first_failure(seeds: range) -> str | None:
 
 
 def test_records_without_locks_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that owns by its record alone meets those that own by locks."""
+    """A broker that owns only by its record serves in parallel with one that owns by a lock."""
     start: Callable[[RecordOwnership], None] = RecordOwnership.start
 
     def without_locks(self: RecordOwnership) -> None:

@@ -49,7 +49,7 @@ def events_of(seed):
 
 
 def test_a_cluster_survives_what_befalls_it(sim_seed, request):
-    """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
+    """At each step one server for each bundle and a complete tiling; at the end every message, in order."""
     try:
         verdict = run_scenario(sim_seed, faults=ONCE_FAILED.get(sim_seed))
     except Exception as error:
@@ -71,7 +71,7 @@ def test_other_seeds_play_other_histories():
 
 
 def test_rounds_of_shedding_move_bundles():
-    """Else restarts while shedding would be restarts alone."""
+    """Otherwise restarts while shedding would only be restarts."""
     verdict = run_scenario(0, faults=("rolling restart while shedding", "burst"))
     assert verdict.shed > 3
 
@@ -87,7 +87,7 @@ def check_that_fails(seeds, **options):
 
 
 def test_a_broker_that_does_not_notice_its_pauses_is_caught(monkeypatch):
-    """Without noticing and without fences a broker that wakes up goes on serving what another one took over."""
+    """Without detection and without fences a broker that wakes up continues to serve what another one took over."""
     monkeypatch.setattr("pulsar_barycenter.broker.ownership.term.PauseDetector.has_paused", lambda self: False)
     monkeypatch.setattr("support.memory_ledgers.MemoryLedgerStorage.fence", _fence_nothing)
     found = check_that_fails(range(40), faults=("pause", "lookups", "reset", "burst"))
@@ -95,7 +95,8 @@ def test_a_broker_that_does_not_notice_its_pauses_is_caught(monkeypatch):
 
 
 def test_ledgers_that_are_not_fenced_are_caught(monkeypatch):
-    """When the store ends a session early only the fence keeps the former owner from acknowledging what is lost."""
+    """When the store ends a session early, only the fence stops the former owner from acknowledging entries that are
+    lost."""
     monkeypatch.setattr("support.memory_ledgers.MemoryLedgerStorage.fence", _fence_nothing)
     hard_times = Settings(session_timeout_ms=8_000, faults_per_s=4.0)
     found = check_that_fails(range(40), faults=("session loss", "lookups", "reset", "burst"), settings=hard_times)
@@ -108,7 +109,7 @@ async def _fence_nothing(self, ledger_id, *, epoch):
 
 
 def test_a_disk_that_lies_about_durability_is_caught(monkeypatch):
-    """A crash that takes acknowledged entries along shows as messages that are missing."""
+    """A crash that loses acknowledged entries shows as missing messages."""
     from pulsar_barycenter.ledger.entry_index import EntryIndex
     from support.memory_ledgers import MemoryLedgerStorage
 
@@ -129,7 +130,7 @@ def test_a_disk_that_lies_about_durability_is_caught(monkeypatch):
 
 
 def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
-    """A record of boundaries that does not cover the hash range shows in the very step in which it is written."""
+    """A record of boundaries that does not cover the hash range shows in the step in which it is written."""
     from pulsar_barycenter.broker.namespaces import boundaries
 
     honest = boundaries.boundaries_value
@@ -145,14 +146,14 @@ def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
 
 
 def test_a_doubt_that_is_forgotten_is_caught(monkeypatch):
-    """A term that withholds a receipt while a clock is wrong, and gives the next one when it is put right."""
+    """A term withholds a receipt while a clock is wrong, and gives the next one when the clock is right again."""
     detector = "pulsar_barycenter.broker.ownership.term.PauseDetector"
     monkeypatch.setattr(f"{detector}.has_paused", lambda self: self._has_stood_still() or self._is_overdue())
     assert check_that_fails(range(40), faults=("clock jump", "clock jump", "burst")) == "receipts in order"
 
 
 def test_what_is_left_of_a_lock_is_missed_when_nobody_clears_it_up(monkeypatch):
-    """An unload whose end the store does not answer leaves a lock behind that keeps all brokers from the bundle."""
+    """An unload whose last write the store does not answer leaves a lock that keeps all brokers from the bundle."""
     monkeypatch.setattr("pulsar_barycenter.broker.ownership.locks.BundleLocks.scrub_later", lambda self, bundle: None)
     monkeypatch.setattr("pulsar_barycenter.broker.ownership.locks.BundleLocks.scrub_idle", lambda self, bundle: None)
     found = check_that_fails(range(40), faults=("read-only store", "lost answers", "unload"))
@@ -160,7 +161,7 @@ def test_what_is_left_of_a_lock_is_missed_when_nobody_clears_it_up(monkeypatch):
 
 
 def test_a_hand_over_that_takes_too_long_is_caught(monkeypatch):
-    """A broker that keeps a bundle for a quarter of a minute when its topics are closed."""
+    """A broker keeps a bundle for a quarter of a minute after its topics are closed."""
     honest = TopicRegistry.close_bundle
 
     async def tarry(self, bundle, *, reason):

@@ -38,7 +38,7 @@ def events_of(seed):
 
 
 def test_exclusive_producers_survive_what_befalls_their_cluster(seeds):
-    """One producer an epoch, epochs that never go back, nothing acknowledged lost, and turns for all that wait."""
+    """One producer per epoch, epochs that never decrease, no acknowledged message lost, and turns for all that wait."""
     attached = 0
     for seed in seeds:
         try:
@@ -56,7 +56,7 @@ def test_the_same_seed_plays_the_same_history():
 
 
 def test_producers_wait_are_fenced_take_turns_and_die():
-    """Else what is demanded would not be tried."""
+    """Otherwise the requirements would not be tried."""
     outcomes: Counter[str] = Counter()
     histories = [run_access_history(seed) for seed in range(5)]
     for history in histories:
@@ -77,7 +77,7 @@ def check_that_fails(seeds):
 
 
 def test_epochs_that_are_not_stored_are_caught(monkeypatch):
-    """The topic's next owner begins at the epoch of before: two producers have one number."""
+    """The topic's next owner begins at the former epoch: two producers have one number."""
 
     async def store_nothing(self, epoch):
         return
@@ -98,7 +98,7 @@ def test_epochs_that_are_lost_by_another_write_are_caught(monkeypatch):
 
 
 def test_a_turn_that_is_lost_with_a_claimant_is_caught(monkeypatch):
-    """A producer whose turn it is leaves before it has the topic, and nobody gets it then."""
+    """A producer whose turn it is leaves before it has the topic, and then no producer gets it."""
     honest = ProducerAccess.leave
 
     def leave(self, producer):
@@ -114,6 +114,6 @@ def test_a_turn_that_is_lost_with_a_claimant_is_caught(monkeypatch):
 
 
 def test_a_fencing_producer_that_leaves_the_holder_its_place_is_caught(monkeypatch):
-    """The one that was fenced goes on writing, beside or after its successor."""
+    """The fenced producer continues to write, in parallel with or after its successor."""
     monkeypatch.setattr(ProducerAccess, "_fence_all", lambda self, by: [])
     assert check_that_fails(range(20)) is not None

@@ -1,4 +1,4 @@
-"""Seeded histories of clusters whose brokers run the extensible load manager, on both places of ownership records.
+"""Seeded histories of clusters with the extensible load manager, with both locations of ownership records.
 
 .venv/bin/python -m pytest tests/simulation -k extensible --sim-seeds 20000 -n 2      (nightly)
 """
@@ -47,7 +47,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def play(seed: int, place: str, **options: object) -> Verdict:
-    """Play the history of a seed with its own climate and the extensible load manager."""
+    """Play the history of a seed with its own settings and the extensible load manager."""
     settings = Settings.drawn(random.Random(seed))
     config = {
         **settings.config,
@@ -58,7 +58,7 @@ def play(seed: int, place: str, **options: object) -> Verdict:
 
 
 def test_a_cluster_of_the_extensible_load_manager_survives_what_befalls_it(place: str, extensible_seed: int) -> None:
-    """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
+    """At each step one server for each bundle and a complete tiling; at the end every message, in order."""
     try:
         verdict = play(extensible_seed, place, faults=ONCE_FAILED[place].get(extensible_seed))
     except Exception as error:
@@ -88,7 +88,7 @@ def first_failure(place: str, seeds: range, faults: tuple[str, ...]) -> str | No
 
 
 def test_numbers_of_a_former_life_that_count_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that serves by what its record said before it lost its session meets the one that took its place."""
+    """A broker that serves by its record from before it lost its session serves in parallel with its successor."""
     monkeypatch.setattr(
         "pulsar_barycenter.broker.ownership.channel.machine.own_life.OwnLife.has_numbered", lambda self, record: True
     )
@@ -97,7 +97,8 @@ def test_numbers_of_a_former_life_that_count_are_caught(monkeypatch: pytest.Monk
 
 
 def test_a_leader_that_takes_the_registration_for_the_session_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker whose registration is gone for a moment goes on serving; its bundles must not be given to others."""
+    """A broker whose registration is missing for a moment continues to serve; its bundles must not be given to
+    others."""
     monkeypatch.setattr("pulsar_barycenter.broker.ownership.channel.leader_repairs.SESSIONS_ROOT", "/nowhere")
     # One history in some sixty finds it; the range begins near one that does.
     assert first_failure("store", range(130, 190), ("lost registrations", "lookups", "burst")) == "one server"

@@ -1,6 +1,6 @@
-"""Failures that Apache Pulsar is known for, by the numbers of its issues and pull requests, and what holds here.
+"""Known failures of Apache Pulsar, by the numbers of its issues and pull requests, and the behaviour here.
 
-Each is one history on virtual time, of real control planes on a store that misbehaves in the way that it took.
+Each is one history on virtual time, of real control planes on a store with the faults that caused it.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def make_extensible(cluster: ControlCluster, port: int) -> ControlBroker:
 
 
 async def watch_one_server(cluster: ControlCluster, for_s: float) -> None:
-    """Check at many instants that nobody serves what another serves."""
+    """Check at many instants that no two brokers serve one bundle."""
     until = cluster.loop.time() + for_s
     while cluster.loop.time() < until:
         cluster.check_one_server()
@@ -63,11 +63,11 @@ async def watch_one_server(cluster: ControlCluster, for_s: float) -> None:
 
 
 def test_24478_two_brokers_do_not_load_one_topic_after_the_store_was_restarted() -> None:
-    """Pulsar: sessions ended with ZooKeeper's restart, others took a broker's bundles, and its own view of the
-    records, which had missed that, still named it: both served.
+    """Pulsar: sessions ended with ZooKeeper's restart, and others took a broker's bundles. Its own view of the records
+    had missed that and still named it: both served.
 
-    Here: a record counts only if its number was taken in the broker's present session, so whoever comes back asks
-    for it anew, and is refused.
+    Here: a record counts only if its number was taken in the broker's present session, so a broker that returns
+    requests the bundle again, and is refused.
     """
 
     async def scenario(cluster: ControlCluster) -> None:
@@ -92,10 +92,10 @@ def test_24478_two_brokers_do_not_load_one_topic_after_the_store_was_restarted()
 
 
 def test_25379_a_bundle_that_was_assigned_to_a_broker_while_it_restarted_is_served_when_it_is_back() -> None:
-    """Pulsar: of the records that it found at its start a broker looked at those alone that said Owned. One that
-    assigned a bundle to it stood for 60 s, until the leader looked for what was stuck.
+    """Pulsar: at its start a broker handled only records in the state Owned. A record that assigned a bundle to it
+    stayed for 60 s, until the leader looked for stuck records.
 
-    Here: what has to be done follows from the record, whenever it was written.
+    Here: the next duty follows from the record, whenever it was written.
     """
 
     async def scenario(cluster: ControlCluster) -> None:
@@ -115,10 +115,10 @@ def test_25379_a_bundle_that_was_assigned_to_a_broker_while_it_restarted_is_serv
 
 @pytest.mark.parametrize("is_done", [True, False], ids=["deleted", "not deleted"])
 def test_7517_an_unload_whose_end_is_not_answered_leaves_one_server(is_done: bool) -> None:
-    """Pulsar: the connection broke after ZooKeeper had deleted the lock of a bundle and before it said so; the
-    broker took the unload for failed and served on, while another could own the bundle.
+    """Pulsar: the connection broke after ZooKeeper had deleted the lock of a bundle and before it answered. The broker
+    considered the unload failed and continued to serve, while another could own the bundle.
 
-    Here: a term that ended stays ended, and what may be left of its lock is cleared up in the background.
+    Here: a term that ended stays ended, and a remaining lock is removed in the background.
     """
 
     async def scenario(cluster: ControlCluster) -> None:
@@ -137,10 +137,10 @@ def test_7517_an_unload_whose_end_is_not_answered_leaves_one_server(is_done: boo
 
 
 def test_913_a_broker_does_not_serve_on_its_predecessors_registration() -> None:
-    """Pulsar: restarted within the session of its former life, a broker found its key there and took it for its own;
-    when that session ended the key went, and the broker was in no list any more.
+    """Pulsar: restarted within the session of its former incarnation, a broker found its key and took it for its own.
+    When that session ended, the key was deleted, and the broker was in no list any more.
 
-    Here: the key is waited for and taken anew, by a session of this process.
+    Here: the broker waits for the key to expire and takes it again, in a session of this process.
     """
 
     async def scenario(cluster: ControlCluster) -> None:
@@ -164,7 +164,7 @@ def test_913_a_broker_does_not_serve_on_its_predecessors_registration() -> None:
 
 @pytest.mark.parametrize("is_reported", [True, False])
 def test_478_a_bundle_is_not_given_to_a_broker_that_died_after_it_was_chosen(is_reported: bool) -> None:
-    """Pulsar: who was chosen for a bundle stayed chosen when it had loaded the bundle, and still when it was dead:
+    """Pulsar: the broker chosen for a bundle stayed chosen after it had loaded the bundle, and even after its death:
     look-ups were sent to it for ever.
 
     Here: a choice ends when the bundle is reported, and when its broker leaves.
@@ -202,7 +202,7 @@ def test_478_a_bundle_is_not_given_to_a_broker_that_died_after_it_was_chosen(is_
 
 
 class _Interrupted:
-    """Does something in the middle of a leader's round: when it has ordered one change."""
+    """Does something in the middle of a leader's round: after it has requested one change."""
 
     def __init__(self, leader: Balanced, then: Callable[[], object]) -> None:
         self.ordered: list[str] = []
@@ -219,10 +219,10 @@ class _Interrupted:
 
 
 def test_26253_a_former_leader_orders_no_more_unloads() -> None:
-    """Pulsar: a round of shedding that had begun went on when another broker led, since to cancel a task does not
-    stop what is running. Here, of four unloads, the first: its process stood still after it, and another leads.
+    """Pulsar: a running round of shedding continued when another broker led, because cancelling a task does not stop
+    running code. Here the first of four unloads is requested; then the leader's process is paused, and another leads.
 
-    Here: each step of a round asks whether this broker leads, and a broker whose session may be over does not.
+    Here: each step of a round checks whether this broker leads, and a broker whose session may be over does not.
     """
 
     async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
@@ -243,7 +243,7 @@ def test_26253_a_former_leader_orders_no_more_unloads() -> None:
 
 
 def test_26253_a_former_leader_writes_no_more_load_data() -> None:
-    """The same of the load data of bundles and brokers, which a leader writes from time to time."""
+    """The same for the load data of bundles and brokers, which a leader writes periodically."""
 
     async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
         leader, *others = brokers
@@ -275,10 +275,10 @@ def test_26253_a_former_leader_writes_no_more_load_data() -> None:
 
 
 def test_23125_who_is_elected_knows_that_it_leads_although_the_store_did_not_say_so() -> None:
-    """Pulsar: in a slow ZooKeeper a broker became leader without hearing of it, found a leader's key, took it for
-    another's, and followed itself: nobody shed load any more.
+    """Pulsar: with a slow ZooKeeper a broker became leader without an answer, found a leader's key, took it for
+    another's, and followed itself: no broker shed load any more.
 
-    Here: a key that this session made is its own, whatever was answered, and the election looks again by itself.
+    Here: a key that this session created is its own, whatever was answered, and the election checks again by itself.
     """
 
     async def scenario(cluster: ControlCluster) -> None:
@@ -315,8 +315,8 @@ def test_23125_who_is_elected_knows_that_it_leads_although_the_store_did_not_say
 def test_8093_clients_find_their_topics_again_after_all_brokers_were_restarted() -> None:
     """Pulsar: after a restart of all brokers clients asked, timed out and asked again, for ever.
 
-    Here: each look-up is answered or refused long before the client gives it up, each is a search of its own, and as
-    soon as the sessions of the former processes are over all are answered with who serves.
+    Here: each look-up is answered or refused long before the client times out, and each is a search of its own. As
+    soon as the sessions of the former processes are over, all are answered with the serving broker.
     """
 
     async def scenario(cluster: ControlCluster) -> None:

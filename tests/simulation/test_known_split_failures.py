@@ -1,4 +1,4 @@
-"""Failures of splits that Apache Pulsar is known for, by numbers of issues and pull requests; what holds here."""
+"""Known failures of splits in Apache Pulsar, by numbers of issues and pull requests; and the behaviour here."""
 
 import asyncio
 from typing import Any
@@ -27,10 +27,10 @@ def split(broker: ControlBroker, bundle: Bundle, **options: Any) -> "asyncio.Fut
 
 
 def test_25031_a_bundle_that_was_split_is_not_split_again() -> None:
-    """Pulsar: upon load data of before a split a leader ordered it again, and the owner made children of a bundle that
-    was none: boundaries came apart from who owned what.
+    """Pulsar: with load data from before a split a leader requested it again, and the owner made children of a bundle
+    that no longer existed: boundaries and owners differed.
 
-    Here: the leader compares with the boundaries before it orders, and the owner before it does it.
+    Here: the leader compares with the boundaries before it requests a split, and the owner before it carries it out.
     """
 
     async def scenario(cluster: ControlCluster) -> None:
@@ -54,10 +54,11 @@ def test_25031_a_bundle_that_was_split_is_not_split_again() -> None:
 
 
 def test_5510_of_several_splits_of_one_bundle_at_once_one_is_carried_out() -> None:
-    """Pulsar: several producers on one hot bundle had it split several times at once; the second met what the first
-    had changed, failed with an internal error and left topics without a server.
+    """Pulsar: several producers on one hot bundle caused concurrent splits. The second met the changes of the first,
+    failed with an internal error and left topics without a server.
 
-    Here: what changes one bundle goes one after the other, and the second is told that it is not there any more.
+    Here: changes of one bundle run one after the other, and the second gets the answer that the bundle no longer
+    exists.
     """
 
     async def scenario(cluster: ControlCluster) -> None:
@@ -77,11 +78,11 @@ def test_5510_of_several_splits_of_one_bundle_at_once_one_is_carried_out() -> No
 
 
 def test_821_a_broker_that_did_not_hear_of_a_split_still_finds_the_owner() -> None:
-    """Pulsar: a broker that knew a bundle from before its split answered look-ups with "is being unloaded", until its
-    cache was gone.
+    """Pulsar: a broker with outdated boundaries answered look-ups with "is being unloaded", until its cache was
+    dropped.
 
-    Here: at once with the parent's owner, who serves the children; and when these have gone elsewhere, with whoever
-    serves them, because an owner is held to the boundaries in the store.
+    Here: it answers at once with the parent's owner, which serves the children; and when these have moved, with the
+    broker that serves them, because an owner is checked against the boundaries in the store.
     """
 
     async def scenario(cluster: ControlCluster) -> None:
@@ -104,10 +105,10 @@ def test_821_a_broker_that_did_not_hear_of_a_split_still_finds_the_owner() -> No
 
 
 def test_5919_a_topic_of_another_bundle_is_served_while_the_boundaries_are_read_again() -> None:
-    """Pulsar: a split made a broker forget the bundles of the namespace, and until it knew them again it refused the
+    """Pulsar: a split dropped a broker's bundles of the namespace, and until it had read them again it refused the
     clients of every other bundle there: "not served by this instance".
 
-    Here: whoever attaches waits for the boundaries.
+    Here: a client that attaches waits for the boundaries.
     """
 
     async def scenario(cluster: ControlCluster) -> None:
@@ -130,10 +131,10 @@ def test_5919_a_topic_of_another_bundle_is_served_while_the_boundaries_are_read_
 
 @pytest.mark.parametrize("is_answered", [True, False])
 def test_13677_a_parent_is_gone_when_its_children_are_there(is_answered: bool) -> None:
-    """Pulsar: after a split the lock of the parent stayed beside those of its children, in the store and in the
-    owner's list, for as long as the owner lived.
+    """Pulsar: after a split the lock of the parent stayed next to those of its children, in the store and in the
+    owner's list, while the owner ran.
 
-    Here: it is deleted in the same step, and if the store does not answer to that, soon after.
+    Here: it is deleted in the same step, and if the store does not answer that, soon after.
     """
 
     async def scenario(cluster: ControlCluster) -> None:

@@ -1,4 +1,4 @@
-"""Seeded histories in which former leaders go on writing and commanding: nothing of it is stored or carried out.
+"""Seeded histories in which former leaders continue to write and command: nothing is stored or carried out.
 
 .venv/bin/python -m pytest tests/simulation/test_leader_epochs_simulation.py --sim-seeds 4000    (plays 200)
 """
@@ -32,12 +32,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_nothing_is_stored_or_done_for_a_former_leader(sim_seed: int) -> None:
-    """A failing history is played again by `-k former_leader --sim-seed` and its number."""
+    """`-k former_leader --sim-seed` and its number play a failing history again."""
     assert run_scenario(sim_seed, befalling=LeaderFaults).messages > 0
 
 
 def test_former_leaders_are_refused_and_leaders_of_now_are_not() -> None:
-    """So the histories above show something."""
+    """So the histories above test something."""
     played: list[LeaderFaults] = []
 
     class Kept(LeaderFaults):
@@ -82,7 +82,7 @@ def test_a_broker_that_obeys_whoever_commands_is_caught(monkeypatch: pytest.Monk
 
 
 def test_epochs_that_begin_anew_with_each_leader_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if they were the version of the leader's ephemeral key."""
+    """As if epochs were the version of the leader's ephemeral key."""
 
     async def take(store: MetadataStore, leader_path: str, broker_id: str) -> Epoch | None:
         key = await store.get(leader_path)

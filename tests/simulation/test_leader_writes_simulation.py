@@ -2,7 +2,7 @@
 
 .venv/bin/python -m pytest tests/simulation/test_leader_writes_simulation.py --sim-seeds 10000    (plays 2,000)
 
-Besides what is demanded of any cluster: the store holds one ephemeral key at most, the leader's.
+In addition to the requirements of any cluster, the store has at most one ephemeral key, the leader's.
 """
 
 import random
@@ -65,7 +65,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 class OneEphemeralKey(Faults):
-    """Sees to it at each change of the store."""
+    """Checks that at each change of the store."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -90,8 +90,9 @@ def leader_path(settings: Settings) -> str:
 def play(
     seed: int, *, befalling: type[Faults] = OneEphemeralKey, timeouts_ms: tuple[int, ...] = (), **options: Any
 ) -> Verdict:
-    """Play the history of a seed; of three one is of the extensible load manager, of six one of the simple one. Each
-    life of a broker draws its own session timeout, of two in every other history unless `timeouts_ms` are given."""
+    """Play the history of a seed; one of three has the extensible load manager, one of six the simple one. Each
+    incarnation of a broker draws its own session timeout, from two in every other history unless `timeouts_ms` are
+    given."""
     source = random.Random(seed)
     settings = Settings.drawn(source)
     config = {**settings.config, "leader_only_metadata_writes": "true", **MANAGERS[seed % len(MANAGERS)]}
@@ -103,7 +104,7 @@ def play(
 
 
 def test_a_cluster_whose_leader_writes_for_all_survives_what_befalls_it(sim_seed: int) -> None:
-    """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
+    """At each step one server for each bundle and a complete tiling; at the end every message, in order."""
     try:
         verdict = play(sim_seed, faults=ONCE_FAILED.get(sim_seed))
     except Exception as error:
@@ -137,7 +138,7 @@ def test_a_leader_that_does_not_wait_for_the_lease_is_caught(monkeypatch: pytest
 
 
 def test_a_leader_that_goes_by_its_own_timeout_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of 3 s gives away what a broker of 12 s still serves."""
+    """A leader with 3 s gives away what a broker with 12 s still serves."""
     monkeypatch.setattr(LeaseTimes, "at_least", lambda self, lease_ms: self)
     found = check_that_fails(
         range(18, 78), timeouts_ms=(3_000, 12_000), faults=("store partition", "partition", "lookups", "burst")
@@ -146,7 +147,8 @@ def test_a_leader_that_goes_by_its_own_timeout_alone_is_caught(monkeypatch: pyte
 
 
 def test_a_broker_that_goes_on_without_its_lease_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that the store does not answer serves on, while the leader, who does not hear it, waits for its lease."""
+    """A broker that the store does not answer continues to serve, while the leader, without its heartbeat, waits for
+    its lease."""
 
     class Endless(SessionWatch):
         deadline_s = float("inf")  # type: ignore[assignment]
@@ -163,7 +165,7 @@ def test_a_store_that_does_not_ask_for_the_epoch_is_caught(monkeypatch: pytest.M
 
 
 def test_former_leaders_store_nothing_where_they_wrote_for_all() -> None:
-    """Of brokers that own by locks: where others' records of epochs are, is judged elsewhere."""
+    """With brokers that own by locks: the location of other records of epochs is tested elsewhere."""
     seeds = [seed for seed in range(4) if seed % 3 != 2]
     played = [play(seed, befalling=LeaderFaults, faults=(*ROUGH, *LATE)) for seed in seeds]
     assert all(verdict.messages for verdict in played)

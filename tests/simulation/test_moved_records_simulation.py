@@ -1,6 +1,6 @@
-"""Seeded histories of clusters whose ownership records go from one place to the other and back, again and again.
+"""Seeded histories of clusters whose ownership records move from one location to the other and back, repeatedly.
 
-Each life of a broker is configured for one of the two places.
+Each incarnation of a broker is configured for one of the two locations.
 
 .venv/bin/python -m pytest tests/simulation -k moved_records --sim-seeds 20000 -n 2      (nightly)
 """
@@ -35,10 +35,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def play(seed: int, *, faults: tuple[str, ...] | None = None) -> Verdict:
-    """Play the history of a seed with its own climate, and a place drawn for each life of a broker.
+    """Play the history of a seed with its own settings, and a location drawn for each incarnation of a broker.
 
-    In every second history some of these lives have the modular load manager: records are moved while brokers change
-    over.
+    In every second history some of these have the modular load manager: records move while brokers change their load
+    manager.
     """
     source = random.Random(seed)
     settings = Settings.drawn(source)
@@ -61,7 +61,7 @@ def play(seed: int, *, faults: tuple[str, ...] | None = None) -> Verdict:
 
 
 def test_a_cluster_survives_that_its_records_are_moved(moved_records_seed: int) -> None:
-    """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
+    """At each step one server for each bundle and a complete tiling; at the end every message, in order."""
     try:
         verdict = play(moved_records_seed)
     except Exception as error:
@@ -90,7 +90,8 @@ def test_a_reader_that_stays_where_it_was_is_caught(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_leader_that_waits_for_nobody_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It moves the truth while somebody who has not heard of it goes on writing where it was."""
+    """It changes the authoritative location while a broker that has not noticed continues to write to the former
+    one."""
 
     async def wait_for_nobody(self: RecordsSyncer, generation: int) -> None:
         return

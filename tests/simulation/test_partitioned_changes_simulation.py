@@ -61,7 +61,7 @@ def settings_of(seed: int) -> Settings:
 
 
 def test_a_partitioned_topic_changes_as_a_whole_or_not_at_all(sim_seed: int) -> None:
-    """Whatever fails meanwhile; no message of a topic that stays is lost, and no client loses what it uses."""
+    """During all faults; no message of a topic that stays is lost, and no client loses what it uses."""
     try:
         verdict = run_changes(sim_seed, settings=settings_of(sim_seed))
     except Exception as error:
@@ -75,7 +75,7 @@ def test_the_same_seed_plays_the_same_history_of_changes() -> None:
 
 
 def test_changes_are_done_and_refused_in_calm_histories() -> None:
-    """Else it would not be tested that what is refused changes nothing."""
+    """Otherwise it would not be tested that a refused change has no effect."""
     found = run_changes(3, faults=CALM).outcomes
     for kind in ("create-subscription", "delete-subscription", "enlarge"):
         assert found[f"{kind} done"] > 0

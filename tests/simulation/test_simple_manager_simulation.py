@@ -15,7 +15,7 @@ SEEDS = range(10)
 
 
 def play(seed: int, faults: tuple[str, ...] | None = None) -> Verdict:
-    """Play the history of a seed with its own climate and the simple load manager."""
+    """Play the history of a seed with its own settings and the simple load manager."""
     settings = Settings.drawn(random.Random(seed))
     config = {**settings.config, "load_manager_class_name": ManagerKind.SIMPLE.class_name}
     return run_scenario(seed, settings=replace(settings, config=config), faults=faults)

@@ -1,4 +1,4 @@
-"""Seeded histories of a system topic that moves between brokers while others publish to it and follow it.
+"""Seeded histories of a system topic that moves between brokers while others publish to it and read it.
 
 .venv/bin/python -m pytest tests/simulation -k "system_topic and survives" --sim-seed 4711    (one again)
 """
@@ -37,7 +37,7 @@ def events_of(seed):
 
 
 def test_a_system_topic_survives_what_befalls_its_owner(seeds):
-    """No message is lost, doubled or reordered for anybody who follows it, and all views agree at rest."""
+    """No reader sees a message lost, duplicated or reordered, and all views agree at rest."""
     for seed in seeds:
         try:
             history = run_history(seed)
@@ -53,7 +53,7 @@ def test_the_same_seed_plays_the_same_history():
 
 
 def test_messages_are_stored_twice_now_and_then():
-    """Else dropping repeats would not be tried."""
+    """Otherwise the removal of duplicates would not be tried."""
     assert any(run_history(seed).stored_twice for seed in range(40))
 
 

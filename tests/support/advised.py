@@ -24,7 +24,7 @@ def question_of(
     *,
     prefer: str = "both",
 ) -> Question:
-    """Return the question of an advice on this load. Without sizes bundles are equal, without splits none splits."""
+    """Return the question of an advice on this load; `base` adds to the settings that all replays share."""
     parts = parts_of(demand.steps, demand.step_ms)
     hours = demand.step_ms / 3_600_000
     question = Question(

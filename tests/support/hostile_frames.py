@@ -1,8 +1,8 @@
-"""Frames that no client would send, made of the definitions of the protocol.
+"""Frames that no client would send, made from the definitions of the protocol.
 
-`streams` draws them: every command, fields missing, extreme numbers, long and broken names, entries that contradict
-their SEND. `frames_field_by_field` sets one field of one command in turn to what hurts programs: that finds the same
-faults in every run.
+`streams` draws them: every command, missing fields, extreme numbers, long and broken names, entries that contradict
+their SEND. `frames_field_by_field` sets one field of one command after the other to values that break programs: that
+finds the same faults in every run.
 """
 
 import math
@@ -41,7 +41,7 @@ def _number(draw: Any, field: Any) -> int:
 
 @st.composite
 def messages(draw: Any, descriptor: Any, depth: int = 0) -> Any:
-    """A message of that type, of whose fields some are missing."""
+    """Draw a message of that type, with some of its fields missing."""
     message = getattr(api, descriptor.name)()
     for field in descriptor.fields:
         wanted = 9 if field.is_required else 4
@@ -136,14 +136,14 @@ frames = st.one_of(any_command(), sends(), st.sampled_from(valid_frames()), st.s
 
 @st.composite
 def streams(draw: Any) -> list[bytes]:
-    """What a client says, cut into reads."""
+    """Draw what a client sends, cut into reads."""
     data = b"".join(draw(st.lists(frames, max_size=12)))
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=4)))
     return [data[lower:upper] for lower, upper in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
 def frames_field_by_field() -> Iterator[tuple[str, bytes]]:
-    """What is changed in a frame, and the frame: a command or an entry with one field that is missing or extreme."""
+    """Yield the change and the frame: a command or an entry with one field that is missing or extreme."""
     for number, name in FIELD_OF_TYPE.items():
         command: Any = api.BaseCommand()
         command.type = number
@@ -180,7 +180,7 @@ _COMMON: dict[Any, tuple[Any, ...]] = {
 
 
 def _least(descriptor: Any) -> Any:
-    """Return a message with what is required, of the topic, the producers and the consumers that there are."""
+    """Return a message with the required fields, for the existing topic, producers and consumers."""
     message = getattr(api, descriptor.full_name.rpartition(".")[2])()
     for field in descriptor.fields:
         if not field.is_required:
@@ -219,7 +219,7 @@ def _put(message: Any, field: Any, value: Any) -> None:
 
 
 def _extremes(field: Any, depth: int) -> Iterator[Any]:
-    """None stands for a field that is missing."""
+    """None means a missing field."""
     if field.is_required:
         yield None
     if field.cpp_type == field.CPPTYPE_MESSAGE:

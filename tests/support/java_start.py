@@ -1,4 +1,4 @@
-"""How Java starts for the Sparks of tests: as the product's, with an archive of Spark's classes in build/."""
+"""How Java starts for Spark in tests: as in the product, with an archive of Spark's classes in build/."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BRIEF: Final = " ".join(Compilers.FIRST.value)
 
 
 def set_environment() -> None:
-    """Let all Sparks that a test starts, in this process or another, be brief and find their cache in build/."""
+    """Make every Spark that a test starts, in this process or another, start fast and find its cache in build/."""
     os.environ.setdefault(CACHE_VARIABLE, str(_CACHE))
     os.environ.setdefault(SWITCH, "use")  # no test shall leave a process that makes it
     arguments = f"--conf {shlex.quote(f'{EXTRA_OPTIONS}={_BRIEF}')} pyspark-shell"
@@ -29,13 +29,13 @@ def set_environment() -> None:
 
 
 def java_options() -> str:
-    """Options for a Java that runs Spark's classes and that the product does not start."""
+    """Return options for a Java that runs Spark's classes and that the product does not start."""
     cache = open_cache(os.environ)
     archive = archive_of(find_java(os.environ, cache=cache.folder, packaged=packaged_java()), cache)
     return " ".join((_BRIEF, *archive.options()))
 
 
 def make_archive() -> None:
-    """Make the archive unless there is one; takes as long as some starts, once for an installed Java and pyspark."""
+    """Make the archive unless it exists; takes the time of several starts, once per installed Java and pyspark."""
     with suppress(CannotMakeError):
         make(os.environ)

@@ -1,4 +1,4 @@
-"""What histories of known failures share."""
+"""Helpers for histories of known failures."""
 
 import asyncio
 from typing import Any
@@ -25,7 +25,7 @@ async def three(cluster: ControlCluster, bundles: int = 1) -> list[ControlBroker
 
 
 async def owner_first(cluster: ControlCluster, brokers: list[ControlBroker]) -> tuple[list[ControlBroker], Bundle]:
-    """Have the one bundle owned; return the brokers, its owner first, and the bundle."""
+    """Let one broker own the one bundle; return the brokers, its owner first, and the bundle."""
     owner = (await cluster.follow(topic("t"), brokers[0])).broker_id
     bundle = await brokers[0].run(brokers[0].plane.lookup.bundle_of(topic("t")))
     return sorted(brokers, key=lambda broker: broker.broker_id != owner), bundle
@@ -34,7 +34,7 @@ async def owner_first(cluster: ControlCluster, brokers: list[ControlBroker]) -> 
 async def served_within(
     cluster: ControlCluster, bundle: Bundle, within_s: float, asked: ControlBroker, name: str = "t"
 ) -> Owner:
-    """Look a topic of the bundle up until somebody alive serves it; that has to be soon."""
+    """Look a topic of the bundle up until a live broker serves it; that must be soon."""
     deadline = cluster.loop.time() + within_s
     while True:
         try:
@@ -49,7 +49,7 @@ async def served_within(
 
 
 def unanswered(broker: ControlBroker, method: str, path: str, *, is_done: bool, times: int = 1) -> list[str]:
-    """Have the store not answer this broker for so many writes at a path, which are done all the same, or are not."""
+    """Lose the store's answers to this broker for `times` writes at a path, carried out or not (`is_done`)."""
     honest = getattr(broker.store, method)
     lost: list[str] = []
 

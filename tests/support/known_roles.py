@@ -1,4 +1,4 @@
-"""Clients of given roles, by tokens; and the settings of a broker that asks what each role may."""
+"""Clients with given roles, by tokens; and the settings of a broker that checks the permissions of each role."""
 
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,14 +16,14 @@ ASKED: Final[dict[str, Any]] = asking(
 
 
 def as_role(role: str) -> dict[str, str]:
-    """Return the headers of a request of `role`, or of `proxy role/original role`; of nothing that of nobody."""
+    """Return the headers of a request of `role`, or of `proxy role/original role`; no credentials if it is empty."""
     own, _, original = role.partition("/")
     shown = {"Authorization": f"Bearer {token(own)}"} if own else {}
     return {**shown, "X-Original-Principal": original} if original else shown
 
 
 async def connect_as(port: int, role: str) -> WireClient:
-    """Return a client that was let in as that role, see `as_role`; nobody is where nobody is asked."""
+    """Return a connected client with that role, see `as_role`; an empty role presents no credentials."""
     own, _, original = role.partition("/")
     if not own:
         return await WireClient.connect(port)

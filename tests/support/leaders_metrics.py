@@ -1,4 +1,4 @@
-"""What a broker that leads and serves a topic tells Prometheus, under each load manager."""
+"""The metrics of a broker that leads and serves a topic, with each load manager."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from support.wire_client import WireClient
 
 
 async def scrape_of_leader(kind: ManagerKind, folder: Path) -> str:
-    """Return the text of a broker, after its first load report, some messages and a round of shedding."""
+    """Return the metrics of a broker, after its first load report, some messages and a round of shedding."""
     settings: dict[str, Any] = {
         "load_manager_class_name": kind.class_name,
         "broker_shutdown_timeout_ms": 0,

@@ -78,7 +78,7 @@ class Leader:
         await self.lead()
 
     async def ask(self, session: str, number: int, over_below: int, change: Change) -> Answer:
-        """What a broker's request comes to, by way of its text."""
+        """Return the answer to a broker's request, encoded and decoded as text."""
         if self.writer is None:
             return not_done("/", "nobody leads")
         text = encode(Request(SECRET, self.writer.epoch.number, session, number, over_below, change))
@@ -86,7 +86,7 @@ class Leader:
 
 
 class _WithoutBooks(LeasedStore):
-    """Shows nothing of what the leader keeps for itself."""
+    """Hides the records that the leader keeps for itself."""
 
     async def children(self, path: str) -> list[str]:
         own = {LEADER[1:], f"{LEADER[1:]}-epoch", LEASED_ROOT.split("/")[1]} if path == "/" else ()

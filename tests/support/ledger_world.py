@@ -30,7 +30,7 @@ class StorageFactory(Protocol):
 
 @dataclass
 class Owner:
-    """One owner of the topic, with all that its managed ledger reported."""
+    """One owner of the topic, with everything that its managed ledger reported."""
 
     durable: list[tuple[object, Position]] = field(default_factory=list)
     failed: list[tuple[object, LedgerError]] = field(default_factory=list)
@@ -98,7 +98,7 @@ CLOSED.set()
 
 
 class LedgerWorld:
-    """Shared by all owners; `storage` makes each owner's view of the disk (default: one memory disk)."""
+    """Shared by all owners; `storage` makes each owner's view of the disk (by default one memory disk)."""
 
     def __init__(self, storage: StorageFactory | None = None) -> None:
         self.backend = MemoryBackend()
@@ -113,7 +113,7 @@ class LedgerWorld:
         return store
 
     def new_storage(self) -> LedgerStorage:
-        """Return the view of the disk of one more process."""
+        """Return the view of the disk of another process."""
         return self._factory()
 
     async def open(

@@ -1,4 +1,4 @@
-"""A cluster of processes that is changed while clients write, and what has to hold for them."""
+"""A cluster of processes that is changed while clients write, and what clients must not notice."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -19,8 +19,8 @@ async def cluster_under_traffic(
 ) -> AsyncIterator[tuple[StandaloneCluster, Admin, list[str]]]:
     """Run three brokers and write numbers to four topics while the block lasts; `configuration` is read at each start.
 
-    On leaving: every message was acknowledged and arrived in order, and bundles changed hands without two brokers
-    serving one at a time.
+    On leaving it checks that every message was acknowledged and arrived in order, and that bundles moved without two
+    brokers serving one at a time.
     """
     async with running_cluster(folder, configuration=configuration) as (cluster, admin):
         await admin.create_namespace("public/moves", 4)

@@ -1,4 +1,4 @@
-"""Clusters under load, written down in a few words or drawn by hypothesis."""
+"""Clusters under load, in a short notation or drawn by hypothesis."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 
 
 def bundles_of_namespace(snapshot: LoadSnapshot, namespace: str) -> Integers:
-    """Return how many bundles of `namespace` each broker reports or is about to get (each bundle once)."""
+    """Return how many bundles of `namespace` each broker reports or will get (each bundle once)."""
     arriving = snapshot.on_their_way.arriving.get_or_none(namespace) or {}
     return counted(snapshot.bundles, snapshot.namespace_row(namespace), len(snapshot.brokers), arriving)
 
@@ -47,7 +47,7 @@ def window(max_samples: int, figures: NamespaceBundleStats) -> TimeAverageMessag
 
 
 def steady(figures: NamespaceBundleStats) -> BundleData:
-    """Return the windows of a bundle that always showed these figures."""
+    """Return the windows of a bundle that always had these values."""
     return BundleData(
         short_term_data=window(SHORT_SAMPLES, figures),
         long_term_data=window(LONG_SAMPLES, figures),
@@ -57,7 +57,7 @@ def steady(figures: NamespaceBundleStats) -> BundleData:
 
 @dataclass
 class Cluster:
-    """What a snapshot is built from; change it and call `snapshot`."""
+    """The input of a snapshot; change it and call `snapshot`."""
 
     reports: dict[str, LocalBrokerData] = field(default_factory=dict)
     data: dict[str, BundleData] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Cluster:
         return self
 
     def turned(self) -> "Cluster":
-        """Return the same load, written down in another order."""
+        """Return the same load, listed in another order."""
         reports = {
             name: msgspec.structs.replace(
                 report, last_stats=dict(reversed(report.last_stats.items())), bundles=tuple(reversed(report.bundles))
@@ -116,7 +116,7 @@ class Cluster:
 def equal_bundles(
     count: int, *, throughput: float, first: int = 0, rate: float = 0.0
 ) -> dict[str, NamespaceBundleStats]:
-    """Return `count` bundles that share `throughput` bytes/s and `rate` msg/s, all incoming, equally."""
+    """Return `count` equal bundles that share `throughput` bytes/s and `rate` msg/s, all incoming."""
     return {
         bundle_name(first + index): NamespaceBundleStats(
             msg_throughput_in=throughput / count, msg_rate_in=rate / count, topics=2
@@ -162,7 +162,7 @@ _ONE_OF_TEN = st.integers(0, 9)
 
 @st.composite
 def clusters(draw: st.DrawFn, max_brokers: int = 6) -> Cluster:
-    """Draw a cluster, degenerate ones included: no brokers, no bundles, nothing known of a bundle."""
+    """Draw a cluster, including degenerate ones: no brokers, no bundles, no data of a bundle."""
     cluster = Cluster()
     names = draw(st.lists(st.integers(0, 99), unique=True, max_size=max_brokers))
     for number in names:

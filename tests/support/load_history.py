@@ -1,4 +1,4 @@
-"""A made-up history of load reports: brokers that start anew, bundles that move and split."""
+"""A synthetic history of load reports: brokers that restart, bundles that move and split."""
 
 from __future__ import annotations
 

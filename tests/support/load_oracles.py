@@ -1,4 +1,4 @@
-"""The strategies once more, slow and obvious: loops over reports, as the reference tells the steps."""
+"""Slow and obvious versions of the strategies: loops over reports, step by step as in the reference."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ Shed = list[tuple[str, str]]
 
 
 def added(values: Iterable[float]) -> float:
-    """Return the sum as Java's loops make it; Python's own `sum` compensates for rounding since 3.12."""
+    """Return the sum as Java's loops compute it; Python's own `sum` compensates for rounding since 3.12."""
     return reduce(add, values, 0.0)
 
 
@@ -28,7 +28,7 @@ def is_bound(bundle: str) -> bool:
 
 
 def heaviest(cluster: Cluster, broker: str, need: float) -> Shed:
-    """Walk the broker's bundles by falling traffic until `need` is chosen, at least one."""
+    """Return the broker's bundles by falling traffic until `need` is reached, at least one."""
 
     def traffic(bundle: str) -> float:
         short = cluster.data[bundle].short_term_data

@@ -1,4 +1,4 @@
-"""A proxy on loopback before a TCP server, whose connections can be cut, and whose answers can be lost on the way."""
+"""A proxy on loopback in front of a TCP server, whose connections can be cut, and whose answers can be lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 
 class LoopbackProxy:
-    """Passes bytes on to `HOST:PORT` `target` until it is told otherwise."""
+    """Passes bytes on to `HOST:PORT` `target` until `cut` or `hold_answers` is called."""
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
@@ -37,12 +37,12 @@ class LoopbackProxy:
             await self._server.wait_closed()
 
     def cut(self) -> None:
-        """End all connections, and every new one at once, until `heal`."""
+        """End all connections, and end every new one at once, until `heal`."""
         self._is_open = False
         self._abort()
 
     def hold_answers(self) -> None:
-        """Pass requests on but no answer, until `heal`; what is held when a connection ends is lost."""
+        """Pass on requests but no answers, until `heal`; held answers are lost when their connection ends."""
         self.lost.clear()
         self._passes_answers.clear()
 

@@ -1,4 +1,4 @@
-"""What brokers of each load manager leave behind in one data folder: reports and decisions, made on virtual time."""
+"""The reports and decisions that brokers of each load manager write to one data folder, on virtual time."""
 
 import asyncio
 from pathlib import Path
@@ -27,7 +27,7 @@ BROKERS: Final = {kind: f"127.0.0.1:{8081 + number}" for number, kind in enumera
 
 
 def record_every_manager(data: Path) -> None:
-    """Have a broker of each load manager in a cluster of its own: it assigns bundles, reports, and sheds none."""
+    """Run a broker of each load manager in a cluster of its own: it assigns bundles, reports, and sheds none."""
     for kind in MANAGERS:
         _record(data, kind)
 

@@ -1,4 +1,4 @@
-"""Class paths from Maven Central: Apache Pulsar, and what goes with the Hadoop of the installed pyspark."""
+"""Class paths from Maven Central: Apache Pulsar, and the libraries for the Hadoop of the installed pyspark."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ _POM: Final = """\
 
 
 class PeerUnavailableError(RuntimeError):
-    """What the peer suite compares with cannot be had here; the text says what is missing."""
+    """The peer for a comparison is not available here; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """One artifact, `group:name`, with what it needs; of that, not what `without` names, as `group:name` with stars."""
+    """One artifact, `group:name`, with its dependencies except those that `without` names, as `group:name` with
+    stars."""
 
     artifact: str
     version: str
@@ -65,7 +66,7 @@ def default_cache() -> Path:
 
 
 def hadoop_version() -> str:
-    """The version of Hadoop that the installed pyspark brings."""
+    """The version of Hadoop in the installed pyspark."""
     return next(SPARK_JARS.glob("hadoop-client-api-*.jar")).stem.removeprefix("hadoop-client-api-")
 
 
@@ -84,9 +85,10 @@ def tool(name: str) -> str:
 
 
 def class_path(*dependencies: Dependency, versions_of: Dependency | None = None, is_final: bool = True) -> list[str]:
-    """Return the jars of `dependencies`, of the versions that the parent project `versions_of` was built with, if any.
+    """Return the jars of `dependencies`, in the versions that the parent project `versions_of` was built with, if
+    given.
 
-    Maven is asked once and its answer kept, unless it is not `is_final`.
+    Maven is called once and its answer kept, unless it is not `is_final`.
 
     Raises:
         PeerUnavailableError: there is no Maven, or no network and no earlier answer.
@@ -110,10 +112,10 @@ def class_path(*dependencies: Dependency, versions_of: Dependency | None = None,
 
 
 def single_jar(artifact: str, version: str) -> str:
-    """Return one jar without what it needs, and without its parent project, which may not be published.
+    """Return one jar without its dependencies, and without its parent project, which may not be published.
 
     Raises:
-        PeerUnavailableError: there is no Maven, or no network and the jar was not had before.
+        PeerUnavailableError: there is no Maven, or no network and the jar is not in the cache.
     """
     maven = tool("mvn")
     group, name = artifact.split(":")
@@ -128,7 +130,7 @@ def single_jar(artifact: str, version: str) -> str:
 
 @contextmanager
 def _alone(cache: Path) -> Iterator[Path]:
-    """Hold the cache: Maven does not expect another one in its repository."""
+    """Lock the cache: Maven does not expect another process in its repository."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -156,7 +158,7 @@ def _run(command: list[str]) -> None:
 
 
 def java_of(least: int) -> tuple[str, str]:
-    """Return `java` and `javac` of a JDK of at least that release: of JAVA_HOME, the PATH, or the system's folder.
+    """Return `java` and `javac` of a JDK of at least that release, from JAVA_HOME, the PATH, or the system's folder.
 
     Raises:
         PeerUnavailableError: there is none.

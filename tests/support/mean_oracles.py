@@ -1,4 +1,4 @@
-"""Means weighted by time, slowly: tick by tick it is looked which report holds."""
+"""Means weighted by time, computed slowly: for each tick, the report that is valid at it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ class Sample:
 
 
 def value_at(samples: Sequence[Sample], reports: Mapping[str, Sequence[int]], tick: int, longest: int) -> float | None:
-    """Return what the newest report by then says, None if it holds no longer. Of reports of one tick the broker of the
-    greater name comes last."""
+    """Return the value of the newest report by then, None if it is no longer valid. Of reports of one tick the
+    broker with the greater name comes last."""
     before = [each for each in samples if each.at <= tick]
     if not before:
         return None
@@ -29,7 +29,7 @@ def value_at(samples: Sequence[Sample], reports: Mapping[str, Sequence[int]], ti
 def mean_and_ticks(
     samples: Sequence[Sample], reports: Mapping[str, Sequence[int]], since: int, until: int, longest: int
 ) -> tuple[float | None, int]:
-    """Return the mean over the ticks of [since, until) for which a report holds, and how many these are."""
+    """Return the mean over the ticks of [since, until) with a valid report, and the number of these ticks."""
     found = [value_at(samples, reports, tick, longest) for tick in range(since, until)]
     known = [Fraction(each) for each in found if each is not None]
     return (float(sum(known) / len(known)) if known else None), len(known)

@@ -1,8 +1,8 @@
-"""Ledgers in memory, for units and simulation: no threads, no files, every delay and fault a method.
+"""Ledgers in memory, for units and simulation: no threads, no files; every delay and fault is a method.
 
-A `MemoryDisk` stands for the shared folder and outlives crashes; each broker has a `MemoryLedgerStorage` of its
-own on it. What a writer appended becomes durable when the delay that was asked for has passed on the event loop,
-everything queued by then as one group.
+A `MemoryDisk` represents the shared folder and survives crashes; each broker has its own `MemoryLedgerStorage` on
+it. Appended entries become durable when the requested delay has passed on the event loop, all queued entries as one
+group.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class _StoredLedger:
 
 
 class MemoryDisk:
-    """What survives a crash. `capacity_bytes` None is boundless; it may be changed at any time."""
+    """The data that survives a crash. `capacity_bytes` None means no limit; it may be changed at any time."""
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes
@@ -63,7 +63,7 @@ class MemoryDisk:
         return self.capacity_bytes is None or self.used_bytes + more <= self.capacity_bytes
 
     def damage(self, ledger_id: int, entry_id: int) -> None:
-        """Make an entry fail its checksum from now on."""
+        """Make the checksum of an entry fail from now on."""
         self.ledger(ledger_id).damaged.add(entry_id)
 
     def add(self, ledger_id: int, epoch: int) -> _StoredLedger:
@@ -138,8 +138,8 @@ class MemoryLedgerReader:
 class MemoryLedgerStorage:
     """One process's view of a `MemoryDisk`.
 
-    `durability_delay_s` is asked once per group, in seconds of the event loop; without it a group is durable
-    in the next turn of the loop.
+    `durability_delay_s` is called once per group and returns seconds of the event loop; without it a group is
+    durable in the next turn of the loop.
     """
 
     def __init__(
@@ -198,10 +198,10 @@ class MemoryLedgerStorage:
             await writer.close()
 
     def crash(self, *, survivors: Callable[[int], int] | None = None) -> None:
-        """End this process as SIGKILL or a power cut would: nothing more is reported, every later call fails.
+        """End this process as SIGKILL or a power failure would: nothing more is reported, every later call fails.
 
-        Of the entries still queued in a writer the first `survivors(queued)` reached the disk all the same
-        (default none), as a torn tail may hold complete entries.
+        Of the entries still queued in a writer the first `survivors(queued)` reached the disk nevertheless (default
+        none), because a torn tail may contain complete entries.
         """
         self._crashed = True
         for writer in self._writers:
@@ -277,7 +277,7 @@ class MemoryLedgerWriter:
         self._timer = loop.call_soon(self._commit) if delay_s is None else loop.call_later(delay_s, self._commit)
 
     def _commit(self) -> None:
-        """Make the queue durable, look for a fence, report: the order that the fencing protocol demands."""
+        """Make the queue durable, check the fence, report: the order that the fencing protocol requires."""
         self._timer = None
         group, self._queue = self._queue, []
         ledger = self._ledger

@@ -1,4 +1,4 @@
-"""The metadata stores that the contract suite runs on, and what its tests need besides the contract.
+"""The metadata stores that the contract suite runs on, and what its tests need in addition to the contract.
 
 A new store is one more class with an entry in BACKENDS.
 """
@@ -32,7 +32,7 @@ DEADLINE_S = 20.0
 
 
 class Backend(Protocol):
-    """One shared store of some kind; every `connect` is another client with its own session."""
+    """One shared store of some kind; every `connect` returns another client with its own session."""
 
     is_durable: bool
     """Whether keys outlive the last client."""
@@ -49,7 +49,7 @@ class Backend(Protocol):
     async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> MetadataStore: ...
 
     async def expire(self, client: Any) -> None:
-        """End the client's session behind its back."""
+        """End the client's session without its knowledge."""
         ...
 
     async def close(self) -> None: ...
@@ -86,7 +86,7 @@ class InMemory(_Backend):
 
 
 class Timed(_Backend):
-    """A store in memory whose operations are timed; `operations` are those that there were."""
+    """A store in memory whose operations are timed; `operations` are the recorded ones."""
 
     is_durable = False
 
@@ -114,7 +114,7 @@ class InSqlite(_Backend):
 
     @property
     def store_url(self) -> str:
-        """What another process opens, as `metadataStoreUrl` has it."""
+        """The `metadataStoreUrl` by which another process opens the store."""
         return f"sqlite:{self.path}"
 
     async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> SqliteStore:
@@ -135,7 +135,7 @@ class InSqlite(_Backend):
 
 
 class InEtcd(_Backend):
-    """Keys below a name of their own, in the server that all tests of the process share unless one is given."""
+    """Keys below a separate prefix, in the server that all tests of the process share unless one is given."""
 
     def __init__(self, folder: Path, server: EtcdServer | None = None) -> None:
         super().__init__(folder)
@@ -144,7 +144,7 @@ class InEtcd(_Backend):
 
     @property
     def store_url(self) -> str:
-        """What another process opens, as `metadataStoreUrl` has it."""
+        """The `metadataStoreUrl` by which another process opens the store."""
         return f"etcd:{self.url}"
 
     async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> EtcdStore:
@@ -157,7 +157,7 @@ class InEtcd(_Backend):
 
 
 class InOxia(_Backend):
-    """Keys below a name of their own, in the server that all tests of the process share unless one is given."""
+    """Keys below a separate prefix, in the server that all tests of the process share unless one is given."""
 
     def __init__(self, folder: Path, server: OxiaServer | None = None) -> None:
         super().__init__(folder)
@@ -166,7 +166,7 @@ class InOxia(_Backend):
 
     @property
     def store_url(self) -> str:
-        """What another process opens, as `metadataStoreUrl` has it."""
+        """The `metadataStoreUrl` by which another process opens the store."""
         return f"oxia:{self.url}"
 
     async def connect(self, session_timeout_ms: int = 2 * SESSION_TIMEOUT_MS) -> OxiaStore:
@@ -180,7 +180,7 @@ class InOxia(_Backend):
 
 
 class InZooKeeper(_Backend):
-    """Keys below a chroot of their own, in the server that all tests of the process share unless one is given."""
+    """Keys below a separate chroot, in the server that all tests of the process share unless one is given."""
 
     knows_makers = False
     tells_of_parents = True
@@ -193,7 +193,7 @@ class InZooKeeper(_Backend):
 
     @property
     def store_url(self) -> str:
-        """What another process opens, as `metadataStoreUrl` has it."""
+        """The `metadataStoreUrl` by which another process opens the store."""
         return f"zk:{self.servers}"
 
     async def connect(self, session_timeout_ms: int = 4 * SESSION_TIMEOUT_MS) -> ZooKeeperStore:
@@ -229,7 +229,7 @@ async def open_backend(name: str, folder: Path) -> AsyncIterator[Backend]:
 
 @asynccontextmanager
 async def closing_clients(backend: _AnyBackend) -> AsyncIterator[_AnyBackend]:
-    """Have the clients end with the block, however it ends: kazoo's threads draw from the random numbers of all."""
+    """Close the clients when the block ends, however it ends: kazoo's threads use the global random numbers."""
     try:
         yield backend
     finally:
@@ -237,7 +237,7 @@ async def closing_clients(backend: _AnyBackend) -> AsyncIterator[_AnyBackend]:
 
 
 class Heard:
-    """What a listener was told so far, to wait on."""
+    """The notifications of a listener until now, to wait on."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -260,7 +260,7 @@ class Heard:
         self._news.set()
 
     async def until(self, holds: Callable[[list[Any]], bool]) -> list[Any]:
-        """Return what was told as soon as `holds` accepts it."""
+        """Return the notifications as soon as `holds` accepts them."""
         try:
             async with asyncio.timeout(DEADLINE_S):
                 while not holds(self.told):
@@ -275,7 +275,7 @@ class Heard:
 
 
 async def eventually(what: Callable[[], Awaitable[object] | object]) -> Any:
-    """Return the first truthy answer of `what`, asked again and again until a generous deadline."""
+    """Return the first truthy answer of `what`, called repeatedly until a generous deadline."""
     answer: object = None
     with suppress(TimeoutError):
         async with asyncio.timeout(DEADLINE_S):

@@ -1,7 +1,7 @@
-"""A process with a client of a store, driven over its standard input and output by JSON lines.
+"""A process with a client of a store, controlled over its standard input and output by JSON lines.
 
-`python -m support.metadata_process URL SESSION_TIMEOUT_MS` reads `{"id", "do", ...}` and writes
-`{"id", "result" or "error"}`, and `{"told": ...}` for session events and dropped caches as they come.
+`python -m support.metadata_process URL SESSION_TIMEOUT_MS` reads `{"id", "do", ...}` and writes `{"id", "result" or
+"error"}`, and `{"told": ...}` for session events and dropped caches as they arrive.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class ProcessClient:
         return client
 
     async def do(self, operation: str, **arguments: object) -> Any:
-        """Have it done; an error comes as the name of its class."""
+        """Send the operation and return its result; an error arrives as the name of its class."""
         number = len(self._replies)
         reply = self._replies[number] = asyncio.get_running_loop().create_future()
         assert self.process.stdin is not None
@@ -86,7 +86,7 @@ def say(**message: object) -> None:
 
 
 async def count(store: MetadataStore, path: str, times: int) -> int:
-    """Add 1 to the number at `path` so many times by compare-and-set; return how many conflicts there were."""
+    """Add 1 to the number at `path` the given number of times by compare-and-set; return the number of conflicts."""
     conflicts = 0
     while times:
         record = await store.get(path)

@@ -1,4 +1,5 @@
-"""A flow of numbered messages while a cluster is operated: what was lost, and the longest that nothing arrived."""
+"""A flow of numbered messages while a cluster is operated: the lost messages, and the longest time without an
+arrival."""
 
 import threading
 import time
@@ -30,7 +31,7 @@ class NumberedFlow:
         self._thread.start()
 
     def wait_for_more(self, count: int, *, within_s: float = 60) -> None:
-        """Return once so many more messages of each topic have arrived."""
+        """Return once `count` more messages of each topic have arrived."""
         with self._changed:
             wanted = {topic: len(numbers) + count for topic, numbers in self.arrived.items()}
             done = self._changed.wait_for(
@@ -39,7 +40,7 @@ class NumberedFlow:
         assert done, f"{ {topic: len(numbers) for topic, numbers in self.arrived.items()} } of {wanted}"
 
     def close(self) -> dict[str, list[int]]:
-        """Stop sending; return by topic what was acknowledged and never arrived."""
+        """Stop sending; return by topic the acknowledged messages that never arrived."""
         self._ended.set()
         self._thread.join()
         try:
@@ -77,7 +78,7 @@ class NumberedFlow:
 
 @contextmanager
 def flowing(service_url: str, topics: list[str]) -> Iterator[NumberedFlow]:
-    """Have messages flow meanwhile; in the end nothing that was acknowledged may be missing."""
+    """Run a flow of messages while the block lasts; at the end no acknowledged message may be missing."""
     flow = NumberedFlow(service_url, topics)
     try:
         flow.wait_for_more(20)

@@ -1,4 +1,4 @@
-"""Numbered messages through the stock client: what was acknowledged, what arrived, in which order."""
+"""Numbered messages through the stock client: which were acknowledged, which arrived, in which order."""
 
 import threading
 from pathlib import Path
@@ -8,7 +8,7 @@ import pulsar
 
 
 def stock_client(service_url: str, *, log: Path | None = None, **options: Any) -> Any:
-    """Return a client that writes what it does to the file `log`, or prints its errors if there is none."""
+    """Return a client that logs to the file `log`, or prints its errors if there is none."""
     if log is None:
         logger: Any = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     else:
@@ -17,7 +17,7 @@ def stock_client(service_url: str, *, log: Path | None = None, **options: Any) -
 
 
 class NumberedProducer:
-    """Send 0, 1, 2, … and keep which were acknowledged; with a name, it goes before each number."""
+    """Sends 0, 1, 2, … and records which were acknowledged; a name, if given, precedes each number."""
 
     def __init__(self, client: Any, topic: str, *, batching: bool = True, name: str = "") -> None:
         self.prefix = f"{name}:" if name else ""
@@ -63,7 +63,7 @@ class NumberedProducer:
 
 
 def subscribe_before_sending(client: Any, topic: str, *, subscription: str = "check") -> None:
-    """Create the subscription: what is sent before a topic has one is kept for nobody."""
+    """Create the subscription: messages that a topic gets before its first subscription are kept for no consumer."""
     client.subscribe(topic, subscription, initial_position=pulsar.InitialPosition.Earliest).close()
 
 

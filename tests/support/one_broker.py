@@ -98,7 +98,7 @@ class LookupHere:
 
 
 class ConfiguredTopicPolicies:
-    """The broker's configuration alone: every namespace is allowed the same."""
+    """Only the broker's configuration: the limits of every namespace are the same."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
@@ -123,7 +123,7 @@ class ConfiguredTopicPolicies:
 
 
 class OneBroker:
-    """Topics, connections and storage on the running loop; `disk` and `backend` outlive it."""
+    """Topics, connections and storage on the running loop; `disk` and `backend` survive it."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class OneBroker:
         return self
 
     async def unload(self, namespace: str = "public/default") -> int:
-        """Give the namespace away and take it again at once, under the next epoch."""
+        """Release the namespace and take it again at once, under the next epoch."""
         bundle = Bundle(NamespaceName.parse(namespace), FULL_RANGE)
         self.authority.terms[bundle].active = False
         closed = await self.registry.close_bundle(bundle, reason="test")

@@ -1,4 +1,4 @@
-"""A real OpenID Connect provider on loopback: oidc-provider, from npm, with a few lines of our own around it."""
+"""A real OpenID Connect provider on loopback: oidc-provider, from npm, with a few lines of ours around it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AUDIENCE = "https://cluster.example"
 
 @contextmanager
 def openid_provider(folder: Path, clients: Mapping[str, Mapping[str, Any]], port: int = 0) -> Iterator[str]:
-    """Run a provider while the block lasts, and give its issuer; what it prints goes to a file in `folder`.
+    """Run a provider while the block lasts, and yield its issuer; its output goes to a file in `folder`.
 
     `clients` are by id, each with its `secret`, and the `lifetime` in seconds and `algorithm` of its tokens.
 
@@ -42,7 +42,7 @@ def openid_provider(folder: Path, clients: Mapping[str, Mapping[str, Any]], port
 
 
 def _installed() -> Path:
-    """Return the folder with our lines and all that they need, installed once."""
+    """Return the folder with our lines and all dependencies, installed once."""
     files = sorted(_SOURCE.iterdir())
     digest = hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16]
     kept = default_cache() / f"openid-{digest}"

@@ -50,7 +50,7 @@ class OutageRun:
         self._starting: list[BrokerProcess] = []
 
     async def befall(self, outage: Outage) -> tuple[Recovery, list[str]]:
-        """Have an outage begin and end; return when every producer got through again, with a time line of that."""
+        """Begin and end an outage; return when every producer succeeded again, with a time line."""
         for number, each in enumerate(outage.rounds):
             if number:
                 await asyncio.sleep(outage.rounds[number - 1].pause_sessions * self.session_s)
@@ -102,8 +102,8 @@ class OutageRun:
             victim.signal(signal.SIGCONT)
 
     async def _ready(self, broker: BrokerProcess, within_s: float) -> None:
-        """Return when a broker has started; one whose start fails, as when it was stopped meanwhile for longer than its
-        session, is started again, as a supervisor would."""
+        """Return when a broker has started. If its start fails, for example because it was stopped for longer than
+        its session, it is started again, as by a supervisor."""
         async with asyncio.timeout(within_s):
             while True:
                 try:
@@ -113,7 +113,7 @@ class OutageRun:
                     await broker.start()
 
     async def _served(self, topic: str, within_s: float) -> None:
-        """Return when a client that asks every 0.1 s had a message acknowledged."""
+        """Return when a client that tries every 0.1 s had a message acknowledged."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
         while True:
@@ -138,7 +138,7 @@ class OutageRun:
             client.close()
 
     def _logged(self, began: datetime, took_s: float) -> list[tuple[float, str]]:
-        """Return what brokers and clients logged meanwhile, each with its time after the last fault."""
+        """Return what brokers and clients logged meanwhile, each line with its time after the last fault."""
         lines = []
         for broker in self.cluster.brokers:
             for line in broker.log.read_text(errors="replace").splitlines():

@@ -1,7 +1,7 @@
 """Outages of a whole cluster: rounds in which one, two or all brokers are killed or stopped, drawn from a seed.
 
-How long after the last fault a bundle is served again is measured twice: by a client that asks all the time, and by
-the stock client, which asks ever more rarely the longer nobody served it.
+The time from the last fault until a bundle is served again is measured twice: with a client that tries constantly,
+and with the stock client, which tries less often the longer no broker served it.
 """
 
 import enum
@@ -20,7 +20,7 @@ _PAUSES: Final = (0.0, 1.5)
 
 
 class Deed(enum.Enum):
-    """What is done to a broker; the value is what a schedule says."""
+    """The fault of a broker; the value is its name in a schedule."""
 
     KILL = "kill"
     STOP = "stop"
@@ -28,8 +28,8 @@ class Deed(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """`deeds` maps the index of a broker to what is done to it; all come back after `for_sessions` session timeouts,
-    and the next round begins `pause_sessions` later."""
+    """`deeds` maps the index of a broker to its fault; all come back after `for_sessions` session timeouts, and the
+    next round begins `pause_sessions` later."""
 
     deeds: tuple[tuple[int, Deed], ...]
     for_sessions: float
@@ -42,7 +42,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Rounds that follow each other whether or not clients got through in between."""
+    """Rounds that follow each other whether or not clients succeeded in between."""
 
     rounds: tuple[Round, ...]
 
@@ -71,8 +71,8 @@ def _round(source: random.Random) -> Round:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Seconds from the last fault of an outage until all brokers were ready, until a client that asks all the time was
-    served in every bundle, and until every producer of the stock client got through."""
+    """Seconds from the last fault of an outage until all brokers were ready, until a client that tries constantly
+    was served in every bundle, and until every producer of the stock client succeeded."""
 
     outage: Outage
     ready_s: float
@@ -85,7 +85,7 @@ class Recovery:
 
 
 def recovery_row(name: str, recoveries: Iterable[Recovery]) -> str:
-    """Return a row of figures: outages, rounds, and the median and the longest of each time."""
+    """Return a row of values: outages, rounds, and the median and the longest of each time."""
     found = list(recoveries)
     columns = [[each.ready_s for each in found], [each.served_s for each in found], [each.through_s for each in found]]
     times = " | ".join(f"{percentile(times, 50):.1f} | {max(times):.1f}" for times in columns)

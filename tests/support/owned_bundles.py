@@ -1,4 +1,4 @@
-"""Bundles of a few brokers: who owns them, by which record, how they are unloaded and split."""
+"""Bundles of a few brokers: their owners, their records, and how they are unloaded and split."""
 
 import asyncio
 from typing import Any

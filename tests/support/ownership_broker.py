@@ -1,4 +1,4 @@
-"""A broker of `ownership_world`: what it read, what it has of each bundle, and what it has to do next."""
+"""A broker of `ownership_world`: what it has read, what it holds of each bundle, and its next duty."""
 
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -12,7 +12,8 @@ View = dict[str, ServiceUnitStateData]
 
 
 class Published(NamedTuple):
-    """A record on its way; None is a tombstone. `presumed_dead` is who may serve the bundle and was thought dead."""
+    """A record in flight; None is a tombstone. `presumed_dead` is the broker that may serve the bundle and was
+    considered dead."""
 
     bundle: str
     record: ServiceUnitStateData | None
@@ -20,7 +21,7 @@ class Published(NamedTuple):
 
 
 class Term(NamedTuple):
-    """What a broker has of a bundle: `epoch` is the number of the term that it began."""
+    """What a broker holds of a bundle: `epoch` is the number of the term that it began."""
 
     held: Held
     epoch: int = 0
@@ -50,7 +51,7 @@ class Broker:
         return Held.SERVING if is_this else Held.OUTDATED
 
     def duty(self, bundle: str) -> Duty:
-        """Return what it has to do next, `NOTHING` if it waits for what it published."""
+        """Return its next duty, `NOTHING` if it waits for a record that it published."""
         record = self.view.get(bundle)
         duty = duty_of(role_of(record, self.name), self.held(bundle))
         if duty is Duty.SPLIT:
@@ -72,14 +73,14 @@ class Broker:
                 del self.prepared[bundle]
 
     def has_done(self, bundle: str) -> bool:
-        """Tell whether it published already what the record that is there asked of it."""
+        """Return whether it already published what the present record requires of it."""
         return self.done.get(bundle) == self.view.get(bundle)
 
     def missing_children(self, bundle: str) -> list[str]:
         return [child for child in CHILDREN.get(bundle, ()) if child not in self.view]
 
     def unasked_children(self, bundle: str) -> list[str]:
-        """Return the children that have no record yet and that it did not claim upon the parent's record."""
+        """Return the children that have no record yet and that it did not claim after the parent's record."""
         return [child for child in self.missing_children(bundle) if self.done.get(child) != self.view[bundle]]
 
     def serves(self, bundle: str) -> bool:

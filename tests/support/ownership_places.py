@@ -1,6 +1,7 @@
-"""The places of ownership records that the contract suite runs on, on virtual time: brokers that read and write there.
+"""The locations of ownership records that the contract suite runs on, on virtual time, with brokers that read and
+write.
 
-A new place is one more class with an entry in PLACES. Records are wrapped as the broker wraps them.
+A new location is one more class with an entry in PLACES. Records are wrapped as the broker wraps them.
 """
 
 import asyncio
@@ -48,7 +49,7 @@ TOPIC: Final = TopicName.parse(SERVICE_UNIT_STATE_TOPIC)
 
 
 class Change(NamedTuple):
-    """What a listener was told."""
+    """A notification of a listener."""
 
     bundle: Bundle
     before: Record
@@ -56,12 +57,12 @@ class Change(NamedTuple):
 
 
 class View:
-    """The records as one broker reads them, and what its listener was told."""
+    """The records as one broker reads them, and the notifications of its listener."""
 
     def __init__(
         self, node: Node, records: OwnershipRecords, clean_up: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """`clean_up` closes what the records stand on."""
+        """`clean_up` closes what the records depend on."""
         self.node = node
         self.records: Final = CountedRecords(records, ChannelCounters())
         self.changes: list[Change] = []
@@ -78,7 +79,7 @@ class View:
         return self.records.get(bundle)
 
     def told(self, bundle: Bundle) -> list[Record]:
-        """Return what a bundle's record became, one after the other."""
+        """Return the successive records of a bundle in the notifications."""
         return [change.after for change in self.changes if change.bundle == bundle]
 
     async def put(self, bundle: Bundle, before: Record, after: Record) -> bool:
@@ -92,13 +93,13 @@ class View:
         await self.run(self.records.catch_up())
 
     async def close(self) -> None:
-        """Close the records, and what they stood on."""
+        """Close the records, and what they depend on."""
         await self.run(self.records.close())
         await self.run(self._clean_up())
 
 
 class Place(ABC):
-    """Where records are kept, and what may befall it."""
+    """A location of records, and the faults that may happen to it."""
 
     storage: StorageType
 
@@ -108,31 +109,31 @@ class Place(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Make the place."""
+        """Create the location."""
 
     def new_view(self) -> View:
-        """Return the view of another broker, which reads nothing yet."""
+        """Return the view of another broker, which has read nothing yet."""
         node = Node(self.loop, f"broker-{len(self.views)}")
         view = node.call(self._make, node)
         self.views.append(view)
         return view
 
     async def view(self) -> View:
-        """Return the view of another broker, which has read what is there."""
+        """Return the view of another broker, which has read all records."""
         view = self.new_view()
         view.begin()
         await self.until(lambda: view.records.is_read)
         return view
 
     async def until(self, holds: Callable[[], object]) -> None:
-        """Wait until `holds`; nobody is told of anything."""
+        """Wait until `holds`, without a notification."""
         deadline = self.loop.time() + DEADLINE_S
         while not holds():
             assert self.loop.time() < deadline, [view.changes[-3:] for view in self.views]
             await asyncio.sleep(0.01)
 
     async def until_read(self, record: Record, bundle: Bundle, *views: View) -> None:
-        """Wait until that is the bundle's record to each of `views`."""
+        """Wait until `views` have all read that record of the bundle."""
         await self.until(lambda: all(view.get(bundle) == record for view in views))
 
     async def close(self) -> None:
@@ -144,34 +145,34 @@ class Place(ABC):
 
     @abstractmethod
     async def write(self, key: str, value: bytes) -> None:
-        """Put a value there as some other program would, which asks nobody."""
+        """Write a value there as another program would, without any check."""
 
     @abstractmethod
     def slow_down(self, view: View, mean_s: float) -> None:
-        """Have what goes between this broker and the place take about so long, in either direction."""
+        """Delay everything between this broker and the location by about this time, in both directions."""
 
     @abstractmethod
     def cut_off(self, view: View) -> None:
-        """Have the place out of this broker's reach until `heal`."""
+        """Make the location unreachable for this broker until `heal`."""
 
     @abstractmethod
     def heal(self, view: View) -> None: ...
 
     @abstractmethod
     def tell_nothing(self, view: View) -> None:
-        """Lose what this broker is told of changes, where being told is a courtesy."""
+        """Lose the notifications of this broker, where notifications may be lost."""
 
     @abstractmethod
     async def disturb(self) -> None:
-        """Do what happens to the place when the broker or the sessions that it depends on end and others begin."""
+        """End the broker or the sessions that the location depends on, and start others."""
 
     @abstractmethod
     async def tidy(self) -> None:
-        """Have the place throw away what nobody needs any more."""
+        """Let the location remove what no broker needs any more."""
 
 
 class InStore(Place):
-    """Keys of the metadata store. Trouble of the place: all sessions end."""
+    """Keys of the metadata store. Fault of the location: all sessions end."""
 
     storage = StorageType.METADATA_STORE
 
@@ -183,7 +184,7 @@ class InStore(Place):
         self._admin = self._backend.connect(SimClock(loop, 0), 3_600_000)
 
     async def open(self) -> None:
-        """The store is there."""
+        """The store exists."""
 
     def _delay_s(self) -> float:
         return self._delays.get(NODE.get(), 0.001)
@@ -216,11 +217,11 @@ class InStore(Place):
             self._backend.expire_session(store)
 
     async def tidy(self) -> None:
-        """Of each bundle there is only the last record anyway."""
+        """Each bundle has only its last record already."""
 
 
 class InTopic(Place):
-    """Messages of a topic that a broker serves. Trouble of the place: the broker dies, and the next one serves it."""
+    """Messages of a topic that a broker serves. Fault of the location: the broker dies, and the next one serves it."""
 
     storage = StorageType.SYSTEM_TOPIC
 
@@ -241,7 +242,7 @@ class InTopic(Place):
         self._other.call(self._connect, self._other)
 
     async def _serve(self) -> None:
-        """Have a broker serve the topic that no other does."""
+        """Let a broker serve the topic that no other does."""
         self._terms += 1
         self._server = Node(self.loop, f"server-{self._terms}")
         self._broker = self._server.call(self._make_broker)
@@ -292,7 +293,7 @@ class InTopic(Place):
         self._network.heal(view.node.name, self._server.name)
 
     def tell_nothing(self, view: View) -> None:
-        """Every message comes, sooner or later: there is nothing else by which records are read."""
+        """Every message arrives sooner or later: records are read by nothing else."""
 
     async def disturb(self) -> None:
         self._server.crash()
@@ -320,7 +321,7 @@ class InTopic(Place):
 
 
 class Followed(InTopic):
-    """Messages of a topic, as the place that the key in the metadata store names; what it names may change."""
+    """Messages of a topic, as the location that the key in the metadata store names; the key may change."""
 
     def __init__(self, loop: VirtualTimeLoop) -> None:
         super().__init__(loop)
@@ -358,7 +359,7 @@ Play: TypeAlias = Callable[[Scenario], None]
 
 
 def play_at(kind: str, scenario: Scenario) -> None:
-    """Run one scenario at a place of its own, close all views, and see to it that no task of theirs is left."""
+    """Run one scenario at a new location, close all views, and check that no task of theirs is left."""
     loop = VirtualTimeLoop()  # type: ignore[abstract]
 
     async def play() -> None:
@@ -383,21 +384,21 @@ def play_at(kind: str, scenario: Scenario) -> None:
 
 
 async def assigned(view: View, bundle: Bundle = BUNDLE, broker: str = "a:1") -> ServiceUnitStateData:
-    """Have a bundle that nobody owns assigned to a broker; return the record."""
+    """Assign an unowned bundle to a broker; return the record."""
     record = events.assigning(view.get(bundle), broker, 1)
     assert await view.replace(bundle, record)
     return record
 
 
 async def owned(view: View, bundle: Bundle = BUNDLE, broker: str = "a:1", epoch: int = 7) -> ServiceUnitStateData:
-    """Have a bundle that nobody owns owned by a broker; return the record."""
+    """Let a broker own an unowned bundle; return the record."""
     record = events.owned(await assigned(view, bundle, broker), 2, epoch)
     assert await view.replace(bundle, record)
     return record
 
 
 async def count_up(view: View, bundle: Bundle, count: int) -> list[ServiceUnitStateData]:
-    """Have a bundle change hands by force so many times; return the records."""
+    """Change the owner of a bundle by force the given number of times; return the records."""
     found = []
     for number in range(count):
         record = events.claimed(view.get(bundle), f"b{number}:1", number, number)

@@ -1,15 +1,16 @@
-"""A few brokers, one order of records, and nothing else: who believes to serve what as ownership goes on.
+"""A few brokers, one order of records, and nothing else: which brokers serve what as ownership changes.
 
-Every step is chosen from outside: a broker reads one more record, does one duty, or orders a change; a record that was
-published gets its place in the order, perhaps twice; a broker dies, joins, or is thought dead; a leader mends. What is
-published is made by `events` and `repairs`, what is kept is decided by `conflicts`, what has to be done by `duties`.
+Every step is chosen from outside: a broker reads one more record, does one duty, or requests a change; a published
+record gets its position in the order, perhaps twice; a broker dies, joins, or is considered dead; a leader repairs.
+`events` and `repairs` make the published records, `conflicts` decides which are kept, `duties` decides what has to be
+done.
 
-Over the system topic every record gets a place, and each reader holds it against what he has. Over the metadata store
-only those get one that replace what is there, and a reader sees what is there by then.
+In the system topic every record gets a position, and each reader compares it with what it has. In the metadata store
+only those records get one that replace the present record, and a reader sees the present record.
 
-Two brokers may serve a bundle at once only where nobody could have helped it: one was thought dead and lived. Such a
-bundle is `excused` until everybody knows. A tombstone is put off for longer than a record is on its way or unread by
-somebody, and has its place at once.
+Two brokers may serve a bundle at once only where no broker could prevent it: one was considered dead and was alive.
+Such a bundle is `excused` until all brokers know. A tombstone is delayed for longer than a record is in flight or
+unread by a broker, and gets its position at once.
 """
 
 import enum
@@ -41,7 +42,7 @@ MOST_STEPS: Final = 2000
 
 
 class Fault(enum.Enum):
-    """What may be planted, to see that it is found."""
+    """Faults that may be planted, to see that they are found."""
 
     EQUAL_VERSIONS = "a record replaces one of its version"
     OLD_NUMBER = "a number that was taken for one transfer is used for another"
@@ -83,7 +84,7 @@ class World:
     # what happens
 
     def steps(self, kind: str) -> list[Step]:
-        """Return what may happen next, of one of `KINDS`."""
+        """Return the possible next steps of one of `KINDS`."""
         brokers = list(self.brokers.values())
         sending = [broker for broker in brokers if broker.outbox]
         match kind:
@@ -128,7 +129,7 @@ class World:
             raise ViolationError(f"{broker.name} does not see what everybody sees who read as much")
 
     def act(self, broker: Broker, bundle: str) -> None:
-        """Do one duty, as far as one step goes."""
+        """Do one duty, as far as one step reaches."""
         record, duty = broker.view.get(bundle), broker.duty(bundle)
         if duty is Duty.LET_GO:
             del broker.terms[bundle]
@@ -190,7 +191,7 @@ class World:
         broker.outbox.append(Published(bundle, record, presumed_dead))
 
     def deliver(self, sent: Published) -> None:
-        """Give a record its place in the order."""
+        """Give a record its position in the order."""
         bundle, record, presumed_dead = sent
         before = self.states[-1].get(bundle)
         if self.conflict(before, record) is not None:
@@ -226,11 +227,11 @@ class World:
         return self.epochs
 
     def live(self) -> list[str]:
-        """Who is known to live."""
+        """The brokers that are known to be alive."""
         return [name for name in self.brokers if name not in self.absent]
 
     def _orders(self) -> Iterator[Step]:
-        """What somebody may want of a bundle, by what he knows of it."""
+        """Return the changes that a broker may request of a bundle, by what it has read."""
         for broker in self.brokers.values():
             for bundle in sorted(self.boundaries):
                 for record in self._wanted(bundle, broker.view.get(bundle)):
@@ -249,7 +250,7 @@ class World:
                 yield events.splitting(record, CHILDREN[bundle], self.now)
 
     def _repairs(self) -> Iterator[Step]:
-        """What a leader may mend, by what he knows; he may lose patience with a change at any time."""
+        """Return what a leader may repair, by what it has read; it may time out a change at any moment."""
         live = self.live()
         for leader in self.brokers.values():
             found = look_over(leader.view.items(), live, self.now, in_flight_ms=-1, tombstone_ms=-1)
@@ -274,7 +275,7 @@ class World:
         return min(broker.position for broker in self.brokers.values())
 
     def on_their_way(self) -> Iterator[Published]:
-        """Yield what has no place yet."""
+        """Yield the records without a position."""
         yield from self.late
         for broker in self.brokers.values():
             yield from broker.outbox
@@ -306,7 +307,7 @@ class World:
                 yield partial(self.absent.add, name)
 
     def crash(self, name: str, *, is_heard: bool) -> None:
-        """A broker dies; what it published last comes late, if it is heard."""
+        """A broker dies; its last record arrives late, if at all."""
         gone = self.brokers.pop(name)
         if is_heard:
             self.late += gone.outbox
@@ -328,7 +329,7 @@ class World:
     # what has to hold
 
     def believers(self, leaf: str) -> list[str]:
-        """Return who serves a part of the key space."""
+        """Return the brokers that serve a part of the key space."""
         return [
             broker.name
             for broker in self.brokers.values()
@@ -336,7 +337,7 @@ class World:
         ]
 
     def check(self) -> None:
-        """Raise ViolationError if two serve one bundle though both could have known."""
+        """Raise ViolationError if two brokers serve one bundle though both could have known."""
         for bundle, number in list(self.excused.items()):
             everybody = self.brokers.values()
             if all(each.position >= number and each.held(bundle) is not Held.OUTDATED for each in everybody):
@@ -347,10 +348,10 @@ class World:
                 raise ViolationError(f"{leaf} is served by {serving}")
 
     def settle(self) -> None:
-        """Let everybody read everything and do his duty, and a leader mend, until nothing is left to do.
+        """Let all brokers read everything and do their duties, and a leader repair, until nothing is left to do.
 
         Raises:
-            ViolationError: it does not end, or somebody serves what is another's, or nobody serves what is owned.
+            ViolationError: it does not end, or a broker serves what another owns, or no broker serves an owned bundle.
         """
         self.absent.clear()
         for _ in range(MOST_ROUNDS):
@@ -366,7 +367,8 @@ class World:
             self._check_at_rest(bundle)
 
     def _round(self) -> bool:
-        """Let each do all that he can; the leader mends when there is nothing else. Tell whether there was anything."""
+        """Let each broker do all that it can; the leader repairs when there is nothing else. Return whether there
+        was anything."""
         self.now += 1
         is_busy = False
         for kind in ("deliver", "late", "read", "act"):
@@ -404,7 +406,7 @@ class World:
             raise ViolationError(f"{bundle} is stuck with one who is gone: {record}")
 
     def assign_all(self) -> None:
-        """Assign every bundle that nobody owns, and settle again: then all are served."""
+        """Assign every unowned bundle, and settle again: then all are served."""
         leader = self.brokers[min(self.brokers)]
         for bundle in sorted(self.boundaries):
             record = leader.view.get(bundle)
@@ -438,10 +440,10 @@ KINDS: Final = (
 
 
 def play(world: World, choices: list[int]) -> None:
-    """Do one step a choice, then settle.
+    """Do one step per choice, then settle.
 
     Raises:
-        ViolationError: an invariant did not hold on the way, or does not in the end.
+        ViolationError: an invariant did not hold on the way, or does not at the end.
     """
     for choice in choices:
         kind, which = KINDS[choice % len(KINDS)], choice // len(KINDS)

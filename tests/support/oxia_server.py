@@ -1,7 +1,7 @@
-"""Real Oxia servers on loopback: one for the tests of a process, or some of a test's own.
+"""Real Oxia servers on loopback: one for the tests of a process, or several for one test.
 
-The program is the `oxia` on the PATH, or what BARYCENTER_OXIA names. No package index has it ready-made; from Oxia's
-sources (github.com/oxia-db/oxia) `go build -o oxia ./cmd` makes it.
+The program is the `oxia` on the PATH, or the one that BARYCENTER_OXIA names. No package index has it as a binary;
+from Oxia's sources (github.com/oxia-db/oxia) `go build -o oxia ./cmd` makes it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class OxiaProcess:
 
 
 class OxiaServer(OxiaProcess):
-    """One server: all of an Oxia (`standalone`), or one of several (`server`), with `options` more."""
+    """One server: a whole Oxia (`standalone`), or one of several (`server`), with additional `options`."""
 
     def __init__(self, folder: Path, kind: str, name: str, ports: Sequence[int], options: Sequence[str] = ()) -> None:
         self.port, metrics = ports
@@ -84,7 +84,7 @@ class OxiaServer(OxiaProcess):
         )
 
     def wait_ready(self) -> bool:
-        """Return whether it serves; False if it ended, as one does whose port is taken."""
+        """Return whether it serves; False if it ended, for example because its port is taken."""
         give_up_at_s = time.monotonic() + _DEADLINE_S
         while time.monotonic() < give_up_at_s:
             if self.has_ended(_LOOK_AGAIN_S):
@@ -95,19 +95,19 @@ class OxiaServer(OxiaProcess):
         raise AssertionError(f"oxia does not serve:\n{self._log.read_text(errors='replace')[-4000:]}")
 
     def leader(self) -> str:
-        """Return the address of who leads the first shard, as this server knows it; empty if it knows none."""
+        """Return the address of the leader of the first shard, as this server knows it; empty if it knows none."""
         with self.asked() as stub:
             answer = next(stub.GetShardAssignments(api.ShardAssignmentsRequest(namespace="default"), timeout=2))
             return answer.namespaces["default"].assignments[0].leader
 
     @contextmanager
     def asked(self) -> Iterator[OxiaClientStub]:
-        """Ask it without a store."""
+        """Yield a client of the server's API, for requests without a store."""
         with grpc.insecure_channel(self.endpoint) as channel:
             yield OxiaClientStub(channel)
 
     def end_session(self, session: int) -> None:
-        """End a session as if its time had passed."""
+        """End a session as if its timeout had passed."""
         with self.asked() as stub:
             stub.CloseSession(api.CloseSessionRequest(shard=0, session_id=session), timeout=10)
 
@@ -118,24 +118,24 @@ class OxiaServer(OxiaProcess):
             return [key for page in pages for key in page.keys]
 
     def found(self, key: str, partition_key: str) -> bool:
-        """Whether Oxia's own client finds a key in the shard of a partition key."""
+        """Return whether Oxia's own client finds a key in the shard of a partition key."""
         command = [str(program()), "client", "--service-address", self.endpoint, "get", key]
         asked = subprocess.run([*command, "--partition-key", partition_key], check=False, capture_output=True)
         return asked.returncode == 0 and b"not found" not in asked.stdout + asked.stderr
 
     def forget(self) -> None:
-        """Lose all data of a server that was killed."""
+        """Delete all data of a killed server."""
         shutil.rmtree(self._data)
 
 
 def program() -> Path | None:
-    """Return the program of Oxia, if there is one."""
+    """Return the path of Oxia's program, if there is one."""
     found = os.environ.get(VARIABLE) or shutil.which("oxia")
     return Path(found) if found else None
 
 
 def need_oxia() -> None:
-    """Skip the test where there is no Oxia."""
+    """Skip the test if there is no Oxia."""
     if program() is None:
         pytest.skip(f"there is no oxia on the PATH, and {VARIABLE} names none (see CONTRIBUTING.md)")
 
@@ -160,9 +160,10 @@ def oxia_server(folder: Path, *, options: Sequence[str] = ()) -> Iterator[OxiaSe
 
 @contextmanager
 def oxia_ensemble(folder: Path, size: int = 3, *, options: Sequence[str] = ()) -> Iterator[tuple[OxiaServer, ...]]:
-    """Run servers that are one Oxia while the block lasts, and who has one of them lead: one shard, which all have.
+    """Run servers that form one Oxia while the block lasts, and the coordinator that selects a leader: one shard, on
+    all servers.
 
-    With `options`, who asks them may be let in or not, so whether one leads is not waited for.
+    With `options`, clients may be refused, so the function does not wait for a leader.
     """
     need_oxia()
     for attempt in range(_STARTS):
@@ -199,7 +200,7 @@ def oxia_ensemble(folder: Path, size: int = 3, *, options: Sequence[str] = ()) -
 
 
 def _lead(servers: Sequence[OxiaServer], coordinator: OxiaProcess) -> bool:
-    """Return when all know who leads; False if somebody ended."""
+    """Return when all know the leader; False if a process ended."""
     give_up_at_s = time.monotonic() + _DEADLINE_S
     while time.monotonic() < give_up_at_s:
         if coordinator.has_ended(_LOOK_AGAIN_S) or any(server.has_ended() for server in servers):
@@ -211,7 +212,7 @@ def _lead(servers: Sequence[OxiaServer], coordinator: OxiaProcess) -> bool:
 
 
 def leader_of(servers: Sequence[OxiaServer]) -> OxiaServer | None:
-    """Return who leads, if most of those who say so name one."""
+    """Return the leader, if most of the servers that name one agree."""
     named: Counter[str] = Counter()
     for server in servers:
         with suppress(grpc.RpcError):
@@ -222,7 +223,7 @@ def leader_of(servers: Sequence[OxiaServer]) -> OxiaServer | None:
 
 @cache
 def shared_oxia() -> OxiaServer:
-    """Return the one server that the tests of this process share; each has keys below a chroot of its own."""
+    """Return the one server that the tests of this process share; each test has keys below its own chroot."""
     need_oxia()
     kept = ExitStack()
     folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="oxia-")))

@@ -1,6 +1,6 @@
-"""Random clusters, degenerate ones included, as Pulsar's classes and ours take them.
+"""Random clusters, including degenerate ones, in the forms of Pulsar's classes and of ours.
 
-Half of the figures are drawn from few round numbers, so that ties and thresholds are met often, half freely.
+Half of the values are drawn from a few round numbers, so that ties and thresholds occur often, half freely.
 """
 
 import itertools
@@ -37,7 +37,7 @@ def drawn(rng: random.Random, count: int, draw: Callable[[random.Random], T]) ->
 
 
 def pick(rng: random.Random, few: Sequence[float], low: float, high: float) -> float:
-    """Return one of a few round figures, or any between `low` and `high`."""
+    """Return one of a few round values, or any between `low` and `high`."""
     return rng.choice(few) if rng.random() < 0.5 else rng.uniform(low, high)
 
 
@@ -82,7 +82,7 @@ def bundle_data(rng: random.Random) -> BundleData:
 
 
 def sizes(rng: random.Random) -> tuple[int, int]:
-    """Return how many brokers (1-50) and bundles (0-500); mostly few, the largest now and then."""
+    """Return how many brokers (1-50) and bundles (0-500); mostly few, sometimes the maximum."""
     kind = rng.random()
     if kind < 0.80:
         return rng.randint(1, 6), rng.choice((0, 1, 2, rng.randint(0, 30)))
@@ -92,7 +92,7 @@ def sizes(rng: random.Random) -> tuple[int, int]:
 
 
 def cluster(rng: random.Random, *, shared_bundles: bool = True) -> Cluster:
-    """Return brokers and bundles; with `shared_bundles` some bundles are reported by two brokers, as when they move."""
+    """Return brokers and bundles; with `shared_bundles` two brokers report some bundles, as during a move."""
     broker_count, bundle_count = sizes(rng)
     names = rng.sample(range(1000), broker_count)
     brokers = [f"broker-{number}:8080" for number in names]
@@ -158,7 +158,8 @@ def in_hash_order(names: Iterable[str]) -> dict[str, str]:
 
 
 def _bucket(text: str) -> int:
-    """Return the place of a text in a HashMap of 128 buckets; a place below 16, 32 or 64 is that in smaller ones."""
+    """Return the index of a text in a HashMap of 128 buckets; an index below 16, 32 or 64 is also that in smaller
+    ones."""
     hashed = 0
     for character in text:
         hashed = (31 * hashed + ord(character)) & 0xFFFFFFFF
@@ -182,6 +183,6 @@ def load_document(case: Cluster) -> dict[str, Any]:
 
 
 def configuration(overrides: dict[str, Any]) -> BrokerConfig:
-    """Return our configuration with Pulsar's keys set; a value that our ranges refuse raises."""
+    """Return our configuration with Pulsar's keys set; a value outside our ranges raises an error."""
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in overrides.items()}
     return with_overrides(BrokerConfig(), texts)

@@ -1,4 +1,4 @@
-"""What the pipeline's tables must say, computed report by report as their definitions read."""
+"""What the pipeline's tables must contain, computed report by report from their definitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_o
 
 
 def moment(ms: int | None) -> datetime.datetime | None:
-    """The time as Spark hands it to Python: naive, in the zone of this process."""
+    """The time as Spark returns it to Python: naive, in the zone of this process."""
     if ms is None:
         return None
     whole = datetime.datetime.fromtimestamp(ms // 1000, datetime.UTC).astimezone()
@@ -48,7 +48,7 @@ class Owned:
 
 
 class PipelineOracle:
-    """The tables of some reports, no two of one time."""
+    """The tables of some reports, no two with one time."""
 
     def __init__(self, reports: Iterable[LocalBrokerData], settings: StreamSettings | None = None) -> None:
         settings = settings or StreamSettings()
@@ -115,7 +115,7 @@ class PipelineOracle:
         return {name: (at, data) for name, (at, data) in windows.items() if self.as_of - at <= self.gap_ms}
 
     def bundle_data(self) -> list[Row]:
-        """The newest rows alone."""
+        """Only the newest rows."""
         rows = []
         for bundle, (known_at, data) in self._windows().items():
             row: Row = {"bundle": bundle, "as_of": moment(known_at)}
@@ -126,7 +126,7 @@ class PipelineOracle:
         return rows
 
     def broker_data(self) -> list[Row]:
-        """The newest rows alone."""
+        """Only the newest rows."""
         newest = {str(report.broker_id): report for report in self.reports}
         data = {bundle: windows for bundle, (_, windows) in self._windows().items()}
         rows = []
@@ -214,7 +214,7 @@ class PipelineOracle:
 
 
 def is_part(bundle: str, of: str) -> bool:
-    """Tell whether the range of `bundle` is a true part of the other's, in one namespace."""
+    """Return whether the range of `bundle` is a proper part of the other's, in one namespace."""
     (namespace, _, text), (other, _, other_text) = bundle.rpartition("/"), of.rpartition("/")
     inner, outer = BundleRange.parse(text), BundleRange.parse(other_text)
     return namespace == other and outer.lower <= inner.lower and inner.upper <= outer.upper and inner != outer
@@ -238,7 +238,7 @@ def _lose(held: dict[str, Owned], last: LocalBrokerData, known_at: int) -> None:
 def assert_tables_follow(
     spark: SparkSession, layout: PipelineLayout, oracle: PipelineOracle, decisions: Mapping[int, str] | None = None
 ) -> None:
-    """Assert that the stream's tables, save `decisions`, say what the definitions do; `decisions` is kind by time."""
+    """Assert that the stream's tables, except `decisions`, follow their definitions; `decisions` is kind by time."""
     expected: dict[str, list[Row]] = {
         "load_reports": oracle.load_reports(),
         "broker_usage": oracle.broker_usage(),

@@ -1,4 +1,4 @@
-"""Run the pipeline's stream inside a test, and read what it left behind."""
+"""Run the pipeline's stream inside a test, and read its output."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BEGAN_NS = time.time_ns()
 
 
 def wait_until(condition: Callable[[], bool], job: subprocess.Popen[Any], *, within_s: float) -> None:
-    """Look, as often as it takes, whether something came true while `job` runs; the job's end is noticed at once."""
+    """Wait until a condition is true while `job` runs; the end of the job is noticed at once."""
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {within_s:g} s"
@@ -42,7 +42,7 @@ def wait_until(condition: Callable[[], bool], job: subprocess.Popen[Any], *, wit
 
 
 def write_reports(layout: PipelineLayout, reports: Iterable[LocalBrokerData]) -> None:
-    """Log reports as brokers do, in files whose times have the order of the reports': Spark takes the oldest first."""
+    """Log reports as brokers do, in files whose times have the order of the reports: Spark takes the oldest first."""
     log = FileReportLog(layout.report_log, retention_hours=100_000)
     for report in reports:
         log.append(report)
@@ -67,7 +67,7 @@ def run_available(
 
 
 def history(spark: SparkSession, layout: PipelineLayout, settings: StreamSettings | None = None) -> HistoryTables:
-    """The tables of one batch over every report and decision ever logged."""
+    """The tables of one batch over all logged reports and decisions."""
     settings = settings or StreamSettings()
     return fold_history(
         read_report_log(spark, layout).persist(),
@@ -80,7 +80,7 @@ def history(spark: SparkSession, layout: PipelineLayout, settings: StreamSetting
 def newest_bundle_data(
     spark: SparkSession, layout: PipelineLayout, settings: StreamSettings | None = None
 ) -> list[Row]:
-    """Each bundle's row of the greatest `as_of`, of those not forgotten."""
+    """Each bundle's row with the greatest `as_of`, without forgotten bundles."""
     gap = datetime.timedelta(milliseconds=(settings or StreamSettings()).history_gap_ms)
     as_of = newest_broker_data(spark, layout)[0]["as_of"]
     rows = sorted(rows_of(read_table(spark, layout, "bundle_data")), key=lambda row: row["as_of"])
@@ -123,7 +123,7 @@ def _only_one_has(found: list[Row], expected: list[Row]) -> list[str]:
 def assert_tables_equal_history(
     spark: SparkSession, layout: PipelineLayout, settings: StreamSettings | None = None
 ) -> HistoryTables:
-    """Assert that the stream's tables say what one batch over all reports says, and return that."""
+    """Assert that the stream's tables equal those of one batch over all reports, and return these."""
     expected = history(spark, layout, settings)
     for name in ("load_reports", "broker_usage", "bundle_samples", "ownership", "decisions", "balance"):
         assert_same(rows_of(read_table(spark, layout, name)), rows_of(getattr(expected, name)))

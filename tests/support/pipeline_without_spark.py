@@ -1,4 +1,4 @@
-"""Batches of the pipeline without Spark: what Spark makes of reports is made here, and tables are read by Arrow."""
+"""Batches of the pipeline without Spark: this module makes the rows of reports, and Arrow reads the tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KEY = pa.struct(
 
 
 class Lines:
-    """Stands for the lines of some reports, and for the rows that `parsing.report_rows` makes of them."""
+    """Represents the lines of some reports, and the rows that `parsing.report_rows` makes of them."""
 
     def __init__(self, reports: Sequence[LocalBrokerData]) -> None:
         self._reports = reports
@@ -69,8 +69,7 @@ def run_once(
     *,
     before_batch: Callable[[int], None] = lambda batch: None,
 ) -> list[BatchResult]:
-    """Fold reports, in the order in which they are given, as a run of the pipeline does: those of one batch at once,
-    more as a backlog."""
+    """Fold reports in the given order as a run of the pipeline does: those of one batch at once, more as a backlog."""
     monkeypatch.setattr(micro_batches, "report_rows", lambda lines, *_: lines)
     monkeypatch.setattr(files, "_sync", lambda file: None)  # no machine loses power
     results: list[BatchResult] = []
@@ -93,7 +92,7 @@ def key_of(report: LocalBrokerData) -> ReportKey:
 
 
 def differences(layout: PipelineLayout, oracle: PipelineOracle, decisions: Iterable[tuple[int, str]]) -> list[str]:
-    """The names of the tables that do not say what the definitions do."""
+    """Return the names of the tables that do not follow their definitions."""
     as_of = max(row["as_of"] for row in rows_of(layout, "broker_data"))
     gap = datetime.timedelta(milliseconds=oracle.gap_ms)
     newest = {row["bundle"]: row for row in sorted(rows_of(layout, "bundle_data"), key=lambda row: row["as_of"])}
@@ -114,7 +113,7 @@ def differences(layout: PipelineLayout, oracle: PipelineOracle, decisions: Itera
 
 
 def rows_of(layout: PipelineLayout, name: str) -> list[Row]:
-    """All rows in the files, times as `pipeline_oracles.moment` has them."""
+    """All rows in the files, with times in the form of `pipeline_oracles.moment`."""
     tables = [pq.read_table(file, partitioning=None) for file in live_files(layout.tables, name)]
     rows = pa.concat_tables(tables).to_pylist() if tables else []
     return [{key: _local(value) for key, value in row.items()} for row in rows]

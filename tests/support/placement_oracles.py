@@ -1,4 +1,4 @@
-"""The placements with a memory once more, slow and obvious: one broker after the other, as the reference tells them."""
+"""Slow and obvious versions of the placements with a memory: one broker after the other, as in the reference."""
 
 from collections.abc import Mapping, Sequence
 

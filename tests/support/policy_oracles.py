@@ -1,4 +1,4 @@
-"""Policies once more, slow and obvious: one broker after the other, as the reference tells them."""
+"""A slow and obvious version of policies: one broker after the other, as in the reference."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ def policy_of(stored: Stored, namespace: str) -> Any:
 
 
 def host_matches(regexes: Sequence[str], broker: str) -> bool:
-    """For hosts that are names; regexes with a colon mean the port, too."""
+    """Match host names; a regex with a colon matches the port, too."""
     host = broker[: broker.rindex(":")]
     return any(re.fullmatch(regex, host) or (":" in regex and re.fullmatch(regex, broker)) for regex in regexes)
 
@@ -44,7 +44,7 @@ def candidates(cluster: Cluster, stored: Stored, namespace: str, *, non_persiste
 
 
 def group_counts(cluster: Cluster, groups: Mapping[str, str], namespace: str) -> dict[str, int] | None:
-    """Return the namespaces of the group that each broker has; brokers without any are left out."""
+    """Return the number of namespaces of the group on each broker; brokers without any are left out."""
     if not groups.get(namespace, "").strip():
         return None
     counts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Keys and tokens that tests make, and a clock that they set."""
+"""Keys and tokens for tests, and a clock that tests set."""
 
 import base64
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ KEY = signing_secret_key(SECRET_URL, "test")
 
 @dataclass
 class SetClock:
-    """Stands still at NOW_S until a test says otherwise."""
+    """Stays at NOW_S until a test changes it."""
 
     now_s: float = NOW_S
 
@@ -29,12 +29,12 @@ def token(role: str, *, expires_at_s: int | None = None, key: SigningKey = KEY) 
 
 
 def by_token(role: str, **options: Any) -> dict[str, Any]:
-    """Return what a client that shows the token of a role says in CONNECT."""
+    """Return the CONNECT fields of a client that presents the token of a role."""
     return {"auth_method_name": "token", "auth_data": token(role, **options).encode()}
 
 
 def asking(**settings: Any) -> dict[str, Any]:
-    """Return settings of a broker that asks for tokens, and shows one itself."""
+    """Return settings of a broker that requires tokens, and presents one itself."""
     return {
         "authentication_enabled": True,
         "authentication_providers": ("token",),

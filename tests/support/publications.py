@@ -1,4 +1,4 @@
-"""Publications of the pipeline, as a test reads them."""
+"""Publications of the pipeline, as tests read them."""
 
 from collections import deque
 from collections.abc import Generator

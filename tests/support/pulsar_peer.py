@@ -1,12 +1,11 @@
-"""Apache Pulsar's own classes in one JVM, to be asked the same questions as ours.
+"""Apache Pulsar's own classes in one JVM, for the same questions as ours.
 
 `PulsarPeer.start` resolves `pulsar-broker` of a line of versions with its dependencies, compiles the few classes of
 tests/peer/java against it, starts one JVM that ends with this process, and answers batches of cases.
 
-Of 4.x the newest version is taken. Of 5.0.1 Maven Central has the jar of the broker, in which the load managers are,
-and few others of those it was built with, so it stands on the libraries of the newest 5.x that is complete, a
-milestone.
-What does not run so is asked of that milestone alone.
+The newest 4.x version is used. For 5.0.1 Maven Central has the jar of the broker, which contains the load managers,
+and few of its other jars, so it runs on the libraries of the newest complete 5.x, a milestone. What does not run in
+this way is compared with that milestone alone.
 """
 
 import hashlib
@@ -54,7 +53,7 @@ _MOCKITO: Final = Dependency("org.mockito:mockito-core", "5.20.0")
 
 
 def newest_that_runs() -> PulsarVersion:
-    """Return the newest line for which there is a Java here; the oldest if there is none at all."""
+    """Return the newest line for which there is a Java here; the oldest if there is no Java."""
     for line in VERSIONS:
         with suppress(PeerUnavailableError):
             java_of(_JAVA[line])
@@ -63,7 +62,7 @@ def newest_that_runs() -> PulsarVersion:
 
 
 def newest_version() -> str:
-    """Return the newest 4.x version of Pulsar; asks Maven when the last answer is a week old.
+    """Return the newest 4.x version of Pulsar; calls Maven when the last answer is a week old.
 
     Raises:
         PeerUnavailableError: there is no Maven or no network, and no earlier answer either.
@@ -84,7 +83,7 @@ def newest_version() -> str:
 
 
 def resolve_class_path() -> tuple[str, list[str]]:
-    """Return the version and the jars of the newest 4.x broker, Mockito among them.
+    """Return the version and the jars of the newest 4.x broker, including Mockito.
 
     Raises:
         PeerUnavailableError: there is no Maven or no network, and no earlier answer either.
@@ -96,9 +95,9 @@ def resolve_class_path() -> tuple[str, list[str]]:
 
 
 def resolve_class_path_5(*, complete: bool) -> tuple[str, list[str]]:
-    """Return the version and the jars of the newest 5.x broker, Mockito among them; or of the newest `complete` one.
+    """Return the version and the jars of the newest 5.x broker, including Mockito; or of the newest `complete` one.
 
-    What is asked of classes that are in no jar of the newest is answered by those of the complete one.
+    Classes that are in no jar of the newest come from the complete one.
 
     Raises:
         PeerUnavailableError: there is no Maven or no network, and no earlier answer either.
@@ -110,7 +109,7 @@ def resolve_class_path_5(*, complete: bool) -> tuple[str, list[str]]:
 
 
 def silent(jars: list[str]) -> list[str]:
-    """Leave out what logs: Pulsar's classes log a line a decision."""
+    """Return the jars without the one that logs: Pulsar's classes log a line per decision."""
     return [jar for jar in jars if "slf4j2-impl" not in jar]
 
 
@@ -135,7 +134,7 @@ def compile_sources(joined: str, javac: str) -> Path:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON documents hold it; numbers that JSON has not as the texts that Jackson takes for them."""
+    """Return `value` for a JSON document; numbers that JSON cannot represent become the texts that Jackson accepts."""
     if isinstance(value, float):
         if math.isfinite(value):
             return value
@@ -171,7 +170,7 @@ class PulsarPeer:
     def start(folder: Path, line: PulsarVersion = "4.x", *, complete: bool = False) -> "PulsarPeer":
         """Start the JVM, with all jars of one version if it has to be `complete`.
 
-        Batches pass through files in `folder`, and so does what the JVM says.
+        Batches, and the output of the JVM, pass through files in `folder`.
 
         Raises:
             PeerUnavailableError: there is no Maven, no JDK or no network.
@@ -207,8 +206,8 @@ class PulsarPeer:
     ) -> Iterator[tuple[T, Any]]:
         """Yield each case with the answer of the static method `question` of the class `subject`, in order.
 
-        The class is one of tests/peer/java; its method takes `arguments` and two paths. `document` makes of a case
-        what msgspec can encode. Figures that are no numbers come back as texts, and have to be asked with `plain`.
+        The class is one of tests/peer/java; its method takes `arguments` and two paths. `document` converts a case
+        to what msgspec can encode. Values that are not numbers come back as texts, and must be sent with `plain`.
         """
         method = getattr(getattr(self._gateway.jvm.barycenter.peer, subject), question)
         remaining = iter(cases)

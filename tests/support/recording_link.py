@@ -1,4 +1,4 @@
-"""A client that records what topics say to it, without a socket."""
+"""A client that records what topics send to it, without a socket."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class RecordingLink:
         self.stalled.append(dispatcher)
 
     def drain(self) -> None:
-        """The client has read everything: dispatch goes on."""
+        """The client has read everything: dispatch continues."""
         self.writable = True
         stalled, self.stalled = self.stalled, []
         for dispatcher in stalled:

@@ -1,4 +1,4 @@
-"""Made-up runs of a replay with one of everything that its report tells."""
+"""Synthetic runs of a replay with everything that its report shows."""
 
 from collections.abc import Sequence
 
@@ -104,7 +104,7 @@ def run_of(
 
 
 def few_runs(brokers: int = 5) -> list[RunFile]:
-    """Return three strategies, one of them with two settings, and of the first two seeds."""
+    """Return runs of three strategies, one of them with two settings, and of the first two seeds."""
     key = "loadBalancerAvgShedderLowThreshold"
     return [
         *(run_of("AvgShedder", brokers=brokers, seed=seed, settings={key: "10"}, spread=0.1) for seed in (1, 2)),

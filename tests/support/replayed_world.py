@@ -1,4 +1,4 @@
-"""Brokers whose bundles are moved by a draw, told of as by live ones and as by a replay."""
+"""Brokers whose bundles are moved at random, reported as by live ones and as by a replay."""
 
 import random
 from pathlib import Path
@@ -28,7 +28,7 @@ CONFIG = BrokerConfig()
 
 
 class World:
-    """What is so at a step, and both ways to tell of it."""
+    """The state at a step, and both ways to report it."""
 
     def __init__(self, seed: int, kind: ManagerKind) -> None:
         self.kind, self.rng = kind, random.Random(seed)

@@ -31,7 +31,7 @@ SESSION_MS = 10_000
 
 
 class Answer:
-    """What a request got: status, JSON (None if there is no body), headers."""
+    """The answer to a request: status, JSON (None if there is no body), headers."""
 
     def __init__(self, status: int, body: bytes, headers: Any) -> None:
         self.status = status
@@ -52,7 +52,7 @@ class Answer:
 
 
 class RestCluster:
-    """`load_tables` is what brokers that are added later read loads from; None, nothing."""
+    """`load_tables` is the function from which brokers that are added later read past loads; None: they read none."""
 
     def __init__(self, load_tables: LoadTables | None = None) -> None:
         self.load_tables = load_tables
@@ -65,7 +65,7 @@ class RestCluster:
         self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60))
 
     def authorize(self, token: str) -> None:
-        """Show this token with all requests from now on."""
+        """Send this token with all requests from now on."""
         self.session.headers["Authorization"] = f"Bearer {token}"
 
     async def add(
@@ -100,9 +100,9 @@ class RestCluster:
         headers: dict[str, str] | None = None,
         **query: Any,
     ) -> Answer:
-        """Send a request to `at`, the first broker unless given. `path` is encoded already.
+        """Send a request to `at`, by default the first broker. `path` is encoded already.
 
-        Redirects are followed as Pulsar's clients do: with the same headers, whatever broker they lead to.
+        Redirects are followed as Pulsar's clients do: with the same headers, to any broker.
         """
         url = f"{(at or self.brokers[0]).urls.web_url}{path}"
         sent = None if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)

@@ -1,4 +1,4 @@
-"""A real cluster of processes on loopback for tests: started on free ports, ended whatever happens."""
+"""A real cluster of processes on loopback for tests: started on free ports, and always ended."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ class Admin:
         self._cluster = cluster
 
     async def call(self, method: str, path: str, *, broker: int = 0, json: Any = None) -> tuple[int, Any]:
-        """Return the status and the decoded body; redirects are followed with verb and body."""
+        """Return the status and the decoded body; redirects are followed with the same method and body."""
         url = f"{self._cluster.brokers[broker].web_url}{path}"
         async with self._session.request(method, url, json=json) as answer:
             text = await answer.text()
@@ -64,9 +64,9 @@ async def running_cluster(
     metadata_store_url: str = "",
     metadata_store_urls: Sequence[str] = (),
 ) -> AsyncIterator[tuple[StandaloneCluster, Admin]]:
-    """Run a cluster whose data is in `folder`; on leaving, end it in order, and what is left at once.
+    """Run a cluster whose data is in `folder`; on leaving, stop it in order, and kill the processes that remain.
 
-    `metadata_store_urls` are those of each broker, where they differ.
+    `metadata_store_urls` are those of each broker, if they differ.
     """
     directory = DataDirectory(folder)
     ports = free_ports(2 * brokers)
@@ -94,7 +94,7 @@ async def running_cluster(
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]], *, within_s: float, what: str) -> None:
-    """Ask `holds` until it is true; fail naming `what` when it is not within `within_s` seconds."""
+    """Call `holds` until it is true; fail naming `what` if it is not within `within_s` seconds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
     while not await holds():
@@ -103,7 +103,7 @@ async def eventually(holds: Callable[[], Awaitable[bool]], *, within_s: float, w
 
 
 async def restart_one_by_one(cluster: StandaloneCluster, admin: Admin, topics: list[str]) -> None:
-    """Restart every broker in order, each when the one before serves again; look-ups go on all the while."""
+    """Restart every broker in order, each when the previous one serves again; look-ups continue all the while."""
     for broker in cluster.brokers:
         await broker.terminate(timeout_s=60)
         others = [other.index for other in cluster.brokers if other is not broker]

@@ -1,4 +1,4 @@
-"""A real S3 API on loopback (S3Proxy over memory: conditional writes, multipart uploads), and Hadoop's way to it."""
+"""A real S3 API on loopback (S3Proxy in memory: conditional writes, multipart uploads), and Hadoop's access to it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class S3Server:
 
     @property
     def conf(self) -> dict[str, str]:
-        """What a Spark session needs from its start to read and write there."""
+        """The settings by which a Spark session reads and writes there, from its start."""
         return {
             "spark.jars": ",".join(hadoop_aws_jars()),  # where `spark.jars.packages` puts them, too
             "spark.hadoop.fs.s3a.endpoint": self.endpoint,
@@ -62,7 +62,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What Arrow's S3 client reads."""
+        """The environment that Arrow's S3 client reads."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": _KEY,

@@ -1,4 +1,4 @@
-"""A broker's end of connections that says exactly what a test has it say, on virtual time and a simulated network."""
+"""A broker's end of connections that sends exactly what a test says, on virtual time and a simulated network."""
 
 import asyncio
 import random
@@ -83,7 +83,7 @@ class ScriptedEnd(asyncio.Protocol):
         return request
 
     async def accept_consumer(self, last: tuple[int, int] = (-1, -1)) -> Any:
-        """Answer a SUBSCRIBE and the question for the last message; return the SUBSCRIBE once FLOW came, too."""
+        """Answer a SUBSCRIBE and the request for the last message; return the SUBSCRIBE after FLOW arrived."""
         request, _ = await self.take(TYPE.SUBSCRIBE)
         self.write(commands.success(request.request_id))
         question, _ = await self.take(TYPE.GET_LAST_MESSAGE_ID)
@@ -92,7 +92,7 @@ class ScriptedEnd(asyncio.Protocol):
         return request
 
     async def sends(self, count: int) -> list[tuple[int, bytes]]:
-        """Take so many SENDs; return sequence ids and entries."""
+        """Take `count` SENDs; return sequence ids and entries."""
         taken = [await self.take(TYPE.SEND) for _ in range(count)]
         return [(send[1], entry) for send, entry in taken]
 
@@ -101,7 +101,7 @@ class ScriptedEnd(asyncio.Protocol):
 
 
 class ScriptedBroker:
-    """Listens at `url`; `connection` gives each connection that comes, once."""
+    """Listens at `url`; `connection` returns each new connection once."""
 
     def __init__(self, loop: VirtualTimeLoop, network: Network, name: str, *, greets: bool = True) -> None:
         self.node = Node(loop, name)
@@ -123,7 +123,7 @@ class ScriptedBroker:
 
     @property
     def has_more(self) -> bool:
-        """Whether a connection came that nobody took."""
+        """Whether there is a connection that the test has not taken."""
         return not self._coming.empty()
 
 
@@ -156,7 +156,7 @@ class Scene:
 
 
 def in_a_scene(test: Callable[[Scene], Coroutine[Any, Any, None]], settings: ClientSettings | None = None) -> None:
-    """Run a test as the client's process, close the client, and see to it that no task of it is left."""
+    """Run a test as the client's process, close the client, and check that no task of it is left."""
     loop = VirtualTimeLoop()  # type: ignore[abstract]
     node = Node(loop, "client")
 

@@ -1,4 +1,4 @@
-"""All that a function of one random draw can answer."""
+"""All answers of a function that draws at most one random number."""
 
 import random
 from collections.abc import Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class _Scripted(random.Random):
-    """Draws what it is told; knows from how many it was to draw."""
+    """Draws the given number, and records the range of the draw."""
 
     def __init__(self, number: int) -> None:
         super().__init__(0)
@@ -25,7 +25,7 @@ class _Scripted(random.Random):
 
 
 def every_outcome(answer: Callable[[random.Random], T]) -> list[T]:
-    """Return what `answer` gives for each number that `randrange` may give it; it may draw once at most."""
+    """Return the result of `answer` for each number that `randrange` may return; it may draw once at most."""
     found: list[T] = []
     bound = 1
     while len(found) < bound:

@@ -15,7 +15,7 @@ DEADLINE_S = 60
 
 
 class ServedCluster:
-    """Brokers that run what their configuration names; `url` is that of one that does not lead, if there is."""
+    """Brokers that run what their configuration names; `url` is that of one that does not lead, if there is one."""
 
     def __init__(
         self, folder: Path, brokers: int = 2, *, load_tables: LoadTables | None = None, **settings: Any
@@ -58,7 +58,7 @@ class ServedCluster:
         return self.run(self.cluster.expect(200, "GET", path, **query)).json
 
     def report(self) -> None:
-        """Have every broker report its load, so that the leader knows its bundles."""
+        """Let every broker report its load, so that the leader has its bundles."""
 
         async def all_report() -> None:
             for broker in self.cluster.brokers:

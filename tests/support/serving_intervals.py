@@ -1,4 +1,4 @@
-"""Read the serving logs of brokers and prove that no two terms of overlapping bundles acknowledged at once."""
+"""Reads the serving logs of brokers and proves that no two terms of overlapping bundles acknowledged at once."""
 
 import json
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One term of serving. The acknowledgement times (ms since 1970) are None if it acknowledged nothing, or
-    if its broker was killed before it could say."""
+    """One term of serving. The acknowledgement times (ms since 1970) are None if it acknowledged nothing, or if its
+    broker was killed before it could log them."""
 
     broker: str
     bundle: Bundle
@@ -49,7 +49,7 @@ def read_terms(logs: Iterable[Path]) -> list[Term]:
 
 
 def conflicts(terms: list[Term]) -> list[tuple[Term, Term]]:
-    """Return the pairs of which the later began to acknowledge before the earlier had stopped."""
+    """Return the pairs in which the later term began to acknowledge before the earlier had stopped."""
     found = []
     for index, earlier in enumerate(terms):
         for later in terms[index + 1 :]:

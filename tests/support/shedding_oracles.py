@@ -1,4 +1,4 @@
-"""More shedders, slow and obvious: loops over reports and bundles, as the reference tells the steps."""
+"""Slow and obvious versions of more shedders: loops over reports and bundles, step by step as in the reference."""
 
 import math
 from collections.abc import Mapping
@@ -139,7 +139,7 @@ def avg_shedding(
 def range_shedding(
     cluster: Cluster, settings: ThresholdShedder, history: Mapping[str, float]
 ) -> tuple[Shed, dict[str, float]]:
-    """Without the lower boundary of the ThresholdShedder, whose place the range takes."""
+    """Without the lower boundary of the ThresholdShedder, which the range replaces."""
     chosen, scores = threshold_shedding(cluster, settings, history)
     if chosen or not scores or added(scores.values()) == 0:
         return chosen, scores
@@ -155,7 +155,7 @@ def range_shedding(
 
 
 def deviation_shedding(cluster: Cluster, threshold: float, receiver_gains: bool) -> Shed:
-    """By throughput. Values that a rounding left below zero count as no deviation."""
+    """By throughput. Values that rounding left below zero count as no deviation."""
     values = {broker: throughput_of(cluster, broker) for broker in sorted(cluster.reports)}
     left_out: set[str] = set()
     mean = added(values.values()) / max(1, len(values))

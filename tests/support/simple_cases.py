@@ -1,4 +1,4 @@
-"""Random clusters of brokers with the simple load manager; whole figures, so that sums do not depend on their order."""
+"""Random clusters of brokers with the simple load manager; whole numbers, so that sums do not depend on their order."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ STEPS: Mapping[str, Any] = {
 
 
 def usage(rng: random.Random, limits: Sequence[float] = (100.0, 800.0, 1600.0)) -> ResourceUsage:
-    """A use of 0 to 130 %, often a round one; now and then unknown, negative or without a limit."""
+    """A usage of 0 to 130 %, often a round one; sometimes unknown, negative or without a limit."""
     limit = rng.choice(limits)
     if rng.random() < 0.06:
         return rng.choice((ResourceUsage(-1, -1), ResourceUsage(0, 0), ResourceUsage(-1, limit), ResourceUsage(5, -1)))
@@ -93,7 +93,7 @@ def cluster(rng: random.Random, *, at_ms: int = 1_000_000, most_brokers: int = 7
 def later(
     rng: random.Random, before: dict[str, LoadReport], placed: dict[str, str], *, by_ms: int
 ) -> dict[str, LoadReport]:
-    """Return the reports some time later: other figures, some placed bundles loaded, maybe a broker fewer or more."""
+    """Return the reports some time later: other values, some placed bundles loaded, maybe a broker fewer or more."""
     names = [name for name in before if rng.random() < 0.9] or list(before)
     if rng.random() < 0.2:
         names.append("b-new:8080")
@@ -107,7 +107,7 @@ def later(
 
 
 def turned(reports: Mapping[str, LoadReport]) -> dict[str, LoadReport]:
-    """Return the same reports, told of in another order."""
+    """Return the same reports, listed in another order."""
     return {
         name: msgspec.structs.replace(report, bundle_stats=dict(reversed(report.bundle_stats.items())))
         for name, report in reversed(list(reports.items()))
@@ -136,7 +136,7 @@ def settings(rng: random.Random, *strategies: SimpleStrategy) -> SimpleSettings:
 
 
 def document(report: LoadReport) -> dict[str, Any]:
-    """Return what a reader of the report needs, as the JVM side takes it."""
+    """Return the fields that a reader of the report needs, for the JVM side."""
     return {
         "name": report.name,
         "timestamp": report.timestamp,
@@ -160,7 +160,7 @@ def overrides(settings: SimpleSettings) -> dict[str, Any]:
 
 
 def in_steps(stats: NamespaceBundleStats) -> NamespaceBundleStats:
-    """Return figures that are whole multiples of what Pulsar tells apart (4.2 rounds, the newest truncates)."""
+    """Return values in whole multiples of Pulsar's resolution (4.2 rounds, the newest truncates)."""
     return msgspec.structs.replace(
         stats,
         msg_rate_in=stats.msg_rate_in // 100 * 100,

@@ -185,7 +185,7 @@ class SimpleOracle:
         return sums
 
     def candidates(self, bundle: str, allowed: set[str], live: set[str]) -> list[str]:
-        """In the order in which they are looked at."""
+        """In the order in which they are examined."""
         namespace = bundle.rpartition("/")[0]
 
         def held(broker: str) -> int:
@@ -251,7 +251,7 @@ class SimpleOracle:
 def shed(
     reports: Mapping[str, LoadReport], settings: SimpleSettings, bound: set[str], recent: set[str]
 ) -> list[tuple[str, str]]:
-    """Broker and bundle of what is unloaded; every broker may serve every bundle."""
+    """Broker and bundle of each unload; every broker may serve every bundle."""
 
     def judged(usage: SystemResourceUsage) -> list[float]:
         return [each.percent for each in (usage.cpu, usage.direct_memory, usage.bandwidth_in, usage.bandwidth_out)]

@@ -1,4 +1,4 @@
-"""Snapshots as documents for tests, and whether two snapshots are the same."""
+"""Snapshots as documents for tests, and a comparison of snapshots."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def read_snapshot(path: Path, at_ms: int | None = None) -> LoadSnapshot:
 
 
 def document_of(cluster: Cluster, **fields: Any) -> SnapshotDocument:
-    """Return what a leader that knows this cluster writes."""
+    """Return the document that a leader of this cluster writes."""
     averages = {name: broker_averages(report.last_stats, cluster.data) for name, report in cluster.reports.items()}
     return SnapshotDocument(
         brokers=cluster.reports,
@@ -42,7 +42,7 @@ def document_of(cluster: Cluster, **fields: Any) -> SnapshotDocument:
 
 @st.composite
 def documents(draw: st.DrawFn) -> SnapshotDocument:
-    """Draw a document with all that it can hold, figures that are no numbers included."""
+    """Draw a document with everything that it can contain, including values that are not numbers."""
     cluster = draw(clusters())
     for name in cluster.reports if draw(st.booleans()) else ():
         odd = ResourceUsage(draw(odd_numbers), draw(odd_numbers | st.just(100.0)))

@@ -37,7 +37,7 @@ appender.console.layout.pattern = %p %c{1}: %m%n%ex
 
 @dataclass(frozen=True, slots=True)
 class SparkCluster:
-    """`master` is its spark:// address; `environment` is what a driver of it, or spark-submit, is to be started in."""
+    """`master` is its spark:// address; a driver of it, or spark-submit, must be started in `environment`."""
 
     master: str
     environment: dict[str, str]
@@ -57,7 +57,7 @@ class SparkCluster:
 
 @contextmanager
 def spark_cluster(folder: Path, *, workers: int = 2) -> Iterator[SparkCluster]:
-    """Start a cluster on loopback, on free ports, that keeps logs and work under `folder`; end it by process id.
+    """Start a cluster on loopback, on free ports, with logs and work under `folder`; end it by process id.
 
     Runs on the Java that `pipeline.spark.java` finds; executors take that of their worker.
     """
@@ -97,7 +97,7 @@ def _scala_version() -> str:
 
 
 def _daemon(environment: dict[str, str], log: Path, kind: str, *options: str) -> AbstractContextManager[Daemon]:
-    """Run a master or a worker. Not by Spark's scripts, which leave it to itself."""
+    """Run a master or a worker directly: Spark's scripts leave it running."""
     settings = (log.parent / "log4j2.properties").as_uri()
     command = [f"{environment['JAVA_HOME']}/bin/java", "-cp", f"{SPARK_HOME}/jars/*", "-Xmx256m", "-XX:+UseSerialGC"]
     command += ["-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={settings}"]

@@ -1,4 +1,4 @@
-"""The extensible load manager's split check once more, slow and obvious: one bundle of one broker after the other."""
+"""A slow and obvious version of the extensible load manager's split check: one bundle of one broker after the other."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,8 @@ from pulsar_barycenter.load.splitting.default_split_strategy import DefaultSplit
 
 @dataclass
 class Checked:
-    """`splits` are (bundle, what it exceeds first, boundary), in order; `failures` counts those that cannot be cut."""
+    """`splits` are (bundle, what it exceeds first, boundary), in order; `failures` counts the bundles that cannot be
+    split."""
 
     splits: list[tuple[str, str, int]] = field(default_factory=list)
     failures: int = 0
@@ -44,7 +45,7 @@ def check(
     boundaries: Callable[[str], Sequence[int]],
     splitting: Collection[str],
 ) -> Checked:
-    """Return what one broker splits; `hits` is changed to what is remembered afterwards."""
+    """Return what one broker splits; `hits` is changed to the memory afterwards."""
     found = Checked()
     grown: dict[str, int] = {}
     for bundle in [bundle for bundle in hits if bundle not in stats]:

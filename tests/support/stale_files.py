@@ -1,9 +1,9 @@
-"""Two machines that mount one folder, each with a memory of its pages that the other does not refresh.
+"""Two machines that mount one folder, each with a page cache that the other does not refresh.
 
-Stands in for `os` and `fcntl` in the modules of the ledgers' files, and does what Linux' NFS client does at its
-worst: a page that was read is read from memory until the file is opened again or locked; a size is that of the last
-opening; a write into a page that is remembered is sent as the whole page when the file is synced, with all the bytes of
-others in it as they were. What is opened with O_DIRECT goes to the server byte by byte.
+Replaces `os` and `fcntl` in the modules of the ledgers' files, and does what Linux' NFS client does in the worst
+case: a page that was read is read from the cache until the file is opened again or locked; a size is that of the
+last opening; a write into a cached page is sent as the whole page when the file is synced, with all stale bytes of
+others in it. A file opened with O_DIRECT goes to the server byte by byte.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MODULES = (examine, file_storage, file_writer, folder, open_files)
 
 @dataclass
 class _File:
-    """A file as one machine remembers it. `dirty` are ranges (begin, end) that the server has not got."""
+    """A file as one machine caches it. `dirty` are ranges [begin, end) that the server does not have."""
 
     size: int = 0
     pages: dict[int, bytearray] = field(default_factory=dict)
@@ -43,8 +43,8 @@ class _Opened:
 
 
 class StaleFiles:
-    """`os` for files below the folders of `machines`, which are one folder. `before` is called before every operation
-    on such a file with the machine and the operation's name, and may do other operations."""
+    """`os` for files below the folders of `machines`, which are one folder. `before` is called before every
+    operation on such a file with the machine and the operation's name, and may do other operations."""
 
     def __init__(self, *machines: Path) -> None:
         self._machines = tuple(map(str, machines))
@@ -120,7 +120,7 @@ class StaleFiles:
             return found if file is None else os.stat_result((*found[:6], file.size, *found[7:]))
 
     def flock(self, descriptor: int, kind: int) -> None:
-        """Both ends of a lock send what is not sent; taking one forgets what is remembered."""
+        """Taking and releasing a lock both send unsent writes; taking one drops the cache."""
         with self._operation(descriptor, "lock") as file:
             if file is not None:
                 self._flush(descriptor)
@@ -130,7 +130,7 @@ class StaleFiles:
 
     @contextmanager
     def _operation(self, descriptor: int, name: str) -> Iterator[_File | None]:
-        """Yield the file as it is remembered, None where nothing is."""
+        """Yield the file in the cache, None if it is not there."""
         opened = self._opened.get(descriptor)
         if opened is not None:
             self.before(opened.machine, name)
@@ -147,7 +147,7 @@ class StaleFiles:
         self._files[opened.machine, opened.inode] = _File(os.fstat(descriptor).st_size)
 
     def _fill(self, descriptor: int, file: _File, number: int) -> None:
-        """Remember all of a page, with what was written here and not sent yet."""
+        """Cache a whole page, with the writes here that are not sent yet."""
         here, page = file.pages.get(number), bytearray(os.pread(descriptor, PAGE, number * PAGE).ljust(PAGE, b"\0"))
         for begin, end in file.dirty:
             for at in range(max(begin, number * PAGE), min(end, (number + 1) * PAGE)):
@@ -180,7 +180,7 @@ class _Locks:
 
 
 def two_machines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[StaleFiles, Path, Path]:
-    """Return the files, and one folder as each of two machines has it mounted."""
+    """Return the files, and one folder as each of two machines mounts it."""
     server, first, second = (folder / name for name in ("server", "first", "second"))
     server.mkdir()
     first.symlink_to(server)

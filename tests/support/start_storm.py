@@ -1,7 +1,8 @@
-"""Many clients that come at once: each looks its topics up, follows to their owners, and produces there.
+"""Many clients that arrive at once: each looks its topics up, follows to their owners, and produces there.
 
-Refused or hung up on, a client comes again after a pause that doubles, as the stock client does. What is measured is
-the time from the moment at which all came to the answer that a topic's producer was made: until then it is not served.
+A client that is refused or disconnected tries again after a pause that doubles, as the stock client does. Measured
+is the time from the common arrival to the answer that a topic's producer was created: until then the topic is not
+served.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ _MOST_REDIRECTS: Final = 20
 
 @dataclass(slots=True)
 class Storm:
-    """What became of it: when each topic was served, in seconds, and what was answered instead, or happened."""
+    """The result: when each topic was served, in seconds, and the other answers or errors."""
 
     served_s: dict[str, float] = field(default_factory=dict)
     refusals: Counter[str] = field(default_factory=Counter)
@@ -44,7 +45,7 @@ class _RefusedError(Exception):
 
 
 class _Client:
-    """Keeps one connection to each broker that it has spoken to."""
+    """Keeps one connection to each broker that it has contacted."""
 
     def __init__(self, port: int, storm: Storm) -> None:
         self._port = port
@@ -53,7 +54,7 @@ class _Client:
         self._producers = itertools.count(1)
 
     async def serve(self, topics: Sequence[str], began: float) -> None:
-        """Have a producer of each topic, one after the other, however long that takes."""
+        """Create a producer of each topic, one after the other, however long that takes."""
         for topic in topics:
             pause_s = _FIRST_PAUSE_S
             while not await self._produces(topic):
@@ -115,8 +116,8 @@ def topic_in_each_bundle(namespace: str, bundles: int) -> Iterator[str]:
 
 
 async def start_storm(ports: Sequence[int], topics: Sequence[str], clients: int) -> Storm:
-    """Have so many clients come at once to the brokers at these ports, a share of the topics each; return when all of
-    them are served. Who has no share for himself takes a topic that another has, too."""
+    """Let `clients` arrive at once at the brokers at these ports, with a share of the topics each; return when all
+    are served. A client without a share takes a topic of another client."""
     _allow_connections(clients * len(ports))
     storm = Storm()
     came = [_Client(ports[number % len(ports)], storm) for number in range(clients)]
@@ -131,7 +132,7 @@ async def start_storm(ports: Sequence[int], topics: Sequence[str], clients: int)
 
 
 def sessions_lost(logs: Iterable[Path]) -> int:
-    """Return how often the brokers that write these logs lost their places in the list of brokers."""
+    """Return how often the brokers that write these logs lost their registration."""
     return sum(log.read_text(errors="replace").count('"registration_lost"') for log in logs)
 
 

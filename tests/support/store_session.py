@@ -1,7 +1,7 @@
-"""A process with a Spark session that reaches a store, to be asked one question a line.
+"""A process with a Spark session that reaches a store, and answers one question per line.
 
-A process of its own, for the classes of a file system have to be there when Java starts, and the session of the tests
-began without them.
+It is a separate process because the classes of a file system must be present when Java starts, and the session of
+the tests began without them.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Conf = Mapping[str, str]
 
 
 class StoreSession:
-    """The asking side."""
+    """The side of the test."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process = process
         self._log = log
 
     def ask(self, question: str, *arguments: Any) -> Any:
-        """Return the answer of the function `question` of this module; what it raises fails the test."""
+        """Return the answer of the function `question` of this module; an error in it fails the test."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([question, *arguments]) + "\n")
@@ -68,7 +68,7 @@ def store_session(conf: Conf, environment: Mapping[str, str], log: Path) -> Iter
 
 
 def files(session: SparkSession, conf: Conf, address: str) -> dict[str, Any]:
-    """What the pipeline's operations on files do at `address`, an empty folder."""
+    """Run the pipeline's operations on files at `address`, an empty folder."""
     storage = open_storage(address, session)
     storage.write("a/b/file", b"first")
     storage.write("a/b/file", b"and over")
@@ -122,7 +122,7 @@ def _read_while_replaced(storage: Any) -> str:
 
 
 def fold(session: SparkSession, conf: Conf, address: str) -> int:
-    """Fold the reports that are there, as a pipeline that runs once does; return the number of batches so far."""
+    """Fold the present reports, as a pipeline that runs once does; return the number of batches until now."""
     storage = open_storage(address, session)
     with exclusive(storage, clock_ms=_clock_ms):
         PipelineJob(session, storage, JobSettings(once=True), clock_ms=_clock_ms).run(threading.Event())
@@ -130,7 +130,7 @@ def fold(session: SparkSession, conf: Conf, address: str) -> int:
 
 
 def house(session: SparkSession, conf: Conf, address: str, newest_date: str, days: int | None, run: int) -> Any:
-    """Compact all batches, and delete dates more than `days` before the newest; return the numbers of what was done."""
+    """Compact all batches, and delete dates more than `days` before the newest; return the counts of both."""
     storage = open_storage(address, session)
     settings = CompactionSettings(run=run, grace_s=0.0, retention_days=days)
     last = StateFolder(storage).batch_ids()[-1]
@@ -140,7 +140,7 @@ def house(session: SparkSession, conf: Conf, address: str, newest_date: str, day
 
 
 def command(session: SparkSession, conf: Conf, *words: str) -> tuple[int, str]:
-    """Run a command of the program that reads a data directory; return its code and what it said."""
+    """Run a command of the program that reads a data directory; return its exit code and output."""
     session.stop()  # it starts its own
     options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     answer = CliRunner().invoke(main, [*words, *options])

@@ -1,4 +1,4 @@
-"""Places out of this machine's file system where a data directory may lie, as tests have them."""
+"""Locations outside this machine's file system where a data directory may be, as tests use them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from support.s3_server import s3_server
 
 
 class StoreFiles(Protocol):
-    """The files of a store by their paths in it, by another way than the pipeline's where there is one."""
+    """The files of a store by their paths in it, read by another client than the pipeline's if there is one."""
 
     def put(self, path: str, content: bytes) -> None:
-        """Let a file appear whole."""
+        """Make a file appear as a whole."""
         ...
 
     def get(self, path: str) -> bytes: ...
@@ -33,7 +33,7 @@ class StoreFiles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`address` names an empty place; `conf` is what Spark is given to reach it, `environment` what Arrow reads.
+    """`address` names an empty location; `conf` is Spark's configuration to reach it, `environment` is Arrow's.
 
     `files` takes a session, of any kind.
     """
@@ -45,7 +45,7 @@ class Store:
 
     @property
     def options(self) -> list[str]:
-        """`conf` as words of a command line."""
+        """`conf` as arguments of a command line."""
         return [word for key, value in self.conf.items() for word in ("--conf", f"{key}={value}")]
 
 

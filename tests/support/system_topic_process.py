@@ -1,4 +1,4 @@
-"""A client of system topics for tests on real sockets: where the broker is can be changed while it runs."""
+"""A client of system topics for tests on real sockets; the address of the broker can be changed while it runs."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ QUICK = ClientSettings(first_back_off_s=0.02, longest_back_off_s=0.2)
 
 
 class Whereabouts:
-    """Says where the topics are served; `url` may be changed, and None is nowhere."""
+    """Returns where the topics are served; `url` may be changed, and None is nowhere."""
 
     def __init__(self, url: str | None) -> None:
         self.url = url
@@ -29,7 +29,7 @@ class Whereabouts:
 async def system_topic_clients(
     where: FindBroker, count: int, *, settings: ClientSettings = QUICK
 ) -> AsyncIterator[list[SystemTopicClient]]:
-    """Run so many clients, and see to it that they leave no task."""
+    """Run `count` clients, and check that they leave no task."""
     before = asyncio.all_tasks()
     clients = [
         SystemTopicClient(where, clock=SystemClock(), source=random.Random(), settings=settings) for _ in range(count)

@@ -18,7 +18,7 @@ _RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 def write_tables(
     root: Path, batches: Iterable[Iterable[tuple[str, LocalBrokerData]]], *, usage: bool = True
 ) -> LiveFold:
-    """Write one file a table and batch, as the pipeline does; return the fold of all reports."""
+    """Write one file per table and batch, as the pipeline does; return the fold of all reports."""
     fold = LiveFold()
     for number, batch in enumerate(batches):
         reports = dict(batch)

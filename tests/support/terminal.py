@@ -1,4 +1,4 @@
-"""A program whose standard error is a terminal, as where a person runs it and pipes its output."""
+"""A program whose standard error is a terminal, as when a user runs it and pipes its output."""
 
 import os
 import pty
@@ -7,7 +7,7 @@ import sys
 
 
 def run_in_terminal(program: str) -> tuple[bytes, str]:
-    """Run Python source; return its standard output, and what it writes to the terminal of 80 columns."""
+    """Run Python source; return its standard output, and its output on a terminal of 80 columns."""
     terminal, its_end = pty.openpty()
     try:
         done = subprocess.run(

@@ -1,7 +1,7 @@
-"""Traffic through the stock client that goes on whatever befalls the brokers, and what came of it.
+"""Traffic through the stock client that continues during all faults of the brokers, and its results.
 
-Each topic has some producers that number their messages, consumers of two subscriptions that take them as they come,
-and a third subscription that nobody uses before the end: by it all is read again.
+Each topic has some producers that number their messages, consumers of two subscriptions that receive them as they
+arrive, and a third subscription that is used only at the end to read everything again.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ AGAIN: Final = "again"
 
 
 class Arrivals:
-    """What came by one subscription of a topic: the numbers of each producer in the order of their first arrival."""
+    """The messages of one subscription of a topic: the numbers of each producer in the order of their first arrival."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, list[int]] = defaultdict(list)
@@ -85,7 +85,8 @@ class Line:
         return sum(producer.sent for producer in self.producers)
 
     def lacks(self) -> list[str]:
-        """Say what is not acknowledged, or did not come by the subscriptions that are consumed as it is sent."""
+        """Return what is not acknowledged, or did not arrive by the subscriptions that are consumed during the
+        traffic."""
         receipts = {each.prefix: len(each.acknowledged) + len(each.failures) for each in self.producers}
         of_producers = [
             f"{self.topic}: {receipts[each.prefix]} of {each.sent} receipts of {each.prefix}"
@@ -99,7 +100,7 @@ class Line:
         ]
 
     def read_again(self, client: Any) -> None:
-        """Read all by the subscription that nobody used."""
+        """Read everything by the subscription that was not used before."""
         consumer = client.subscribe(self.topic, AGAIN)
         try:
             while len(self.arrivals[AGAIN]) < self.sent:
@@ -109,7 +110,7 @@ class Line:
             consumer.close()
 
     def check(self) -> None:
-        """Nothing failed, and by each subscription every message of every producer came, first in order."""
+        """Check that nothing failed, and that each subscription got every message of every producer, first in order."""
         for producer in self.producers:
             assert producer.failures == [], (self.topic, producer.failures[:5])
             assert producer.acknowledged == set(range(producer.sent))
@@ -119,13 +120,13 @@ class Line:
 
 
 def _break_of(numbers: list[int]) -> str:
-    """Say where a row of numbers is no longer 0, 1, 2, …"""
+    """Return where a sequence of numbers differs from 0, 1, 2, …"""
     at = next((at for at, number in enumerate(numbers) if at != number), len(numbers))
     return f"{len(numbers)} numbers; from place {at} on {numbers[max(0, at - 2) : at + 5]}"
 
 
 class Traffic:
-    """`busy` topics get messages all the time, of two producers each; `quiet` ones one each time that is asked for."""
+    """`busy` topics always get messages, from two producers each; `quiet` ones get one on each request."""
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class Traffic:
         pause_s: float,
         client_log: Path | None = None,
     ) -> None:
-        """`client_log` is the file that the clients write what they do to; without one they print errors."""
+        """The clients log to the file `client_log`; without one they print errors."""
         self._clients = [stock_client(service_url, log=client_log) for _ in range(CLIENTS)]
         self._pause_s = pause_s
         self._enough = threading.Event()
@@ -157,7 +158,7 @@ class Traffic:
 
     @asynccontextmanager
     async def burst(self, topic: str) -> AsyncIterator[None]:
-        """Send BURST messages to a topic as fast as they are taken while something is done to it."""
+        """Send BURST messages to a topic as fast as they are accepted while something is done to it."""
         (line,) = [line for line in self.lines if line.topic == topic]
         sending = asyncio.ensure_future(asyncio.to_thread(line.sudden.send, BURST))
         try:
@@ -186,7 +187,7 @@ class Traffic:
             raise
 
     async def finish(self, service_url: str) -> None:
-        """Send no more, wait until all is acknowledged and has come, read all again, and check it."""
+        """Send no more, wait until all is acknowledged and has arrived, read everything again, and check it."""
         await asyncio.to_thread(self._stop_sending)
 
         lacking: list[str] = []

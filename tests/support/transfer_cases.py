@@ -1,6 +1,6 @@
 """Random clusters of the extensible load manager for the TransferShedder, round after round.
 
-Half of the figures are drawn from few round numbers, so that ties and thresholds are met often, half freely.
+Half of the values are drawn from a few round numbers, so that ties and thresholds occur often, half freely.
 """
 
 import random
@@ -29,13 +29,13 @@ NAMESPACES: Final = ("t/a", "t/a", "t/b", "t/c", "other/c")
 
 
 def unload_reason(plan: TransferPlan) -> str:
-    """Return what Pulsar's metrics call the reason of the cycle."""
+    """Return the reason of the cycle in Pulsar's metrics."""
     return UNLOAD_REASONS[plan.reason.code]
 
 
 @dataclass
 class TransferRound:
-    """What is known at one moment; `unloaded_at_ms` are the brokers that bundles left since the round before."""
+    """The load data of one moment; `unloaded_at_ms` are the brokers that bundles left since the previous round."""
 
     loads: dict[str, BrokerLoadData] = field(default_factory=dict)
     tops: dict[str, TopBundlesLoadData] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class TransferRound:
         return self
 
     def turned(self) -> "TransferRound":
-        """Return the same, told of in another order."""
+        """Return the same cluster, listed in another order."""
         return replace(
             self,
             loads=dict(reversed(self.loads.items())),
@@ -83,7 +83,7 @@ class TransferRound:
         )
 
     def by_windows(self, short: Mapping[str, float]) -> LoadSnapshot:
-        """Return what is known when the pipeline's short windows, bytes/s by bundle, are compared."""
+        """Return the load data with the pipeline's short-term windows, bytes/s by bundle."""
         known = ExtensibleDocument(loads=self.loads, top_bundles=self.tops, lookups=self.lookups, owners=self.owners)
         windows = {name: TimeAverageMessageData(num_samples=1, msg_throughput_in=each) for name, each in short.items()}
         published = {name: BundleData(short_term_data=one, long_term_data=one) for name, one in windows.items()}
@@ -110,13 +110,13 @@ class TransferRound:
 
 @dataclass(frozen=True)
 class TransferCase:
-    """Pulsar's keys that differ from their defaults, and what is seen one after the other."""
+    """Pulsar's keys that differ from their defaults, and the successive load data."""
 
     overrides: dict[str, Any]
     rounds: list[TransferRound]
 
     def document(self) -> dict[str, Any]:
-        """Return the case as the JVM side reads it, all times being relative to `now`."""
+        """Return the case for the JVM side, with all times relative to `now`."""
         return {
             "configuration": self.overrides,
             "now": NOW_MS,
@@ -171,7 +171,7 @@ def _sizes(rng: random.Random) -> tuple[int, int]:
 
 
 def draw_round(rng: random.Random) -> TransferRound:
-    """Return a cluster: mostly whole, with lists that ascend; now and then with whatever can be amiss."""
+    """Return a cluster: mostly complete, with ascending lists; sometimes with anything that can be wrong."""
     made, (broker_count, most) = TransferRound(), _sizes(rng)
     brokers = [f"broker-{number}:8080" for number in rng.sample(range(1000), broker_count)]
     whole, by_traffic, number = rng.random() < 0.6, rng.random() < 0.6, 0
@@ -206,7 +206,7 @@ def draw_round(rng: random.Random) -> TransferRound:
 
 
 def next_round(rng: random.Random, before: TransferRound) -> TransferRound:
-    """Return the cluster a minute later: much the same, with some loads drawn anew."""
+    """Return the cluster a minute later: mostly the same, with some loads drawn again."""
     loads = {
         name: load if rng.random() < 0.8 else msgspec.structs.replace(load, weighted_max_ema=_usage(rng))
         for name, load in before.loads.items()

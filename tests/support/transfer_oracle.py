@@ -1,4 +1,4 @@
-"""The TransferShedder once more, slow and obvious: one broker and one bundle after the other, by the reference."""
+"""A slow and obvious version of the TransferShedder: one broker and one bundle after the other, by the reference."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ Allowed = Callable[[str, str, str], bool]
 
 @dataclass
 class Answer:
-    """`label` is that of a cycle that moves nothing."""
+    """`label` is that of a cycle without moves."""
 
     decisions: list[Decision]
     hits: int

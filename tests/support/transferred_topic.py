@@ -1,4 +1,4 @@
-"""Topics of the bundle that two brokers hand over, and clients of them without a wire."""
+"""Topics of the bundle that one broker transfers to another, and clients of them without a wire."""
 
 from pulsar_barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from pulsar_barycenter.broker.clients.link import ClientLink

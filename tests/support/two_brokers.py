@@ -1,6 +1,6 @@
-"""Two data planes on one disk and one store: one of them owns everything, and hands it to the other.
+"""Two data planes on one disk and one store: one of them owns everything, and transfers it to the other.
 
-Ownership is a flag and a counter of epochs; what is real are the topics, the ledgers, the wire and its look-ups.
+Ownership is a flag and a counter of epochs; the topics, the ledgers, the wire and its look-ups are real.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ BUNDLE = Bundle.full(NamespaceName.parse("public/default"))
 
 
 class HeldLedgers(MemoryLedgerStorage):
-    """Ledgers of which nothing becomes durable while `held`."""
+    """Ledgers in which nothing becomes durable while `held`."""
 
     held = False
 
@@ -52,7 +52,7 @@ class Turns(Everything):
         self.owns = True
 
     def leave(self) -> None:
-        """Let nobody attach any more."""
+        """Refuse every new client."""
         self.owns = False
         for term in self.terms.values():
             term.active = False
@@ -72,7 +72,7 @@ class Turns(Everything):
 
 @dataclass
 class LookupOwner(LookupHere):
-    """Answers with whoever owns, once somebody does; `asked` counts."""
+    """Answers with the owner, once there is one; `asked` counts the requests."""
 
     cluster: "TwoBrokers | None" = None
     asked: int = 0
@@ -89,7 +89,7 @@ class LookupOwner(LookupHere):
 
 
 class TwoBrokers:
-    """`a` owns first. `urls` are what `finish` tells clients; a test may replace them."""
+    """`a` owns first. `finish` sends `urls` to clients; a test may replace them."""
 
     def __init__(
         self,
@@ -148,26 +148,26 @@ class TwoBrokers:
 
     @property
     def look_ups(self) -> int:
-        """Look-ups that either broker was asked."""
+        """The number of look-ups that both brokers got."""
         return sum(broker.lookup.asked for broker in self.brokers)  # type: ignore[attr-defined]
 
     def number(self) -> int:
-        """Take the number of a term that is to come."""
+        """Take the number of a later term."""
         return self.authority(self.a).epochs()
 
     async def take(self, broker: OneBroker, epoch: int | None = None) -> None:
-        """Begin a term, of a number that was taken before, or of the next one."""
+        """Begin a term, with a number that was taken before, or with the next one."""
         self.authority(broker).take(epoch)
         async with self._changed:
             self._changed.notify_all()
 
     async def begin(self, source: OneBroker) -> int:
-        """The source's part up to where the lock is given away."""
+        """The part of the source until the lock is released."""
         self.authority(source).leave()
         return await source.registry.begin_transfer(BUNDLE, reason="test")
 
     async def transfer(self, source: OneBroker) -> OneBroker:
-        """Hand everything over and return the new owner."""
+        """Transfer everything and return the new owner."""
         target = self.other(source)
         await self.begin(source)
         await self.take(target)

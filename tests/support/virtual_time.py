@@ -1,4 +1,4 @@
-"""Running one test's coroutine on virtual time, with a memory store whose clients are simulated processes."""
+"""Runs a test's coroutine on virtual time, with a memory store whose clients are simulated processes."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

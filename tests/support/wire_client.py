@@ -1,4 +1,4 @@
-"""A client that says exactly what a test tells it to, over a real socket, and keeps all that the broker says."""
+"""A client that sends exactly what a test says, over a real socket, and keeps everything that the broker sends."""
 
 import asyncio
 import ssl
@@ -18,7 +18,7 @@ TYPE = api.BaseCommand
 def entry_of(
     payload: bytes, *, sequence_id: int = 0, batch: int | None = None, producer: str = "p", key: str | None = None
 ) -> bytes:
-    """Return an entry as a producer would send it; `batch` marks it as a batch of so many messages."""
+    """Return an entry as a producer would send it; `batch` marks it as a batch of that number of messages."""
     metadata = api.MessageMetadata(producer_name=producer, sequence_id=sequence_id, publish_time=1_700_000_000_000)
     if batch is not None:
         metadata.num_messages_in_batch = batch
@@ -51,7 +51,7 @@ class WireClient(asyncio.Protocol):
     async def introduced(
         cls, port: int, *, version: int = commands.PROTOCOL_VERSION, tls: ssl.SSLContext | None = None, **proof: Any
     ) -> "WireClient":
-        """Connect and say CONNECT with a `proof` of who this is, without awaiting what the broker says."""
+        """Connect and send CONNECT with a `proof`, without awaiting the broker's answer."""
         client = await cls.open(port, tls)
         client.wire.connect("Test", protocol_version=version, **proof)
         client.write(client.wire.data_to_send())
@@ -59,7 +59,7 @@ class WireClient(asyncio.Protocol):
 
     @classmethod
     async def open(cls, port: int, tls: ssl.SSLContext | None = None) -> "WireClient":
-        """Connect without a word."""
+        """Connect without sending anything."""
         _, client = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", port, ssl=tls)
         return client
 
@@ -155,10 +155,10 @@ class WireClient(asyncio.Protocol):
         return [(receipt.message_id.ledgerId, receipt.message_id.entryId) for receipt in receipts]
 
     async def messages(self, count: int) -> list[tuple[Any, bytes]]:
-        """Wait for so many MESSAGEs; return their commands and entries."""
+        """Wait for `count` MESSAGEs; return their commands and entries."""
         taken = [await self.take(lambda number, _: number == TYPE.MESSAGE) for _ in range(count)]
         return [(message, entry) for _, message, entry in taken]
 
     def pending(self, command_type: int) -> list[Any]:
-        """Return the commands of that type that came and were not taken."""
+        """Return the commands of that type that arrived and were not taken."""
         return [message for number, message, _ in self.received if number == command_type]

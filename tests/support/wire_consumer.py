@@ -1,4 +1,4 @@
-"""Consumers over the wire: a topic, and what they say and get there."""
+"""Consumers over the wire: a topic, and what they send and receive there."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A lookup over the binary protocol, redirects followed, without a client library in between."""
+"""A lookup over the binary protocol that follows redirects, without a client library."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ _FOR_NOW = (api.ServiceNotReady, api.MetadataError)
 
 
 class LookupRefusedError(Exception):
-    """The answer was neither an owner nor a redirect; `for_now` if clients ask again by themselves."""
+    """The answer was neither an owner nor a redirect; `for_now` if clients try again by themselves."""
 
     def __init__(self, refusal: api.CommandLookupTopicResponse) -> None:
         super().__init__(f"{api.ServerError.Name(refusal.error)}: {refusal.message}")
@@ -24,7 +24,7 @@ async def lookup_over_wire(service_url: str, topic: str) -> str:
     """Return the service URL of the broker that serves `topic`, asking the one at `service_url` first.
 
     Raises:
-        LookupRefusedError: a broker refused, in its words.
+        LookupRefusedError: a broker refused, with its text.
     """
     authoritative = False
     for _ in range(_MOST_REDIRECTS):

@@ -1,4 +1,4 @@
-"""Real ZooKeeper servers on loopback, from the jars that pyspark brings: one for the tests of a process, or three."""
+"""Real ZooKeeper servers on loopback, from the jars of pyspark: one for the tests of a process, or three."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _LOOK_AGAIN_S = 0.02
 
 
 class ZooKeeperServer:
-    """One server; `start` may be called again after `kill`, with the same data and port. One that `syncs` has each
-    write on its disk before it answers."""
+    """One server; `start` may be called again after `kill`, with the same data and port. With `syncs` each write is
+    on its disk before it answers."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class ZooKeeperServer:
         return b"Mode: leader" in self.say(b"srvr")
 
     def say(self, words: bytes) -> bytes:
-        """Return the server's answer to a command of four letters; nothing if there is no server."""
+        """Return the server's answer to a four-letter command; nothing if there is no server."""
         try:
             with socket.create_connection(self._address, timeout=5) as connection:
                 connection.sendall(words)
@@ -107,7 +107,7 @@ class ZooKeeperServer:
             return b""
 
     def shell(self, *words: str) -> str:
-        """Return what ZooKeeper's own shell prints of a command."""
+        """Return the output of a command of ZooKeeper's own shell."""
         main = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "org.apache.zookeeper.ZooKeeperMain"]
         command = ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", _class_path(), *main]
         done = subprocess.run(
@@ -120,7 +120,7 @@ class ZooKeeperServer:
         return done.stdout
 
     def pause(self) -> None:
-        """Stop the process; return when none of its threads runs any more."""
+        """Stop the process; return when all of its threads are stopped."""
         self.signal(signal.SIGSTOP)
         assert self._process is not None
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
@@ -144,7 +144,7 @@ class ZooKeeperServer:
 def _class_path() -> str:
     """Return the jars of a server.
 
-    Skips the test that asks if there is no Java, or no pyspark with the jars.
+    Skips the calling test if there is no Java, or no pyspark with the jars.
     """
     if shutil.which("java") is None:
         pytest.skip("ZooKeeper's server needs a Java on the PATH")
@@ -175,7 +175,7 @@ def zookeeper_server(
 
 @contextmanager
 def zookeeper_ensemble(folder: Path) -> Iterator[list[ZooKeeperServer]]:
-    """Three servers, of which two decide."""
+    """Three servers, of which two form a majority."""
     ports = free_ports(9)
     peers = "".join(
         f"server.{number}=127.0.0.1:{ports[3 * number - 2]}:{ports[3 * number - 1]}\n" for number in (1, 2, 3)

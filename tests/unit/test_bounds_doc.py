@@ -1,4 +1,4 @@
-"""docs/bounds.md names for each input a test that holds its bound, and each of them exists."""
+"""docs/bounds.md names an existing test for the bound of each input."""
 
 import ast
 import re

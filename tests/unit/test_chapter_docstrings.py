@@ -1,4 +1,4 @@
-"""The docstring of a package opens its chapter: it names every file and folder that lives there."""
+"""The docstring of a package names every file and folder in it."""
 
 import ast
 import re

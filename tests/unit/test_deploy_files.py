@@ -1,4 +1,4 @@
-"""What is in `deploy/` is what brokers, systemd and Kubernetes take, and the page names all of it."""
+"""The files in `deploy/` are valid for brokers, systemd and Kubernetes, and the page names all of them."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Tests of one group share what is slow to start. A pytest and an xdist that disagree on groups say nothing of it."""
+"""Tests of one group share what starts slowly. If pytest and xdist disagree on groups, neither reports it."""
 
 import os
 import subprocess

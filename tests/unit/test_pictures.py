@@ -1,4 +1,4 @@
-"""The pictures that README and pages show are there, small, and told in words for whom they are not seen by."""
+"""The pictures in README and pages exist, are small, and have a text alternative."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The simulator itself: what holds for virtual time, simulated processes and the network in memory."""
+"""The simulator itself: the properties of virtual time, simulated processes and the network in memory."""
 
 import asyncio
 import gc

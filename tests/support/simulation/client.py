@@ -1,9 +1,9 @@
-"""Clients of a simulated cluster: they speak the real binary protocol and reconnect as the C++ client does.
+"""Clients of a simulated cluster: they use the real binary protocol and reconnect as the C++ client does.
 
-A `SimClient` is a process with connections, one to each broker; a `NumberingProducer` sends messages 0, 1, 2, …
-and a `CheckingConsumer` demands them back in that order. Behaviour as observed of the real client
-(binary-protocol reference, 3.11 and 4.7): after a lost connection or a CLOSE_* without an address, back-off from
-100 ms, a fresh lookup at the service URL, then PRODUCER with a higher epoch and everything unacknowledged again.
+A `SimClient` is a process with connections, one to each broker. A `NumberingProducer` sends messages 0, 1, 2, … and
+a `CheckingConsumer` requires them in that order. Behaviour as observed of the real client (binary-protocol
+reference, 3.11 and 4.7): after a lost connection or a CLOSE_* without an address, back-off from 100 ms, a new lookup
+at the service URL, then PRODUCER with a higher epoch and everything unacknowledged again.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _LOOKUP_ANSWERS = frozenset(
 
 
 class RetryError(Exception):
-    """Try again later, with a fresh lookup."""
+    """Try again later, with a new lookup."""
 
 
 class RefusedError(RetryError):
@@ -168,7 +168,7 @@ class ClientLink(asyncio.Protocol):
     async def request(self, build: Callable[[int], bytes], queued: Callable[[], None] = lambda: None) -> Any:
         """Send what `build` makes of a request id; return the answer. An ERROR is a RefusedError.
 
-        `queued` is called when a PRODUCER is told to wait for its turn, which may take any time.
+        `queued` is called when a PRODUCER gets the answer to wait for its turn, which may take any time.
         """
         number = self._next_request
         self._next_request += 1
@@ -261,7 +261,7 @@ class SimClient:
         return link
 
     async def lookup(self, topic: str, *, at: str | None = None) -> str:
-        """Return the URL of the broker that serves `topic`, following redirects; asked first at `at`."""
+        """Return the URL of the broker that serves `topic`, following redirects; the first request goes to `at`."""
         url = at or self.random.choice(self._service_urls)
         authoritative = False
         for _ in range(MAX_REDIRECTS + 1):
@@ -279,7 +279,7 @@ class SimClient:
 
 
 class _Attached:
-    """What a producer and a consumer have in common: being attached to a broker again and again."""
+    """The common part of a producer and a consumer: attaching to a broker repeatedly."""
 
     def __init__(self, client: SimClient, topic: str) -> None:
         self.client = client
@@ -293,7 +293,7 @@ class _Attached:
         self._assigned: str | None = None
 
     async def run(self) -> None:
-        """Be attached for ever."""
+        """Stay attached for ever."""
         backoff_s = FIRST_BACKOFF_S
         while True:
             self._gone.clear()
@@ -394,7 +394,7 @@ class NumberingProducer(_Attached):
 
 
 class CheckingConsumer(_Attached):
-    """Takes the messages of a topic, demands that none is left out, acknowledges most of them after a while."""
+    """Takes the messages of a topic, requires that none is missing, acknowledges most of them after a while."""
 
     QUEUE = 50
 

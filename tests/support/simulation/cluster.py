@@ -59,7 +59,7 @@ NEXT_TRY_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The climate of one history."""
+    """The parameters of one history."""
 
     brokers: int = 3
     bundles: int = 2
@@ -75,7 +75,7 @@ class Settings:
 
     @staticmethod
     def drawn(source: random.Random) -> "Settings":
-        """Draw a climate: mostly mild, now and then with a slow store, slow disks or one fault after the other."""
+        """Draw parameters: mostly mild, sometimes with a slow store, slow disks or one fault after the other."""
         return Settings(
             bundles=source.randint(1, 4),
             session_timeout_ms=source.choice((1_500, 4_000, 4_000, 8_000)),
@@ -97,7 +97,7 @@ class SimClock:
 
 
 class SimPeers:
-    """The other brokers' commands, carried out in their processes after the network's delay."""
+    """Carries out the other brokers' commands in their processes after the network's delay."""
 
     def __init__(self, cluster: "Cluster", node: Node) -> None:
         self._cluster = cluster
@@ -124,7 +124,7 @@ class SimPeers:
 
 
 class BrokerProcess:
-    """One life of one broker."""
+    """One incarnation of one broker."""
 
     def __init__(self, cluster: "Cluster", index: int) -> None:
         self.index = index
@@ -157,7 +157,7 @@ class BrokerProcess:
 
     @property
     def is_up(self) -> bool:
-        """Whether the process started and neither crashed nor stopped since."""
+        """Whether the process started and has neither crashed nor stopped since."""
         return self.node.alive and self.main.done() and not self.main.cancelled() and self.main.exception() is None
 
     def _build(self) -> Broker:
@@ -189,7 +189,7 @@ class BrokerProcess:
         await self.store.close()
 
     def crash(self) -> None:
-        """SIGKILL, or the machine is gone."""
+        """End as by SIGKILL, or by a lost machine."""
         cluster = self._cluster
         self._end(silently=cluster.random.random() < 0.2)
         cluster.backend.crash(self.store)
@@ -218,7 +218,7 @@ class BrokerProcess:
 
 
 class Cluster:
-    """Make it inside the running loop; `start` brings every broker up."""
+    """Create it inside the running loop; `start` starts every broker."""
 
     def __init__(self, loop: VirtualTimeLoop, source: random.Random, settings: Settings) -> None:
         self.loop = loop
@@ -287,13 +287,13 @@ class Cluster:
         await asyncio.gather(*(process.main for process in self.processes))
 
     def restart(self, index: int) -> BrokerProcess:
-        """Start the broker of `index` anew; its former process must be dead."""
+        """Start the broker of `index` again; its former process must be dead."""
         assert not self.processes[index].node.alive
         process = self.processes[index] = BrokerProcess(self, index)
         return process
 
     def end_faults(self) -> None:
-        """End every fault: all brokers run or start, are connected, and hear everything."""
+        """End every fault: all brokers run or start, are connected, and receive everything."""
         self.lost_notifications = self.late_notifications_s = 0.0
         self.backend.read_only = False
         if self.backend.is_down:
@@ -322,7 +322,7 @@ class Cluster:
             await reader.close()
 
     async def _bring_up(self, index: int) -> None:
-        """Wait for a start; one that fails is repeated, as a supervisor would."""
+        """Wait for a start; a failed start is repeated, as by a supervisor."""
         for _ in range(20):
             process = self.processes[index]
             try:
@@ -336,7 +336,7 @@ class Cluster:
         raise SimulationError("start", f"broker-{index} does not come up: {self.processes[index].main!r}")
 
     async def forget_trouble(self, within_s: float) -> None:
-        """Wait until nothing of before waits for an answer, and ownership records are where they are asked to be.
+        """Wait until no earlier request waits for an answer, and ownership records are at the requested location.
 
         Raises:
             SimulationError: they were not moved there within `within_s`.
@@ -364,7 +364,7 @@ class Cluster:
     async def command(
         self, sender: Node, web_url: str, what: str, bundle: Bundle, argument: str | None, epoch: int | None
     ) -> None:
-        """Have the broker at `web_url` unload or split `bundle`, or rather whoever owns it.
+        """Let the broker at `web_url` unload or split `bundle`, or the owner that it redirects to.
 
         Raises:
             OSError: that broker cannot be reached.
@@ -380,11 +380,11 @@ class Cluster:
         await asyncio.sleep(self.network.delay_s(sender.name, name))
 
     async def bring(self, sender: Node, web_url: str, request: bytes) -> bytes:
-        """Bring a request to write to the broker at `web_url`, and its answer back.
+        """Send a request to write to the broker at `web_url`, and return its answer.
 
         Raises:
             ConnectionRefusedError: it did not arrive.
-            TimeoutError: nobody knows what became of it.
+            TimeoutError: the outcome is unknown.
         """
         name = web_url.removeprefix("http://").partition(":")[0]
         target = next(process for process in self.processes if process.name == name)
@@ -401,10 +401,10 @@ class Cluster:
         return answer
 
     async def ask_owner(self, sender: Node, request: bytes) -> bytes:
-        """Bring a request about a partition to its owner as the admin REST does, which redirects, and the answer back.
+        """Send a request about a partition to its owner as the admin REST does, which redirects, and return the answer.
 
         Raises:
-            OSError: it is unknown what became of it.
+            OSError: the outcome is unknown.
             TimeoutError: it took too long.
         """
         wanted = msgspec.json.decode(request, type=PartRequest)
@@ -430,7 +430,7 @@ class Cluster:
     async def _carry_out(
         self, asked: BrokerProcess, what: str, bundle: Bundle, argument: str | None, epoch: int | None
     ) -> None:
-        """What the REST layer does with such a command, at the broker that owns the bundle."""
+        """Do what the REST layer does with such a command, at the broker that owns the bundle."""
         owner = next((each for each in self.up() if each.control.ownership.is_owned(bundle)), None)
         if owner is None:
             return
@@ -449,7 +449,7 @@ class Cluster:
 async def _owner_answers(
     asked: BrokerProcess, part: TopicName, request: PartRequest, authoritative: bool
 ) -> bytes | tuple[str, bool]:
-    """Return the owner's answer, or which broker to ask next, and whether that one decides.
+    """Return the owner's answer, or the broker to ask next, and whether that one decides.
 
     Raises:
         OSError: the broker answered with an error.
@@ -467,7 +467,7 @@ async def _owner_answers(
 
 
 async def _answered(writing: MetadataWriting, request: bytes) -> bytes | None:
-    """None where the process ends meanwhile."""
+    """None if the process ends meanwhile."""
     try:
         return await writing.answer_to(request)
     except asyncio.CancelledError:
@@ -475,7 +475,7 @@ async def _answered(writing: MetadataWriting, request: bytes) -> bytes | None:
 
 
 def _is_moving(control: ControlPlane) -> bool:
-    """Whether this broker knows its ownership records elsewhere than where they were asked to be moved to."""
+    """Whether this broker has its ownership records elsewhere than at the requested location."""
     source = SOURCES.get(control.config.current.load_balancer_service_unit_table_view_syncer)
     if source is None or not isinstance(control.way, RecordWay):
         return False
@@ -487,7 +487,7 @@ def _is_moving(control: ControlPlane) -> bool:
 
 
 def _heard(task: "asyncio.Task[T]") -> "asyncio.Task[T]":
-    """Whoever asked for it over the network may be gone when it fails."""
+    """The requester may be gone when it fails."""
     # in nobody's context: a callback of a broker that crashed would never be called
     task.add_done_callback(lambda each: each.cancelled() or each.exception(), context=contextvars.Context())
     return task

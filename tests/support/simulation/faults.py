@@ -1,6 +1,6 @@
-"""What befalls a simulated cluster: which faults there are, how each begins and how it ends.
+"""The faults of a simulated cluster: which there are, how each begins and how it ends.
 
-Every fault is drawn, with whom it concerns and for how long, from one random source. They overlap.
+Every fault is drawn, with its target and duration, from one random source. They overlap.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ ROUNDS: Final = 3
 
 
 class Faults:
-    """`strike` has one more fault begin; those that are drawn are `names`, all if there are none."""
+    """`strike` begins one more fault; those that are drawn are `names`, all if there are none."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Faults:
         self._weights = [actions[name][0] for name in self.names]
 
     def _all(self) -> dict[str, tuple[int, Callable[[], None]]]:
-        """Return what may befall the cluster, and how often in comparison with the others."""
+        """Return the possible faults, and their relative frequencies."""
         actions: dict[str, tuple[int, Callable[[], None]]] = {
             "crash": (8, self._crash),
             "stop": (4, self._stop),
@@ -115,11 +115,11 @@ class Faults:
         self._actions[index]()
 
     async def end(self) -> None:
-        """Wait until every fault has run its course."""
+        """Wait until every fault has ended."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     def guard(self, task: "asyncio.Task[Any]") -> None:
-        """Whatever a broker does for somebody may be refused, but must not break."""
+        """Requests to a broker may be refused, but must not fail otherwise."""
 
         def done(task: "asyncio.Task[Any]") -> None:
             if task.cancelled():
@@ -131,7 +131,7 @@ class Faults:
         task.add_done_callback(done, context=contextvars.Context())  # of no broker, which may be dead by then
 
     def _later(self, work: Coroutine[Any, Any, Any], name: str) -> None:
-        """Go on with a fault beside the others."""
+        """Continue a fault in parallel with the others."""
         task = self._loop.create_task(work, name=name)
         self._under_way.append(task)
         self.guard(task)
@@ -233,7 +233,7 @@ class Faults:
         self._later(end(), "end of notification trouble")
 
     def _lose_registrations(self) -> None:
-        """The store forgets who is registered, with or without a word, and for a while does not remember."""
+        """The store loses the registrations, with or without notifications, and has them again after a while."""
         told = self._random.random() < 0.5
         bring_back = self.cluster.backend.lose(BROKERS_ROOT, notify=told)
 
@@ -244,7 +244,7 @@ class Faults:
         self._later(remember(), "registrations back")
 
     def _move_records(self) -> None:
-        """Ask for the ownership records to be in one of the two places, where they may be already."""
+        """Request the ownership records at one of the two locations, where they may be already."""
         if (process := self._any_up()) is not None:
             wanted = self._random.choice(("SystemTopicToMetadataStoreSyncer", "MetadataStoreToSystemTopicSyncer"))
             work = process.control.dynamic_configuration.set("loadBalancerServiceUnitTableViewSyncer", wanted)
@@ -298,7 +298,7 @@ class Faults:
         return len(self.cluster.referee.serving()) < MAX_BUNDLES + 2 * self.cluster.settings.brokers
 
     def _look_up_everywhere(self, topic: str = "") -> None:
-        """Ask all brokers at once for a topic, one that nobody uses yet if none is given."""
+        """Look a topic up at all brokers at once, by default one that no client uses yet."""
         topic = topic or f"persistent://{NAMESPACE}/looked-up-{self._random.randrange(1000)}"
         client = self._random.choice(self._clients)
 
@@ -359,7 +359,7 @@ class Faults:
         self._later(rounds(), "outages of all")
 
     def _restart_in_turn(self) -> None:
-        """Each broker leaves in order and comes back, while bundles are moved about."""
+        """Each broker leaves in order and comes back, while bundles are moved."""
 
         async def move_about() -> None:
             for _ in range(10):
@@ -384,16 +384,16 @@ class Faults:
     # ---- of the balance
 
     def _shed(self) -> None:
-        """One broker has too much, and the leader has bundles leave it."""
+        """One broker has too much load, and the leader unloads bundles from it."""
         self._later(self._shed_rounds(ROUNDS), "shedding")
 
     def _restart_while_shedding(self) -> None:
-        """Each broker leaves in order and comes back, the leader too, while whoever leads has bundles moved."""
+        """Each broker leaves in order and comes back, including the leader, while the present leader moves bundles."""
         self._later(self._stop_and_start_each(), "restart in turn")
         self._later(self._shed_rounds(3 * ROUNDS), "shedding during restarts")
 
     async def _shed_rounds(self, count: int) -> None:
-        """Have loads reported that are out of balance, in each round others, and the leader act upon what it knows."""
+        """Report unbalanced loads, different ones in each round, and let the leader act on them."""
         for _ in range(count):
             if (served := self._served()) is not None:
                 busiest, _ = served
@@ -434,7 +434,7 @@ class Faults:
         self._later(end(), "writable store again")
 
     def _lose_answers(self) -> None:
-        """What one broker writes is done, and it does not hear so."""
+        """The writes of one broker are carried out, and their answers are lost."""
         if (process := self._any_up()) is not None:
             self.cluster.backend.lose_answers(process.store)
             self._later(self._answer_again(process, self._random.uniform(0.01, 3)), "answers again")
@@ -444,7 +444,7 @@ class Faults:
         self.cluster.backend.lose_answers(process.store, lost=False)
 
     def _disturb_notifications(self) -> None:
-        """Notifications, those of load reports among them, come twice and overtake one another."""
+        """Notifications, including those of load reports, arrive twice and overtake each other."""
         if (process := self._any_up()) is None:
             return
         self.cluster.backend.disturb_notifications(process.store)
@@ -458,7 +458,7 @@ class Faults:
         self._later(end(), "end of disorder")
 
     def _set_clock(self) -> None:
-        """The wall clock of one machine is set forward or back by an hour, and put right after a while."""
+        """The wall clock of one machine is set forward or back by an hour, and corrected after a while."""
         if (process := self._any_up()) is None:
             return
         jump_ms = self._random.choice((-HOUR_MS, HOUR_MS))
@@ -471,7 +471,7 @@ class Faults:
         self._later(put_right(), "clock put right")
 
     def _change_at_once(self) -> None:
-        """One bundle is split, unloaded, given up for good and looked up, all in one moment."""
+        """One bundle is split, unloaded, released for good and looked up, all in one moment."""
         if (served := self._served()) is None:
             return
         process, bundle = served
@@ -491,7 +491,7 @@ class Faults:
 
 
 def topic_in(bundle: Bundle) -> str:
-    """Return the name of a topic of `bundle` that is in none of the workload's."""
+    """Return the name of a topic of `bundle` that is not one of the workload."""
     for number in range(100_000):
         name = f"persistent://{bundle.namespace}/probe-{number}"
         if bundle.range.contains(TopicName.parse(name).hash32):

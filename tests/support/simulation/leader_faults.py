@@ -1,11 +1,11 @@
-"""Histories in which leaders go on: with what they were about to write, and to command, when another one was elected.
+"""Histories in which leaders continue with pending writes and commands after another one was elected.
 
-A task of a leader looks at its epoch, is held up for up to two sessions, and goes on regardless, in whatever session
-its broker has by then. The judge knows what the store holds at each moment, and demands:
+A task of a leader reads its epoch, is paused for up to two sessions, and continues regardless, in whatever session its
+broker has by then. The judge knows the content of the store at each moment, and requires:
 
 - *epochs rise*: the record of epochs is never taken back and never removed;
-- *former leaders*: nothing that a leader writes is stored under another epoch than that of now, and no command is
-  carried out that was sent when its epoch was over.
+- *former leaders*: no write of a leader is stored under another epoch than the current one, and no command is carried
+  out that was sent after its epoch was over.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class LeaderFaults(Faults):
         }
 
     async def end(self) -> None:
-        """Wait until nobody is held up any more, too."""
+        """Wait until no task is paused any more, too."""
         await super().end()
         await asyncio.sleep(2 * self._session_s())
 
@@ -129,13 +129,13 @@ class LeaderFaults(Faults):
         self._command(leader, command(), "leader commands")
 
     def _leader_learns(self) -> None:
-        """Have whoever leads store what it learned, as the load manager does from time to time."""
+        """Let the present leader store what it learned, as the load manager does periodically."""
         if (found := self._leader()) is not None:
             leader, _ = found
             self._command(leader, leader.control.load_manager.write_resource_quotas(), "leader learns")
 
     def _leader_away(self) -> None:
-        """Have it lose its session, unknowing, or stand still until another one leads."""
+        """Let it lose its session unnoticed, or pause it until another one leads."""
         if (found := self._leader()) is None:
             return
         leader, _ = found

@@ -1,7 +1,7 @@
-"""What the brokers of a simulated cluster report: what they carry, or for a while what a history makes up.
+"""The load reports of brokers in a simulated cluster: their real load, or for a while a synthetic one.
 
-What is made up is out of balance: one broker is nearly full, the others idle, and the bundles are worth moving and too
-light to be split. A bundle takes its traffic along.
+Synthetic load is out of balance: one broker is nearly full, the others idle, and the bundles are worth moving and
+too light to be split. A bundle takes its traffic along.
 """
 
 import random
@@ -32,14 +32,14 @@ _NO_USAGE: Final = SystemResourceUsage()
 
 
 class MadeUpLoads:
-    """The loads of a cluster; a broker is known by its id, over all its lives."""
+    """The loads of a cluster; a broker is identified by its id, over all its incarnations."""
 
     def __init__(self) -> None:
         self._meters: dict[str, FixedUsage] = {}
         self._traffic: dict[str, NamespaceBundleStats] | None = None
 
     def measuring(self, context: LoadManagerContext) -> tuple[LoadManagerContext, LoadManagerEnvironment]:
-        """Return what a broker's load manager is made with, so that it reports these loads."""
+        """Return the context and environment of a broker's load manager with which it reports these loads."""
         meter = self._meters.setdefault(context.urls.broker_id, FixedUsage())
         made = replace(context, bundle_stats=lambda: self._stats(context))
         return made, LoadManagerEnvironment.in_memory(made, meter=meter)
@@ -50,7 +50,7 @@ class MadeUpLoads:
         return {name: self._traffic[name] for name in map(str, context.owned_bundles()) if name in self._traffic}
 
     def make_up(self, source: random.Random, busiest: str, bundles: Iterable[Bundle]) -> None:
-        """Draw loads with which the broker of the id `busiest` is overloaded; each of `bundles` has traffic."""
+        """Draw loads that overload the broker with the id `busiest`; each of `bundles` has traffic."""
         for broker_id, meter in sorted(self._meters.items()):
             cpu = source.uniform(86, 99) if broker_id == busiest else source.uniform(2, 20)
             meter.usage = SystemResourceUsage(cpu=ResourceUsage(cpu, 100.0))
@@ -62,7 +62,7 @@ class MadeUpLoads:
         }
 
     def forget(self) -> None:
-        """Have every broker report what it carries again."""
+        """Let every broker report its real load again."""
         self._traffic = None
         for meter in self._meters.values():
             meter.usage = _NO_USAGE

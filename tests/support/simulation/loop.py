@@ -1,11 +1,11 @@
 """An event loop whose clock jumps: whole clusters run on it in one thread, repeatably, in no time.
 
-`time()` moves only when nothing is ready, and then to the next timer. What runs when depends on nothing but the
+`time()` moves only when nothing is ready, and then to the next timer. The order of execution depends on nothing but the
 order of calls; the network (`support.simulation.network`) draws its delays from the random source it was given.
 
 Every callback belongs to the *node* (a simulated process) in whose context it was scheduled. A crashed node's
-callbacks are dropped, a paused node's are held, in order, until it is resumed: that is what SIGKILL and SIGSTOP
-look like from inside. There are no threads, sockets, signals or executors here; asking for one is an error.
+callbacks are dropped; a paused node's are held, in order, until it is resumed: that is how SIGKILL and SIGSTOP
+appear from inside. There are no threads, sockets, signals or executors here; using one is an error.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Node:
 
     @property
     def context(self) -> contextvars.Context:
-        """A fresh context of this node, for a task or a callback."""
+        """A new context of this node, for a task or a callback."""
         return self._context.copy()
 
     def call(self, work: Callable[..., T], *args: object) -> T:
@@ -64,7 +64,7 @@ class Node:
         return self.loop.create_task(work, name=f"{self.name}: {name}", context=self.context)
 
     def crash(self) -> None:
-        """Nothing of this node runs any more. Its connections are the network's business."""
+        """Drop everything of this node. The network handles its connections."""
         self.alive = False
         self.held.clear()
 
@@ -80,7 +80,7 @@ NODE: contextvars.ContextVar[Node | None] = contextvars.ContextVar("simulated no
 
 
 class _Future(asyncio.Future[Any]):
-    """Hashed by age instead of address, so that sets of futures are walked in the same order in every run."""
+    """Hashed by age instead of address, so that sets of futures are iterated in the same order in every run."""
 
     def __init__(self, age: int, loop: asyncio.AbstractEventLoop) -> None:
         self.age = age
@@ -101,7 +101,8 @@ class _Task(asyncio.Task[Any]):
 
 
 class _Handle(asyncio.TimerHandle):
-    """Of what is called soon, too. It knows nothing of debugging, as the loop has none: half the price of asyncio's."""
+    """A handle for timers and for callbacks that run soon. It has no debugging, as the loop has none: half the cost
+    of asyncio's."""
 
     __slots__ = ()
     _callback: Callable[..., object]
@@ -129,7 +130,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     """See the module. A run ends with the first of `failures`, right after the callback that caused it."""
 
     def __init__(self, *, max_steps: int = 2_000_000, max_steps_at_once: int = 100_000) -> None:
-        """`max_steps` bounds the callbacks in all, `max_steps_at_once` those without time going on (livelock)."""
+        """`max_steps` bounds the callbacks in all, `max_steps_at_once` those without progress of time (livelock)."""
         self.network: Network | None = None
         self.steps = 0
         self.failures: list[BaseException] = []
@@ -180,10 +181,10 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers are passed over when they come up."""
+        """Cancelled timers are skipped when they are due."""
 
     def release(self, node: Node) -> None:
-        """Make ready what was held of `node`, behind what is ready already."""
+        """Make the held callbacks of `node` ready, after those that are ready already."""
         self._ready.extend(node.held)
         node.held.clear()
 
@@ -260,7 +261,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self._given.clear()
 
     def tear_down(self) -> None:
-        """Cancel every task, those of crashed and paused nodes too, and let them end, so that nothing lingers."""
+        """Cancel every task, including those of crashed and paused nodes, and let them end."""
         asyncio._set_running_loop(self)
         try:
             for _ in range(200):
@@ -286,7 +287,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self.close()
 
     def _cancel_all(self) -> int:
-        """Wake every node and cancel what is not done; return how many tasks that were."""
+        """Wake every node and cancel what is not done; return the number of these tasks."""
         tasks = self.running_tasks()
         for task in tasks:
             node = task.node
@@ -302,7 +303,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         return [task for task in self._tasks if not task.done()]
 
     def unheard(self) -> list[BaseException]:
-        """Return what tasks of living nodes raised and nobody asked for."""
+        """Return the errors of tasks of live nodes that no code retrieved."""
         return [
             error
             for task in self._tasks
@@ -366,6 +367,6 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
 
 
 def _not_begun(work: Any) -> list[Coroutine[Any, Any, Any]]:
-    """Return the coroutines that `work` was given to await; nobody closes them if its process crashes first."""
+    """Return the coroutines that `work` was given to await; none is closed if its process crashes first."""
     given = inspect.getcoroutinelocals(work).values() if inspect.iscoroutine(work) else ()
     return [each for each in given if inspect.iscoroutine(each)]

@@ -1,9 +1,9 @@
 """A network in memory: connections with delays, partitions, resets and crashed ends.
 
-Bytes arrive in order, after a delay drawn for every moment of writing, sometimes in pieces. A partition holds
-them up (as TCP does, sending again) and lets nobody connect; healing lets them through. The two ends of a
-connection belong to nodes: a paused one does not read, a crashed one resets its connections, or falls silent if
-the whole machine was lost.
+Bytes arrive in order, after a delay drawn for every moment of writing, sometimes in pieces. A partition delays them
+(as TCP does, sending again) and refuses new connections; healing lets them through. The two ends of a connection
+belong to nodes: a paused one does not read; a crashed one resets its connections, or falls silent if the whole
+machine was lost.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class Network:
         return mean * (0.5 + self._random.random())
 
     def slow_down(self, one: str, other: str, mean_s: float) -> None:
-        """Have messages between two nodes take `mean_s`, half as long or half as long again."""
+        """Let messages between two nodes take `mean_s`, from half to one and a half times that."""
         self._means[frozenset((one, other))] = mean_s
 
     def in_pieces(self, size: int) -> int:
@@ -125,7 +125,7 @@ class Network:
         transport.peer.lose(ConnectionResetError(104, "connection reset"))
 
     def crashed(self, node: Node, *, silently: bool = False) -> None:
-        """A node died: its ports close, and its peers hear of it, unless the machine is gone as well."""
+        """A node died: its ports close, and its peers are notified, unless the machine is lost as well."""
         for server in [each for each in self._servers.values() if each.node is node]:
             self.forget(server)
         for transport in self._transports:
@@ -156,7 +156,7 @@ class Server(asyncio.AbstractServer):
         return self.node.alive and self.listening
 
     def accept(self, transport: "Transport") -> None:
-        """Have the listening node take a connection, when it gets to it."""
+        """Let the listening node accept a connection, when it runs."""
 
         def take() -> None:
             if transport.is_lost:
@@ -284,7 +284,7 @@ class Transport(asyncio.Transport):
     # ---- the way of the bytes
 
     def _send(self, data: bytes | None) -> None:
-        """Put `data` (None: the end) on its way; what is written at one moment arrives at one moment."""
+        """Send `data` (None: the end); what is written at one moment arrives at one moment."""
         now = self._loop.time()
         if self._sent_at != now or self._sent_due <= now:
             self._sent_at = now
@@ -296,7 +296,7 @@ class Transport(asyncio.Transport):
         peer.wake()
 
     def wake(self) -> None:
-        """See to it that what is in the inbox is delivered when it is due."""
+        """Ensure that the content of the inbox is delivered when it is due."""
         if not self._inbox or self.is_lost or not self._reading or self._protocol is None:
             return
         due = max(self._inbox[0][0], self._loop.time())
@@ -349,7 +349,7 @@ class Transport(asyncio.Transport):
             self._protocol.buffer_updated(size)
 
     def lose(self, error: Exception | None) -> None:
-        """This end is closed: its protocol hears of it, in the next turn of its node."""
+        """Close this end: its protocol is notified in the next turn of its node."""
         if self.is_lost:
             return
         self.is_lost = True

@@ -74,7 +74,7 @@ class Requested:
 
 @dataclass(slots=True)
 class Partitioned:
-    """A partitioned topic with all that was asked of it; names of subscriptions are used once."""
+    """A partitioned topic with all requests about it; names of subscriptions are used once."""
 
     name: TopicName
     requested: list[Requested] = field(default_factory=list)
@@ -86,19 +86,19 @@ class Partitioned:
 
     @property
     def subscriptions(self) -> list[str]:
-        """The names that were asked for."""
+        """The requested names."""
         return [each.subscription for each in self.requested if each.kind is ChangeKind.CREATE_SUBSCRIPTION]
 
 
 class Visitor(CheckingConsumer):
-    """A consumer that does not look at what it gets."""
+    """A consumer that ignores its messages."""
 
     def message(self, message: api.CommandMessage, entry: bytes) -> None:
         return
 
 
 class PartitionedFaults(Faults):
-    """The faults of any cluster, and requests to change partitioned topics and clients of them between."""
+    """The faults of any cluster, with requests to change partitioned topics and their clients in between."""
 
     def __init__(self, *arguments: Any) -> None:
         self.topics = [Partitioned(TopicName.of("persistent", PARTED, f"parts-{number}")) for number in range(TOPICS)]
@@ -113,7 +113,7 @@ class PartitionedFaults(Faults):
         self.cluster.make_broker = make_broker  # type: ignore[method-assign]
 
     def change(self) -> None:
-        """Have one more request, or client, come."""
+        """Add one more request, or client."""
         actions: dict[Callable[[], None], int] = {
             self._delete_topic: 4,
             self._delete_subscription: 20,
@@ -138,7 +138,7 @@ class PartitionedFaults(Faults):
     # ---- what must not be
 
     def _watched(self, broker: Broker) -> Broker:
-        """Have it noticed when a change without `force` deletes what a client is attached to."""
+        """Detect when a change without `force` deletes what a client is attached to."""
         owner = broker.partition_owner
 
         def watched(do: Callable[[TopicName, PartitionedChange], Awaitable[None]]) -> Any:
@@ -179,7 +179,7 @@ class PartitionedFaults(Faults):
         self._ask(self._any_topic(), Requested(ChangeKind.ENLARGE, partitions=wanted))
 
     def _same_again(self) -> None:
-        """A client that got no answer, or one that it did not believe, sends its request to another broker."""
+        """A client without an answer, or with an unreliable one, sends its request to another broker."""
         topic = self._any_topic()
         deletions = [each for each in topic.requested if each.kind is not ChangeKind.CREATE_SUBSCRIPTION]
         if deletions:
@@ -192,7 +192,7 @@ class PartitionedFaults(Faults):
             self._later(self.asked(process, topic, wanted), f"{wanted.kind.value} {topic.name}")
 
     async def asked(self, process: BrokerProcess, topic: Partitioned, wanted: Requested) -> None:
-        """Have `process` carry a request out, and remember what came of it."""
+        """Let `process` carry out a request, and record the outcome."""
         task = process.node.spawn(_carried_out(process, topic.name, wanted), f"{wanted.kind.value} {topic.name}")
         task.add_done_callback(lambda each: each.cancelled() or each.exception(), context=contextvars.Context())
         await asyncio.wait([task, process.died], return_when=asyncio.FIRST_COMPLETED)
@@ -231,7 +231,7 @@ class PartitionedFaults(Faults):
         self.cluster.network.crashed(client.node)
 
     def _produce(self) -> None:
-        """A producer comes to a partition that had none, sends some messages, and leaves."""
+        """A producer attaches to a partition that had none, sends some messages, and leaves."""
         topic = self._any_topic()
         index = self._random.randrange(MOST_PARTITIONS)
         if index in topic.producers:
@@ -327,7 +327,7 @@ class PartitionedScenario(Scenario):
         await self._audited()
 
     async def _settled(self) -> None:
-        """Wait until no change is under way: the leader looks for what was left."""
+        """Wait until no change is incomplete: the leader looks for remaining ones."""
         deadline = self._loop.time() + SETTLE_S
         while pending := [
             str(each.pending) for each in map(self._record, self._faults.topics) if each and each.pending
@@ -380,7 +380,7 @@ class PartitionedScenario(Scenario):
             _demand(all(found), topic, f"{name} was created and is not there")
 
     async def _audited(self) -> None:
-        """Every message that was acknowledged by a topic that is there is read by a consumer that comes now."""
+        """A new consumer reads every message that an existing topic acknowledged."""
         client = SimClient(Node(self._loop, "auditor"), self.cluster.service_urls, self._random)
         auditors: list[tuple[CheckingConsumer, NumberingProducer]] = []
         for topic in self._faults.topics:

@@ -38,7 +38,7 @@ class _Highest:
 
 
 def overlap(one: Bundle, other: Bundle) -> bool:
-    """Tell whether two bundles share a hash; upper ends are exclusive but for that of the whole range."""
+    """Return whether two bundles share a hash; upper ends are exclusive except that of the whole range."""
     if one.namespace != other.namespace:
         return False
     return one.range == other.range or (one.range.lower < _end(other) and other.range.lower < _end(one))
@@ -62,7 +62,7 @@ class Referee:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Look over the shoulder of every broker of this process while the block runs."""
+        """Observe every broker of this process while the block runs."""
         originals = OwnedBundle.acknowledged, ServingLog.started, ServingLog.ended
         given, started, ended = originals
 
@@ -97,7 +97,7 @@ class Referee:
         self._check_one_server(node, term)
 
     def on_resumed(self, node: Node) -> None:
-        """A node runs again; what it still believes to serve counts from now on."""
+        """A node runs again; the terms that it still serves count from now on."""
         for owner, term in list(self._serving.values()):
             if owner is node and term.active and term.may_acknowledge:
                 self._check_one_server(node, term)
@@ -106,7 +106,7 @@ class Referee:
         self._serving = {key: each for key, each in self._serving.items() if each[0] is not node}
 
     def on_disowned(self, node: Node, until_s: float) -> None:
-        """The store ended a session that the node kept alive; by `until_s` it has found out."""
+        """The store ended a session that the node kept alive; by `until_s` the node has noticed."""
         self._unknowing[node] = until_s
 
     def on_acknowledged(self, term: OwnedBundle, entries: int) -> None:

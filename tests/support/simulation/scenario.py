@@ -57,7 +57,7 @@ TOPICS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What happened, for statistics over many seeds; `digest` tells whether two runs were the same."""
+    """Counts of events, for statistics over many seeds; `digest` shows whether two runs were the same."""
 
     seed: int
     settings: Settings
@@ -87,11 +87,10 @@ def run_scenario(
     faults: tuple[str, ...] | None = None,
     befalling: type[Faults] = Faults,
 ) -> Verdict:
-    """Play the history of `seed`; collect the brokers' events in `lines` if it is given. `befalling` may know more
-    faults.
+    """Play the history of `seed`; collect the brokers' events in `lines` if it is given. `befalling` may add faults.
 
     Raises:
-        SimulationError: a check failed. Whatever else is raised is a fault of a broker that nobody caught.
+        SimulationError: a check failed. Any other error is an uncaught fault of a broker.
     """
     loop = VirtualTimeLoop()  # type: ignore[abstract]
     return played(loop, Scenario(loop, seed, settings, faults, befalling), lines)
@@ -209,7 +208,7 @@ class Scenario:
     # ---- the end
 
     async def _serve_newcomer(self) -> float:
-        """A client that knows nothing has a message acknowledged in every bundle; return how long that took."""
+        """Let a new client get a message acknowledged in every bundle; return how long that took."""
         began, climate = self._loop.time(), self.cluster.settings
         within_s = climate.session_timeout_ms / 1000 + OPERATION_TIMEOUT_S + NEXT_TRY_S + SERVED_S
         within_s += REQUESTS_UNTIL_SERVED * 2 * climate.store_latency_s
@@ -218,7 +217,7 @@ class Scenario:
         return self._loop.time() - began
 
     async def _hand_over_in_peace(self) -> float:
-        """Have one bundle unloaded; return how long it takes until a client is served by whoever owns it then."""
+        """Unload one bundle; return the time until the owner at that time serves a client."""
         process, term = await self._any_served()
         began = self._loop.time()
         climate = self.cluster.settings
@@ -240,7 +239,7 @@ class Scenario:
         raise SimulationError("somebody leads", f"nobody within {LED_S:g} s")
 
     async def _any_served(self) -> tuple[BrokerProcess, OwnedBundle]:
-        """Return a bundle that is served and its broker; the balancing itself may be moving one just now."""
+        """Return a served bundle and its broker; the balancing itself may be moving one at this moment."""
         deadline = self._loop.time() + LED_S
         while True:
             by_node = {id(process.node): process for process in self.cluster.up()}
@@ -290,7 +289,8 @@ class Scenario:
         )
 
     async def _all_agree(self) -> None:
-        """Look up a topic of every bundle at every broker: one answer, and its broker serves; each owns its own."""
+        """Look up a topic of every bundle at every broker: one answer, and its broker serves; each broker owns its
+        own namespaces."""
         deadline = self._loop.time() + SETTLE_S
         while disagreements := await self._disagreements():
             if self._loop.time() > deadline:
@@ -298,8 +298,8 @@ class Scenario:
             await asyncio.sleep(1)
 
     async def _forgotten_in_peace(self) -> None:
-        """The store forgets who is registered, long enough for all to see, and remembers: the leader knows the brokers'
-        loads again, though nobody has anything new to report."""
+        """The store loses the registrations, long enough for all to notice, and has them again: the leader has the
+        brokers' loads again, although no broker has anything new to report."""
         bring_back = self.cluster.backend.lose(BROKERS_ROOT, notify=False)
         await asyncio.sleep(7)
         bring_back()
@@ -327,7 +327,7 @@ class Scenario:
         return found + self._unowned_heartbeats()
 
     def _unowned_heartbeats(self) -> list[str]:
-        """Every broker owns its own namespaces, though nobody looked them up."""
+        """Every broker owns its own namespaces, although no client looked them up."""
         return [
             f"{process.name} does not own {namespace}"
             for process in self.cluster.up()

@@ -1,4 +1,4 @@
-"""Which histories a simulation plays: one by its number, or fresh ones, in proportion to those of `--sim-seeds`."""
+"""The histories that a simulation plays: one by its number, or new ones, in proportion to those of `--sim-seeds`."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from support.commit import first_of_commit
 
 
 def seeds_to_play(config: pytest.Config, share: float = 1.0, once_failed: Iterable[int] = ()) -> list[int]:
-    """Return the seed of `--sim-seed` alone, or those that `once_failed` and fresh ones: `share` of `--sim-seeds`, at
+    """Return the seed of `--sim-seed` alone, or those in `once_failed` and new ones: `share` of `--sim-seeds`, at
     least one, from `--sim-first` on or from where the commit draws."""
     one, first = config.getoption("--sim-seed"), config.getoption("--sim-first")
     if one is not None:

@@ -47,7 +47,7 @@ QUICK: Final = ClientSettings(attempt_timeout_s=4.0, keep_alive_s=5.0, probe_s=1
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What happened, for statistics and for comparing two runs."""
+    """Counts of events, for statistics and for comparing two runs."""
 
     seed: int
     steps: int
@@ -87,7 +87,7 @@ class Authority(Everything):
 
 
 class SimBroker:
-    """One life of a broker."""
+    """One incarnation of a broker."""
 
     def __init__(self, world: "World", index: int) -> None:
         self.name = f"broker-{index}"
@@ -119,7 +119,8 @@ class SimBroker:
         self.authority.owned = OwnedBundle(BUNDLE, epoch, self.broker.clock.now_ms())
 
     async def keep_everything(self) -> None:
-        """Have a subscription hold all entries, as that of the compaction would: else what all have read goes."""
+        """Let a subscription hold all entries, as that of the compaction would; otherwise entries that all have read
+        are trimmed."""
         topic = await self.broker.registry.get_or_create(TopicName.parse(TOPIC))
         assert isinstance(topic, PersistentTopic)
         async with topic.lock:
@@ -143,7 +144,7 @@ class SimBroker:
 
 @dataclass
 class Sent:
-    """What one publisher was asked to publish, and what became of each number."""
+    """The messages that one publisher had to publish, and the outcome of each."""
 
     acknowledged: set[int] = field(default_factory=set)
     unknown: set[int] = field(default_factory=set)
@@ -220,12 +221,12 @@ class SimFollower:
 
 
 def longer_or_later(before: bytes | None, after: bytes | None) -> bool:
-    """A rule that depends on both, so that another order would leave another table."""
+    """A rule that depends on both, so that another order would produce another table."""
     return before is None or after is None or len(after) >= len(before) or after > before
 
 
 def difference(one: SimFollower, other: SimFollower) -> str:
-    """Say where what they were delivered begins to differ."""
+    """Return where their deliveries begin to differ."""
     longest = max(len(one.delivered), len(other.delivered))
     at = next(at for at in range(longest) if one.delivered[at : at + 1] != other.delivered[at : at + 1])
     return (
@@ -235,7 +236,7 @@ def difference(one: SimFollower, other: SimFollower) -> str:
 
 
 def raise_in(loop: VirtualTimeLoop, error: Exception) -> None:
-    """End the run: what a callback raises its caller logs."""
+    """End the run: the caller of a callback only logs its errors."""
     loop.failures.append(error)
 
 
@@ -259,7 +260,7 @@ class World:
     # ---- who serves
 
     def elect(self) -> None:
-        """Give the topic to a broker that lives, another one if there is one; the clients hear of it, or not."""
+        """Give the topic to a live broker, another one if there is one; the clients are notified, or not."""
         living = [broker for broker in self.brokers if broker.node.alive and not broker.node.paused]
         others = [broker for broker in living if broker is not self.owner] or living
         self.owner = self.random.choice(others) if others else None
@@ -273,7 +274,7 @@ class World:
                 )
 
     async def hand_on(self) -> None:
-        """An unload: the owner closes the topic, and then another has it."""
+        """An unload: the owner closes the topic, and then another broker has it."""
         owner = self.owner
         if owner is not None and owner.node.alive:
             with suppress(TimeoutError):
@@ -301,7 +302,7 @@ class World:
             self.elect()
 
     async def depose(self) -> None:
-        """Another is elected while the owner still thinks that it serves; only fences keep it from storing."""
+        """Another is elected while the owner still considers itself the server; only fences keep it from storing."""
         former = self.owner
         term = former.authority.owned if former is not None else None
         if former is not None and self.random.random() < 0.3:
@@ -382,7 +383,7 @@ class World:
             await broker.up
 
     async def _finish(self) -> None:
-        """Every publish ends; then a last message of each client has to reach every other one."""
+        """Every publish ends; then a last message of each client must reach every other one."""
         for client in self.clients:
             await asyncio.gather(*client.publishing)
         for client in self.clients:
@@ -402,7 +403,7 @@ class World:
             await asyncio.sleep(0.1)
 
     async def _check(self) -> list[tuple[str, bytes]]:
-        """Compare what all were delivered, also one that comes now, with what was acknowledged and what views hold."""
+        """Compare all deliveries, including those of a new reader, with the acknowledged messages and the views."""
         first = self.clients[0]
         late = SimFollower(self, 9)
         await late.node.spawn(late.start(), "start late")
@@ -449,7 +450,7 @@ def run_history(seed: int, *, lines: list[str] | None = None) -> History:
     """Play the history of `seed`; collect the events of all processes in `lines` if it is given.
 
     Raises:
-        SimulationError: a check failed. Whatever else is raised is a fault that nobody caught.
+        SimulationError: a check failed. Any other error is an uncaught fault.
     """
     loop = VirtualTimeLoop()  # type: ignore[abstract]
 

@@ -1,4 +1,4 @@
-"""The client of the admin REST, against a server that answers as brokers do, and as they should not."""
+"""The client of the admin REST, with a server that answers correctly and incorrectly."""
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Waiting before the next attempt, and that those who failed together do not try again together."""
+"""The pause before the next attempt; clients that failed together do not try again together."""
 
 import asyncio
 import random

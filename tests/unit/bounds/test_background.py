@@ -1,4 +1,4 @@
-"""Background tasks: carried to their end, their failures logged, ended in the order of their start."""
+"""Background tasks: run to their end, their failures logged, ended in the order of their start."""
 
 import asyncio
 

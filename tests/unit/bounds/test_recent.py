@@ -1,4 +1,4 @@
-"""A map that keeps what was put last."""
+"""A map that keeps the entries that were put last."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Events that strangers cause: a flood of them is a number in the log, and a long text is cut."""
+"""Events that clients cause: a flood of them is a number in the log, and a long text is truncated."""
 
 from structlog.testing import capture_logs
 

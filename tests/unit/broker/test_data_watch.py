@@ -1,4 +1,4 @@
-"""A broker that has lost its data says so, leaves service and asks to be ended; a read-only disk it outlives."""
+"""A broker that has lost its data reports it, leaves service and requests its end; it survives a read-only disk."""
 
 import asyncio
 

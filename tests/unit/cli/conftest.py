@@ -1,4 +1,4 @@
-"""Commands as they are typed where nobody has said how wide the terminal is, and no cluster is the usual one."""
+"""Commands without a given width of the terminal and without a default cluster."""
 
 import pytest
 

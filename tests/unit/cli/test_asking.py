@@ -1,4 +1,4 @@
-"""As whom commands ask a cluster: by the same options, contexts, files and variables as `barycenter admin`."""
+"""The credentials of commands: by the same options, contexts, files and variables as `barycenter admin`."""
 
 import asyncio
 import base64

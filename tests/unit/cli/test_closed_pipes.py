@@ -1,4 +1,4 @@
-"""Commands whose output nobody reads to the end, as before `| head -1`: they end without a word about it."""
+"""Commands whose output is not read to the end, as before `| head -1`: they end without an error message."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The core without the packages of its extras: what runs, and the sentence that names the extra where it does not."""
+"""The core without the packages of its extras: what runs, and the message that names a missing extra."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the help of a group of commands shows."""
+"""The help of a group of commands."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""`barycenter ledger`: what is told of a stopped data folder, and what is mended."""
+"""`barycenter ledger`: its report on a stopped data folder, and its repairs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What all commands understand alike: formats, spans, addresses, and what they answer to a misspelt word."""
+"""What all commands have in common: formats, spans, addresses, and the answers to a misspelt word."""
 
 import importlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a person may have meant, in a sentence."""
+"""Suggestions for misspelt words, in a sentence."""
 
 import pytest
 

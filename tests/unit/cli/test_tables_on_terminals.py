@@ -1,4 +1,4 @@
-"""Tables on terminals of any width: no figure, time or name is cut."""
+"""Tables on terminals of any width: no value, time or name is truncated."""
 
 import ast
 import fcntl

@@ -1,4 +1,4 @@
-"""`barycenter tokens`: keys and tokens as Pulsar's own tool makes them, and words for what cannot be done."""
+"""`barycenter tokens`: keys and tokens as Pulsar's own tool makes them, and messages for invalid requests."""
 
 import json
 import os

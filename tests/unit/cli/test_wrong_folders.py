@@ -1,4 +1,4 @@
-"""Commands given a folder that is not what they work on, or that they may not read: a sentence, and nothing done."""
+"""Commands with a folder of the wrong kind, or without permission to read it: a message, and no effect."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""Changes by administrators: kept, bounded, read a page at a time, also beyond the life of a broker."""
+"""Administrative changes: recorded, bounded, read page by page, also after the end of a broker."""
 
 from pathlib import Path
 

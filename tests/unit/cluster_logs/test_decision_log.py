@@ -1,4 +1,4 @@
-"""The decision log: in memory, in files, and read again."""
+"""The decision log: in memory, in files, and read back."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The decision logs a page at a time: complete, bounded, and indifferent to half-written lines and rotation."""
+"""The decision logs page by page: complete, bounded, with partly written lines and rotation."""
 
 import os
 import tempfile

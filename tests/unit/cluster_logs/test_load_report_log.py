@@ -1,4 +1,4 @@
-"""The load-report log: a file a report, and what is removed of it."""
+"""The load-report log: one file per report, and their removal."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What bears a request's id, and what bears it no more."""
+"""What carries the id of a request, and what no longer does."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The configuration page says what the code says."""
+"""The configuration page matches the code."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a key says it does is done somewhere: whatever is offered is read, or said to have no effect."""
+"""Every offered key is read by code, or documented as without effect."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where values come from, and which are not shown."""
+"""The sources of values, and which values are not shown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a client shows of itself, by the parameters that Pulsar's clients take."""
+"""The credentials of a client, by the parameters of Pulsar's clients."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tokens from an issuer: how they are asked for, how long they are shown, and what is told where there are none."""
+"""Tokens from an issuer: how they are requested, how long they are used, and the errors without one."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Keys are read from where a configuration says, and what is wrong with them is said without repeating them."""
+"""Keys are read from the configured source, and errors do not repeat them."""
 
 import base64
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which access tokens are believed, by the keys that an issuer publishes, and what of a key set is taken."""
+"""Which access tokens are accepted, by the keys that an issuer publishes, and which keys of a set are used."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Files of htpasswd: which hashes are taken, and what is wrong with others."""
+"""Files of htpasswd: the accepted hashes, and the errors of others."""
 
 import base64
 

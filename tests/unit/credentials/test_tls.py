@@ -1,4 +1,4 @@
-"""TLS by PEM files: what is wrong with them in words, which versions there are, and files that are renewed."""
+"""TLS with PEM files: the texts of errors, the versions, and renewed files."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a token must be like to be believed, at a time that is an argument."""
+"""The requirements of an accepted token, at a time that is an argument."""
 
 import base64
 import json

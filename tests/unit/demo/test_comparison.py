@@ -1,4 +1,4 @@
-"""Two runs of the same load side by side: whose figure is better, and the page that shows both."""
+"""Two runs of the same load side by side: which value is better, and the page that shows both."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Gaps of topics, taken together where they were at one time."""
+"""Gaps of topics, merged if they overlap."""
 
 from itertools import pairwise
 

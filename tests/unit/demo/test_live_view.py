@@ -1,4 +1,4 @@
-"""What a demo tells where there is no terminal to draw on."""
+"""The output of a demo without a terminal."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a demo reads of the files of its cluster: decisions as they grow, and the pipeline's lags."""
+"""What a demo reads from the files of its cluster: growing decision logs, and the pipeline's lags."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Who owned each bundle when, and which moves went back."""
+"""The owner of each bundle over time, and which moves went back."""
 
 from pulsar_barycenter.demo.moves import Tenure, follow_bundles
 from pulsar_barycenter.demo.record import Event, Record

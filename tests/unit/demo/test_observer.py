@@ -1,4 +1,4 @@
-"""What a demo asks of brokers by HTTP, against servers that answer as they do."""
+"""The HTTP requests of a demo to brokers, with servers that answer like brokers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Imbalance is max/mean over the brokers that are there."""
+"""Imbalance is max/mean over the present brokers."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The figures of a demo, and the page that shows them."""
+"""The results of a demo, and the page that shows them."""
 
 import base64
 import hashlib

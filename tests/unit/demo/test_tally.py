@@ -1,4 +1,4 @@
-"""The tally tells lost, doubled and disordered messages apart."""
+"""The tally distinguishes lost, duplicated and reordered messages."""
 
 from hypothesis import given
 from hypothesis import strategies as st

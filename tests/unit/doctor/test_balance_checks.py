@@ -1,4 +1,4 @@
-"""Loads that are old or absurd, and why load may never move."""
+"""Loads that are old or invalid, and why load may never move."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Brokers that are silent, that differ about who is there or who leads, and clocks that differ."""
+"""Brokers that are silent, that disagree on members or leader, and clocks that differ."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The catalogue: what is run upon which picture, what counts after a second look, and what the page says."""
+"""The catalogue: which checks run on which picture, what counts after a second look, and the page."""
 
 from collections.abc import Iterator
 from dataclasses import replace

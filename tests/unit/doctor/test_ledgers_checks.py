@@ -1,4 +1,4 @@
-"""What the doctor says of the folder of the ledgers, and what it reads of one."""
+"""The doctor's findings on the folder of ledgers, and how it reads one."""
 
 from dataclasses import replace
 from pathlib import Path

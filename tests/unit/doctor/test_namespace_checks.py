@@ -1,4 +1,4 @@
-"""Boundaries with holes, copies and caches that differ, and too few bundles."""
+"""Boundaries with gaps, copies and caches that differ, and too few bundles."""
 
 from dataclasses import replace
 

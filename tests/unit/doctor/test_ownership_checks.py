@@ -1,4 +1,4 @@
-"""Owners that are two, gone, differ or are none."""
+"""Two owners, missing owners, and owners that differ."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is asked of brokers: ours, others of which little can be had, and some that answer nonsense."""
+"""The requests to brokers: ours, others with fewer answers, and some with invalid answers."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What keys of a metadata store say, from a file, from another store, and from what is none."""
+"""Reading the keys of a metadata store, from a file, from another store, and from what is not a store."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Dynamic configuration that means nothing, and brokers that do not agree."""
+"""Dynamic configuration without a meaning, and brokers that disagree."""
 
 from dataclasses import replace
 from pathlib import Path

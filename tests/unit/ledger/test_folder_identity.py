@@ -1,4 +1,4 @@
-"""Brokers of one cluster use one folder of ledgers, and one that finds another says so."""
+"""Brokers of one cluster use one folder of ledgers, and a broker that finds another reports it."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Who drained each broker stays known through the changes of others."""
+"""The operator who drained each broker stays recorded through the changes of others."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Drained brokers: whom placement spares, and what shedders see of them."""
+"""Drained brokers: placement leaves them out, and what shedders see of them."""
 
 import copy
 import random

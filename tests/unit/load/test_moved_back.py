@@ -1,4 +1,4 @@
-"""Moves that came too soon, and moves back to where a bundle had been."""
+"""Moves that came too soon, and moves back to a former broker."""
 
 import pytest
 

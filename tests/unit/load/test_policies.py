@@ -1,4 +1,4 @@
-"""Isolation policies, failure domains and anti-affinity groups as values, and what selection says of them."""
+"""Isolation policies, failure domains and anti-affinity groups as values, and their reasons in selection."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which load manager and which strategies a configuration names, and what is said of names that do not go together."""
+"""The load manager and the strategies that a configuration names, and the errors for incompatible names."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A file or a folder that is not where it was opened is found, whatever happened to it; what stays is no fault."""
+"""A file or folder that is not where it was opened is detected, whatever happened; an unchanged one is no fault."""
 
 import errno
 import os

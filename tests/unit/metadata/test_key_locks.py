@@ -1,4 +1,4 @@
-"""What is done to one key goes one after the other; keys do not wait for one another."""
+"""Operations on one key run one after the other; keys do not wait for each other."""
 
 import asyncio
 

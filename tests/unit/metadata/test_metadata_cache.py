@@ -1,4 +1,4 @@
-"""MetadataCache: what it keeps, when it forgets, how updates meet. Names in brackets are Pulsar's tests."""
+"""MetadataCache: what it keeps, what it drops, concurrent updates. Names in brackets are Pulsar's tests."""
 
 import asyncio
 from itertools import pairwise

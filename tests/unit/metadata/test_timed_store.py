@@ -1,4 +1,4 @@
-"""Every operation of a store is timed, whatever becomes of it."""
+"""Every operation of a store is timed, whatever its outcome."""
 
 from pathlib import Path
 

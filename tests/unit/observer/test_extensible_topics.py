@@ -1,4 +1,4 @@
-"""The topics of the extensible load manager, as a client's listener sees their messages."""
+"""The topics of the extensible load manager, as a client's listener receives their messages."""
 
 from collections.abc import Callable
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Who owns what, by messages of the ownership channel: which records count, and what is told of the others."""
+"""Owners by messages of the ownership channel: which records count, and how the others are reported."""
 
 import random
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Where the bundles of a broker go that shall be empty, where no leader of ours says it."""
+"""The destinations of the bundles of a drained broker, where no leader of ours names them."""
 
 import shlex
 

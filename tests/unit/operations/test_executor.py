@@ -1,4 +1,4 @@
-"""Carrying out a plan on a cluster in virtual time: rate, order, and what stops it."""
+"""Executing a plan on a cluster in virtual time: rate, order, and what stops it."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine

@@ -1,4 +1,4 @@
-"""A journal that is cut off anywhere tells what is left of its plan."""
+"""A journal that is truncated anywhere shows what is left of its plan."""
 
 from pathlib import Path
 

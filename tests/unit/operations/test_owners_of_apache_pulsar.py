@@ -1,4 +1,4 @@
-"""Who serves bundles of Apache Pulsar, asked so that nobody gets one."""
+"""The owners of bundles in Apache Pulsar, requested without assigning any."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Plans as `decide --json` prints them, and what is none."""
+"""Plans as `decide --json` prints them, and texts that are not plans."""
 
 import msgspec
 import pytest

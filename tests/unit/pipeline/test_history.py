@@ -1,4 +1,4 @@
-"""Questions to a recorded history, against answers reckoned row by row."""
+"""Questions to a recorded history, compared with answers computed row by row."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Which bundles moved and which moved too often, by who owned them and when."""
+"""Which bundles moved and which moved too often, by their owners over time."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""The load over time from tables that the pipeline's own writer wrote, against means computed second by second."""
+"""The load over time from tables of the pipeline's own writer, compared with means computed second by second."""
 
 import random
 from collections.abc import Callable

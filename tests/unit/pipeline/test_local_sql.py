@@ -1,4 +1,4 @@
-"""SQL over local tables: what a view shows, what a mistake is told, and what a query cannot do."""
+"""SQL over local tables: what a view shows, the error for a mistake, and what a query cannot do."""
 
 import os
 from datetime import UTC, datetime

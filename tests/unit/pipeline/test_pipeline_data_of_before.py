@@ -1,4 +1,4 @@
-"""A data folder that an earlier version wrote answers as it did: tables, state, publication and status."""
+"""A data folder that an earlier version wrote gives the same answers: tables, state, publication and status."""
 
 import json
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""A disk without room costs the pipeline its log lines, its status and its quarantine, and nothing else."""
+"""A full disk costs the pipeline its log lines, its status and its quarantine, and nothing else."""
 
 import errno
 import io

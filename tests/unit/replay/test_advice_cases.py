@@ -1,4 +1,4 @@
-"""Whole advice on small clusters whose trouble is known, by real runs."""
+"""Complete advice on small clusters with known problems, by real runs."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What no balancing can mend: topics, namespaces and brokers, worked out by hand."""
+"""What no balancing can fix: topics, namespaces and brokers, computed by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How an advice is weighed: parts of a history, costs, gains and noise, notches, and the search by made-up figures."""
+"""How an advice is weighed: parts of a history, costs, gains and noise, notches, and the search on synthetic values."""
 
 from collections.abc import Callable, Sequence
 

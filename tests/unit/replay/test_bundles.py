@@ -1,4 +1,4 @@
-"""What becomes of a bundle's traffic in a split: topics stay whole, what is spread is divided as the range is."""
+"""The traffic of a bundle after a split: topics stay whole, evenly spread traffic is divided like the range."""
 
 from dataclasses import replace
 

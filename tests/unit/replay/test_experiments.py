@@ -1,4 +1,4 @@
-"""Published experiments replayed: each comes out as it was seen, and their figures by hand."""
+"""Published experiments replayed: each has the published outcome, and their values by hand."""
 
 from pathlib import Path
 from statistics import median

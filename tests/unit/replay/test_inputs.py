@@ -1,4 +1,4 @@
-"""Demand out of traces, of recorded samples and of a draw; and what is refused."""
+"""Demand from traces, from recorded samples and from a seed; and what is refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The page of measures has them all, under their names of the results."""
+"""The page of measures lists all of them, under their names in the results."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""References: what greedy balancers that see the truth would do."""
+"""References: what greedy balancers with perfect knowledge would do."""
 
 import numpy as np
 from hypothesis import given

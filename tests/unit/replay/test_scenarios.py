@@ -1,4 +1,4 @@
-"""The scenarios of balance-bench go as they say, by their first seed."""
+"""The scenarios of balance-bench have the expected outcomes with their first seed."""
 
 import pickle
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What happens to brokers in a replay, and what their leader makes of it."""
+"""What happens to brokers in a replay, and how their leader reacts."""
 
 from dataclasses import replace as changed
 

@@ -1,4 +1,4 @@
-"""Generated load reports: the same for the same seed, of the shape that was asked for."""
+"""Generated load reports: the same for the same seed, of the requested shape."""
 
 from dataclasses import replace
 from itertools import takewhile

@@ -1,4 +1,4 @@
-"""Traces: files of counts become rates, and bad files say which line to mend."""
+"""Traces: files of counts become rates, and bad files name the line to fix."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What would become of a cluster: it begins as the snapshot says, and what is asked happens."""
+"""The future of a cluster: it begins as in the snapshot, and the requested change happens."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Workload files of the OpenMessaging benchmark: what they ask for, and which are refused."""
+"""Workload files of the OpenMessaging benchmark: what they request, and which are refused."""
 
 from pathlib import Path
 

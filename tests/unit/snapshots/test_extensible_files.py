@@ -1,4 +1,4 @@
-"""Snapshots in files with what brokers of the extensible load manager report: messages, and round trips."""
+"""Snapshots in files with the reports of brokers of the extensible load manager: messages, and round trips."""
 
 import json
 import re

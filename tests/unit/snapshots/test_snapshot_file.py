@@ -1,4 +1,4 @@
-"""Snapshots from files of every kind, and what is said of files that are none."""
+"""Snapshots from files of every kind, and the errors for files that are none."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""A child process of a cluster: ready, ended too early, silent, stubborn; and the folder that two clusters want."""
+"""A child process of a cluster: ready, ended too early, silent, not ending; and the folder that two clusters want."""
 
 import asyncio
 import os

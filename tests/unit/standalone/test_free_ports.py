@@ -1,4 +1,4 @@
-"""Ports for clusters that are tried out, of which several may start at the same time."""
+"""Ports for trial clusters, of which several may start at the same time."""
 
 import random
 

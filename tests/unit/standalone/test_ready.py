@@ -1,4 +1,4 @@
-"""What is printed once a broker, or a cluster, serves."""
+"""The output once a broker, or a cluster, serves."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What a process asks of the interpreter and of the kernel, seen from a process of its own."""
+"""What a process requests of the interpreter and of the kernel, observed from another process."""
 
 import json
 import subprocess

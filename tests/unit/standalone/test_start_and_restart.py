@@ -1,4 +1,4 @@
-"""A cluster whose children are small programs: what is shown of its start, and a pipeline that fails or is killed."""
+"""A cluster whose children are small programs: the display of its start, and a pipeline that fails or is killed."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The tables of `monitor-brokers`, held against those of Pulsar's documents."""
+"""The tables of `monitor-brokers`, compared with those of Pulsar's documents."""
 
 from typing import Any
 

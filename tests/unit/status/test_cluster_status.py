@@ -1,4 +1,4 @@
-"""What the status of a cluster says of a picture."""
+"""The status of a cluster, computed from a picture."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Where settings come from, by what brokers tell."""
+"""The sources of settings, as brokers report them."""
 
 from dataclasses import replace
 

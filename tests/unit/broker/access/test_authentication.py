@@ -1,4 +1,4 @@
-"""Who somebody is, by what it shows; nobody is believed for a name alone."""
+"""The authentication of clients by their credentials; a name alone is never accepted."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Each role that is involved must be allowed; nobody has none."""
+"""Every role of a principal must be allowed; an anonymous one has none."""
 
 from pulsar_barycenter.broker.access.principal import NOBODY, Principal
 

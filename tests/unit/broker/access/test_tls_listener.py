@@ -1,4 +1,4 @@
-"""A port with TLS: who does not finish the handshake holds little, for a short time, and keeps nobody else out."""
+"""A port with TLS: a client that does not finish its handshake holds little, for a short time, and blocks no other."""
 
 import asyncio
 import socket

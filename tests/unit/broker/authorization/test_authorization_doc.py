@@ -1,4 +1,4 @@
-"""The page of rights says what the tables of rights say."""
+"""The page of permissions matches the tables of permissions."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What brokers need of one another they have by their own role, whichever load manager; and nobody else has it."""
+"""Brokers have the permissions for requests to each other by their own role, with any load manager; no other role
+has."""
 
 import pytest
 from structlog.testing import capture_logs

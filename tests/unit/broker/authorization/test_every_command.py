@@ -1,4 +1,4 @@
-"""Every command of the binary protocol, sent by clients of one broker: what is refused, and what a grant opens."""
+"""Every command of the binary protocol, sent by clients of one broker: what is refused, and what a grant allows."""
 
 import asyncio
 from collections.abc import AsyncIterator

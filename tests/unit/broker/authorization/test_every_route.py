@@ -1,4 +1,4 @@
-"""Every route of the REST interface, asked by nobody, by a role without grants, and by roles with one kind of grant."""
+"""Every route of the REST interface, requested anonymously, by a role without grants, and by roles with one grant."""
 
 from collections.abc import AsyncIterator
 

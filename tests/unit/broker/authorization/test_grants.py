@@ -1,4 +1,4 @@
-"""Permissions as they are stored: read whatever is there, and changed without touching what is not concerned."""
+"""Stored permissions: any content is read, and a change keeps everything else."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who may what, by the rules alone: each of Pulsar's, and the laws that hold whatever is granted."""
+"""The rules of permissions alone: each of Pulsar's, and the laws that hold for any grants."""
 
 from itertools import product
 

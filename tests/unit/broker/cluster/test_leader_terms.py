@@ -1,4 +1,4 @@
-"""Terms of leadership: an epoch before anything else, and nothing more once another one is taken."""
+"""Terms of leadership: an epoch before anything else, and nothing after another one is taken."""
 
 import asyncio
 from typing import Any

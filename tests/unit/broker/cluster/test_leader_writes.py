@@ -1,4 +1,4 @@
-"""What the leader writes for others, and what they write themselves, where it writes for all."""
+"""What the leader writes for brokers, and what they write themselves, in the mode in which it writes for all."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who is in the cluster, who leads it, and by which configuration."""
+"""The members of the cluster, the leader, and the configuration."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""Who writes the metadata is asked of a store that may be silent for a moment."""
+"""The mode of writing metadata is read from a store that may not answer for a moment."""
 
 import asyncio
 from typing import Final

@@ -1,4 +1,4 @@
-"""The parts of a control plane: a way of owning bundles for each kind of load manager, and who writes the metadata."""
+"""The parts of a control plane: an ownership way for each kind of load manager, and a way of writing metadata."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

@@ -1,5 +1,4 @@
-"""DecisionExecutor that cannot be carried out are told, each once, and never raised: on virtual time, with real
-managers."""
+"""Decisions that cannot be carried out are logged once each and never raised: on virtual time, with real managers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator

@@ -1,4 +1,4 @@
-"""Who leads from when on, and what became of the leader before, stands among the decisions."""
+"""The start of a leader's term, and the end of the previous one, are among the decisions."""
 
 import asyncio
 from pathlib import Path

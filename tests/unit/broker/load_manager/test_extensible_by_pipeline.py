@@ -1,4 +1,4 @@
-"""The extensible load manager that goes by the pipeline: which figures it decides upon, when, and how it says so."""
+"""The extensible load manager with the pipeline's windows: which values it uses, when, and how it reports that."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

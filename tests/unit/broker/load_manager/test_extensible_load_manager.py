@@ -1,4 +1,4 @@
-"""The extensible load manager in brokers on virtual time: what it tells, whom it chooses, what the leader moves."""
+"""The extensible load manager in brokers on virtual time: its reports, its choices, the leader's moves."""
 
 import asyncio
 from collections.abc import Mapping

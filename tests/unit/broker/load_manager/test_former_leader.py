@@ -1,6 +1,6 @@
-"""A leader that was passed and does not know: what it sheds, splits and stores is refused.
+"""A leader that was replaced without noticing: what it sheds, splits and stores is refused.
 
-The extensible load manager's are in `test_extensible_load_manager`.
+The tests of the extensible load manager are in `test_extensible_load_manager`.
 """
 
 import asyncio

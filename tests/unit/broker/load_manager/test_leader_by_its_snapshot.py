@@ -1,4 +1,4 @@
-"""What is decided upon a leader's snapshot, saved and read again, is what the leader then does."""
+"""The decision on a leader's snapshot, saved and read again, is what the leader then does."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""A leader's snapshot while others go on: it is of the moment when its making began."""
+"""A leader's snapshot in the presence of changes: it shows the moment at which it was started."""
 
 import asyncio
 from collections.abc import Callable

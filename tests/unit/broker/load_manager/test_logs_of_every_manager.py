@@ -1,4 +1,4 @@
-"""Whichever load manager a broker runs, its reports and decisions enter the same logs, and say whose they are."""
+"""Reports and decisions of every load manager enter the same logs, with the name of the manager."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""By which strategy and whose windows the leader of the modular load manager decides, on virtual time."""
+"""The strategy and the windows that the leader of the modular load manager uses, on virtual time."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The no-op load manager: every broker takes what it is asked for, and nothing else happens."""
+"""The no-op load manager: every broker takes the bundles that it is asked for, and nothing else happens."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""A round carried out step by step, while others go on."""
+"""A round carried out step by step, while other tasks run."""
 
 import asyncio
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""Many writes that do not depend on one another."""
+"""Many independent writes."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator

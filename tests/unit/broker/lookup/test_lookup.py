@@ -1,4 +1,4 @@
-"""Lookups over several brokers: one owner, told alike by all."""
+"""Lookups at several brokers: one owner, the same from all."""
 
 import asyncio
 

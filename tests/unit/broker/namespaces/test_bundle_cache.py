@@ -1,4 +1,4 @@
-"""What a broker knows of a namespace's bundles is what the store has, and is made out once for each record."""
+"""A broker's bundles of a namespace are those of the store, and are computed once for each record."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What brokers know of the cluster's policies, and what load managers make of them."""
+"""The brokers' copy of the cluster's policies, and its use by load managers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

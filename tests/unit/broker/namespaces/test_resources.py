@@ -1,4 +1,4 @@
-"""What is stored of namespaces and topics, and when a topic comes into being by use."""
+"""The stored records of namespaces and topics, and when a topic is created by use."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A cluster that changes over from locks to records of ownership, or back, broker by broker, on virtual time."""
+"""A cluster that changes from locks to ownership records, or back, broker by broker, on virtual time."""
 
 import asyncio
 from typing import Any

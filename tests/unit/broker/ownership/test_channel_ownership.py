@@ -1,4 +1,4 @@
-"""Bundles owned by records in the metadata store, on virtual time: what brokers do about them, and for whom."""
+"""Bundles owned by records in the metadata store, on virtual time: the actions of brokers and their reasons."""
 
 import asyncio
 from typing import Any

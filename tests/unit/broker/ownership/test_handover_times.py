@@ -1,4 +1,4 @@
-"""How long handing over took, as brokers tell it to Prometheus, on virtual time: both ways of owning bundles."""
+"""The duration of transfers in Prometheus metrics, on virtual time: both ways of owning bundles."""
 
 import asyncio
 

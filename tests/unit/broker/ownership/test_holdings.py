@@ -1,4 +1,4 @@
-"""The states of a bundle that a broker holds: what leads where, what is refused, and that terms and log go along."""
+"""The states of a bundle that a broker holds: the transitions, the refusals, and the terms and log that go along."""
 
 from itertools import product
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The leader's term of the internal topics: it begins whatever the election thought in between."""
+"""The leader's term of the internal topics: it begins whatever the election returned in between."""
 
 import asyncio
 import random

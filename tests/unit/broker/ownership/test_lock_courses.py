@@ -1,4 +1,4 @@
-"""The table of what a broker that owns by locks does: every cell, and that no cell serves without being sure."""
+"""The table of a broker that owns by locks: every cell, and that no cell serves without certainty."""
 
 from itertools import product
 

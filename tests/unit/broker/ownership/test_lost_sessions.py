@@ -1,4 +1,4 @@
-"""Ownership when a session is lost, a broker stands still, or the store does not answer."""
+"""Ownership when a session is lost, a broker is paused, or the store does not answer."""
 
 import asyncio
 

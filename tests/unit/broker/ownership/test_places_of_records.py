@@ -1,4 +1,4 @@
-"""Records that go from one place to the other while brokers write them, on virtual time."""
+"""Records that move from one location to the other while brokers write them, on virtual time."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

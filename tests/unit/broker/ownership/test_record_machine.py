@@ -1,4 +1,4 @@
-"""The machine that owns by records: each duty has an action, and numbers count for one life alone."""
+"""The machine that owns by records: each duty has an action, and numbers count only for one incarnation."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Brokers that are killed and come back under their names: nobody is sent to them before they serve."""
+"""Brokers that are killed and return under their names: no client is sent to them before they serve."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The stored side of changes: whatever the record still has to do stands on the list."""
+"""The stored side of changes: a record with an incomplete change is on the list."""
 
 from collections.abc import AsyncIterator
 

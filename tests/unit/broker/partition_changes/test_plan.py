@@ -1,4 +1,4 @@
-"""What a change of a partitioned topic comes to, decided without I/O."""
+"""The outcome of a change of a partitioned topic, decided without I/O."""
 
 import pytest
 from msgspec.structs import replace

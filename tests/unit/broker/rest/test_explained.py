@@ -1,4 +1,4 @@
-"""What the dashboard tells of a bundle, by a snapshot alone."""
+"""The dashboard's explanation of a bundle, from a snapshot alone."""
 
 import pytest
 from msgspec.structs import replace

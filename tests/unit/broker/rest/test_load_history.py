@@ -1,4 +1,4 @@
-"""What is kept of loads over time stays within its bounds."""
+"""The stored loads over time stay within their bounds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""/metrics: both formats, what is asked for and what is not, and the figures of topics that clients use."""
+"""/metrics: both formats, requested and omitted metrics, and the stats of topics that clients use."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""docs/metrics.md is what the code makes it, and names everything that a broker tells."""
+"""docs/metrics.md is generated from the code, and names every metric of a broker."""
 
 import importlib.util
 from pathlib import Path

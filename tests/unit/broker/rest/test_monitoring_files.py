@@ -1,4 +1,4 @@
-"""Rules and board in `deploy/monitoring`: they parse, and every metric that they name is one of a running broker."""
+"""Rules and dashboard in `deploy/monitoring`: they parse, and a running broker exports every metric that they name."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the picture of a cluster says at its top: what is wrong."""
+"""The texts at the top of the picture of a cluster: its problems."""
 
 from pulsar_barycenter.broker.rest.dashboard.overview import (
     BrokerShare,

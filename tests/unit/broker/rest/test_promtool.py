@@ -1,4 +1,4 @@
-"""Prometheus' own promtool on what brokers tell, and on the rules; where there is one."""
+"""Prometheus' own promtool checks the metrics of brokers, and the rules, if it is installed."""
 
 import shutil
 import subprocess

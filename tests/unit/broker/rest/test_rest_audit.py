@@ -1,4 +1,4 @@
-"""What administrators change is kept with who, whence and why, without what was set."""
+"""Administrative changes are recorded with principal, address and reason, without the values that were set."""
 
 from urllib.parse import quote
 

@@ -1,4 +1,4 @@
-"""Who asks by HTTP: proved by a header, at every path but those that a load balancer asks; brokers prove it, too."""
+"""Authentication over HTTP: by a header, at every path but those for load balancers; brokers authenticate as well."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""No request succeeds in part: what nobody reads of a body is refused by name, unless it says nothing."""
+"""No request succeeds in part: a field that no code reads is refused by name, unless it is empty."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Nothing that is sent over HTTP hurts a broker: numbers, texts, bodies and names have bounds, refusals reasons."""
+"""No HTTP input harms a broker: numbers, texts, bodies and names have bounds, refusals have reasons."""
 
 import asyncio
 import gzip

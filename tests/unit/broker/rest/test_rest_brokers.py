@@ -1,4 +1,4 @@
-"""Brokers over REST: membership, configuration, health, figures, metrics, decisions, shutdown."""
+"""Brokers over REST: membership, configuration, health, stats, metrics, decisions, shutdown."""
 
 import asyncio
 from pathlib import Path

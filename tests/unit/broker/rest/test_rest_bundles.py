@@ -1,4 +1,4 @@
-"""Bundles are unloaded and split by whoever owns them, whichever broker is asked."""
+"""The owner unloads and splits its bundles, whichever broker receives the request."""
 
 import asyncio
 

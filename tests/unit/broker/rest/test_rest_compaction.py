@@ -1,4 +1,4 @@
-"""Compaction over REST: started and asked for on the topic's owner, thresholds of namespaces, and the figures."""
+"""Compaction over REST: started and queried on the topic's owner, thresholds of namespaces, and the stats."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""HTTP connections: who may ask, how long a request may take to arrive, how many there may be, and who leaves early."""
+"""HTTP connections: allowed hosts, the time for a request to arrive, the number of connections, early disconnects."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""A topic with a damaged ledger: told by the broker, and deleted when that is forced."""
+"""A topic with a damaged ledger: the broker reports it, and deletes it by force."""
 
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.naming.topic import TopicName

@@ -1,4 +1,4 @@
-"""What the dashboard is made of over REST: its files, the picture of the cluster, the time line, redirects followed."""
+"""The parts of the dashboard over REST: its files, the picture of the cluster, the time line, followed redirects."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

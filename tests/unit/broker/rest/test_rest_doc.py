@@ -1,4 +1,4 @@
-"""The page of the REST interface, and the OpenAPI document that a broker serves, say what the routes say."""
+"""The page of the REST interface, and the OpenAPI document of a broker, match the routes."""
 
 import importlib.util
 import re

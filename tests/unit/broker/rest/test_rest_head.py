@@ -1,4 +1,4 @@
-"""HEAD is answered without a body on every route: the next answer of the connection begins where it is expected."""
+"""HEAD is answered without a body on every route, so the next answer of the connection begins where it is expected."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`leaderOnlyMetadataWrites`: what administrators change is written by the leader, whoever is asked."""
+"""`leaderOnlyMetadataWrites`: the leader writes administrative changes, whichever broker receives the request."""
 
 import asyncio
 

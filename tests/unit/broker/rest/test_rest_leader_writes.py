@@ -1,4 +1,4 @@
-"""Requests to write by the leader, as they come over the admin REST: from other brokers, and from whoever else."""
+"""Requests to write by the leader over the admin REST: from other brokers, and from other clients."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,5 @@
-"""Loads over time over REST: of now from memory, of before from tables, within bounds, and why there are none."""
+"""Loads over time over REST: present ones from memory, past ones from tables, within bounds, with the reason if
+empty."""
 
 import asyncio
 import threading

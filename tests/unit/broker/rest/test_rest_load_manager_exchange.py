@@ -1,4 +1,4 @@
-"""The load manager of running brokers is exchanged over REST; what cannot be is refused there with a sentence."""
+"""The load manager of running brokers is exchanged over REST; an impossible change is refused with a reason."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""HTTP lookup, asked of real brokers over loopback."""
+"""HTTP lookup with real brokers on loopback."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What people ask for that moves bundles is among the decisions, with who, why and by which request."""
+"""Moves that operators request are among the decisions, with principal, reason and request."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A namespace's own limits through REST: shown, set, removed, and held against who comes next."""
+"""A namespace's own limits through REST: shown, set, removed, and applied to new clients."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Policies of a namespace that have a path of their own, and what a broker answers before and besides."""
+"""Policies of a namespace that have their own path, and the broker's other answers about them."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""One id of a request in the logs of all brokers that have a part in it."""
+"""One id of a request in the logs of all brokers that take part in it."""
 
 import asyncio
 from collections.abc import Iterable

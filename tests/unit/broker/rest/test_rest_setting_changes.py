@@ -1,4 +1,4 @@
-"""Dynamic settings: changed only while they are what was expected, and by whom, when and why."""
+"""Dynamic settings: changed only from the expected value, and recorded with principal, time and reason."""
 
 import asyncio
 

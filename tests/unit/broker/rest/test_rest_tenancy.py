@@ -1,4 +1,4 @@
-"""Clusters, tenants and namespaces: Pulsar's codes, and sentences that say what to do."""
+"""Clusters, tenants and namespaces: Pulsar's codes, and texts that say what to do."""
 
 import pytest
 

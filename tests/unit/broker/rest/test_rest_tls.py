@@ -1,4 +1,4 @@
-"""Both ports by TLS: where clients are sent, who they are by certificate, and brokers among themselves."""
+"""Both ports with TLS: redirects of clients, their role by certificate, and connections between brokers."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Topics over REST: lists, creation, partitions, figures, subscriptions, deletion."""
+"""Topics over REST: lists, creation, partitions, stats, subscriptions, deletion."""
 
 from support.rest_cluster import RestCluster, rest_cluster
 from support.wire_client import WireClient

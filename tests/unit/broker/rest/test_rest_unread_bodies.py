@@ -1,4 +1,4 @@
-"""What arrives after an answer, and what is compressed, costs a broker nothing: it is neither inflated nor kept."""
+"""Input after an answer, and compressed input, costs a broker nothing: it is neither inflated nor kept."""
 
 import asyncio
 import gzip

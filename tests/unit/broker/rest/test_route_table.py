@@ -1,4 +1,4 @@
-"""Each row of the route table is whole, and nothing answers a request that is not in the table."""
+"""Each row of the route table is complete, and nothing answers a request that is not in the table."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Consumers and readers of a compacted topic: what they get, acknowledge, seek, and are told of the last message."""
+"""Consumers and readers of a compacted topic: what they get, acknowledge and seek, and the last message."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Entries that are passed over are read in steps: others have their turn between two of them."""
+"""Skipped entries are read in steps: other clients are served between two of them."""
 
 import asyncio
 import itertools

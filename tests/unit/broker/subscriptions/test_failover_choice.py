@@ -1,4 +1,4 @@
-"""Which consumer of a failover subscription gets the messages, whoever comes and goes."""
+"""Which consumer of a failover subscription gets the messages, when consumers join and leave."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What waits for a slow consumer of a Key_Shared subscription costs nothing while others go on."""
+"""Entries that wait for a slow consumer of a Key_Shared subscription cost nothing while others continue."""
 
 import pytest
 

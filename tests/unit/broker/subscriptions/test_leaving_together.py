@@ -1,4 +1,4 @@
-"""Consumers whose connection is gone leave at once: nothing is given to one that leaves next, nor done for each."""
+"""Consumers of a lost connection leave at once: none that leaves next gets a message, and no work is done for each."""
 
 from collections.abc import AsyncIterator
 

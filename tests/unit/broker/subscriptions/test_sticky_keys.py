@@ -1,4 +1,4 @@
-"""Who a key belongs to: the hash, the ring, ranges."""
+"""The consumer of a key: the hash, the ring, ranges."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The one connection that all share: greeting, sharing, keep-alive, changes of the owner, and the end."""
+"""The one connection that all clients share: handshake, sharing, keep-alive, changes of the owner, and the end."""
 
 import asyncio
 

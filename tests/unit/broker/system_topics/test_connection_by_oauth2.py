@@ -1,4 +1,4 @@
-"""A connection between brokers that shows tokens of an issuer: obtained before, and anew when the broker asks."""
+"""A connection between brokers with tokens of an issuer: obtained before, and again when the broker asks."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""Messages as entries: what we write, and what others may have written."""
+"""Messages as entries: what we write, and what other programs may have written."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""Publishing: receipts, order, what is sent again, and how a publish ends without a receipt."""
+"""Publishing: receipts, order, repeated sends, and how a publish ends without a receipt."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Following a topic: where it goes on, what is skipped, permits, and when it has caught up."""
+"""Reading a topic: where it continues, what is skipped, permits, and when it has caught up."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Telling repeats: of our publishers only, whatever their messages' order, in bounded memory."""
+"""Recognizing duplicates: only of our publishers, in any order of their messages, in bounded memory."""
 
 import random
 

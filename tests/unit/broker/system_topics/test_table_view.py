@@ -1,4 +1,4 @@
-"""The newest value of each key: the rule of what replaces what, listeners, bounds, and the life of a view."""
+"""The newest value of each key: the rule of replacement, listeners, bounds, and the lifetime of a view."""
 
 import asyncio
 from typing import Any

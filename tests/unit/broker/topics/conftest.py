@@ -1,4 +1,4 @@
-"""Two brokers that hand a bundle over."""
+"""Two brokers that transfer a bundle."""
 
 from collections.abc import AsyncIterator
 

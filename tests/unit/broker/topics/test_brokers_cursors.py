@@ -1,4 +1,4 @@
-"""The cursors that the broker keeps for itself are no subscriptions for clients, by whichever door they come."""
+"""The cursors that the broker keeps for itself are no subscriptions for clients, over any protocol."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Deduplication: what a producer sends twice is stored once, whatever broker it comes to."""
+"""Deduplication: a message that a producer sends twice is stored once, at any broker."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What deduplication keeps of producers, whose names clients choose: it is bounded, and forgotten."""
+"""The data that deduplication keeps of producers, whose names clients choose, is bounded and expires."""
 
 import asyncio
 from dataclasses import dataclass

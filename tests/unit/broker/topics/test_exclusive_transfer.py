@@ -1,4 +1,4 @@
-"""Exclusive producers while their topic goes to another broker: the epoch goes along, and nobody waits for ever."""
+"""Exclusive producers while their topic is transferred: the epoch goes along, and no producer waits for ever."""
 
 import asyncio
 from collections.abc import AsyncIterator

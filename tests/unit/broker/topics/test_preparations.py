@@ -1,4 +1,4 @@
-"""Topics that the next owner of a bundle opens before its term begins, and what becomes of them."""
+"""Topics that the next owner of a bundle opens before its term begins, and their end."""
 
 import asyncio
 from collections.abc import AsyncIterator

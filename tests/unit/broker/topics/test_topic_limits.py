@@ -1,4 +1,4 @@
-"""Topics take so many producers, consumers and subscriptions and no more, in Pulsar's codes; who is there stays."""
+"""Topics accept limited numbers of producers, consumers and subscriptions, with Pulsar's codes; attached ones stay."""
 
 from collections.abc import AsyncIterator
 from typing import Any

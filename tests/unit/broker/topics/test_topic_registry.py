@@ -1,4 +1,4 @@
-"""Loaded topics: one load for all, closing by bundle, terms after a split, figures."""
+"""Loaded topics: one load for all, closing by bundle, terms after a split, stats."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A bundle handed over in two phases: what its topics do in each, and what the next owner knows of them."""
+"""A bundle transferred in two phases: its topics in each phase, and the information of the next owner."""
 
 import asyncio
 from itertools import product

@@ -1,4 +1,4 @@
-"""A transfer that ends otherwise, and what befalls its topics meanwhile: closes, loads, deletions, other owners."""
+"""A transfer that ends differently, and events meanwhile: closes, loads, deletions, other owners."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A transfer as clients see it on the wire: what they say meanwhile, and where they are sent."""
+"""A transfer as clients see it on the wire: their commands meanwhile, and the broker that they are sent to."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A subscription whose deletion the store did not answer is not forgotten: it is deleted again, or made anew."""
+"""A deletion of a subscription that the store did not answer is completed: it is deleted again, or created again."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What tests of consumers have in common; the others start a broker of their own."""
+"""Fixtures for tests of consumers; other tests start their own broker."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Access modes of producers over the wire: who gets the topic, who waits, who is fenced, and what each is told."""
+"""Access modes of producers over the wire: which one gets the topic, waits or is fenced, and the answers."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who a client of the binary protocol is: asked at CONNECT, and again when its proof has expired."""
+"""The authentication of a client of the binary protocol: at CONNECT, and again when its proof has expired."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What one client can make a broker hold, or count, is bounded, whatever it says and whether it reads or not."""
+"""What one client can make a broker hold or count is bounded, whatever it sends, with or without reading."""
 
 import asyncio
 import re

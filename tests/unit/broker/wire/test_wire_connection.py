@@ -1,4 +1,4 @@
-"""The server side of a connection: handshake, frames that break the protocol, signs of life, requests of any broker."""
+"""The server side of a connection: handshake, invalid frames, heartbeats, general requests."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Small inputs that could cost a broker much: commands with many parts. Each is refused, or worked off in steps."""
+"""Small inputs that could cost a broker much: commands with many parts. Each is refused, or processed in steps."""
 
 import asyncio
 import struct

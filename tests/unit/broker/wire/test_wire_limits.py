@@ -1,4 +1,4 @@
-"""Connections that are too many, and memory for what is published: bounded for all clients of a broker together."""
+"""Too many connections, and memory of published messages: bounded for all clients of a broker together."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""Producers over the wire: names, receipts, damaged messages, fences, and what an unload says and drops."""
+"""Producers over the wire: names, receipts, damaged messages, fences, and what an unload sends and drops."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Seek and readers over the wire: where reading begins, the last message, topics that keep none."""
+"""Seek and readers over the wire: where reading begins, the last message, topics that store none."""
 
 from typing import Any
 

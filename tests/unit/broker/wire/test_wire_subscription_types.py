@@ -1,4 +1,4 @@
-"""Types of subscription over the wire: who of several consumers gets a message, and who is refused."""
+"""Types of subscription over the wire: which of several consumers gets a message, and which is refused."""
 
 from pulsar_barycenter.broker.subscriptions.sticky_keys import slot_of
 from pulsar_barycenter.protocol import client_commands, commands

@@ -1,4 +1,4 @@
-"""Where `barycenter admin` finds a cluster, and as whom it asks."""
+"""How `barycenter admin` finds a cluster and its credentials."""
 
 import base64
 import json

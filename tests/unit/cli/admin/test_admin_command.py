@@ -1,4 +1,4 @@
-"""`barycenter admin` as a shell meets it: words that do not go together, answers, names that are completed."""
+"""`barycenter admin` in a shell: contradictory arguments, answers, completion of names."""
 
 import asyncio
 import json

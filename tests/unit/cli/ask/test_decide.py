@@ -1,4 +1,4 @@
-"""`barycenter decide` as a person types it."""
+"""`barycenter decide` on the command line."""
 
 import json
 import re

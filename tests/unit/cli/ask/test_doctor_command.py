@@ -1,4 +1,4 @@
-"""How `barycenter doctor` prints and ends."""
+"""The output and the exit codes of `barycenter doctor`."""
 
 import asyncio
 import re

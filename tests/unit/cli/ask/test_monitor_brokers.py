@@ -1,4 +1,4 @@
-"""`barycenter monitor-brokers` on brokers with their REST, and on what stands in their store."""
+"""`barycenter monitor-brokers` on brokers with their REST, and on the content of their store."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is said where brokers tell nothing of what they decide upon, as those of Apache Pulsar."""
+"""The messages for brokers that do not publish the input of their decisions, such as Apache Pulsar's."""
 
 import pytest
 from aiohttp import web

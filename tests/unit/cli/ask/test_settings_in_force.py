@@ -1,4 +1,4 @@
-"""By whose settings `decide` and `explain` answer, and that they say so."""
+"""The settings that `decide` and `explain` use, and that they name them."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""How `barycenter status` prints and ends."""
+"""The output and the exit codes of `barycenter status`."""
 
 import asyncio
 import os

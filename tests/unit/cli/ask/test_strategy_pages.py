@@ -1,4 +1,4 @@
-"""The pages of the strategies say what the code says, and their examples do what they say."""
+"""The pages of the strategies match the code, and their examples have the shown results."""
 
 import importlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""The screen of `barycenter top`: what it shows of a cluster, and what each key does."""
+"""The screen of `barycenter top`: what it shows of a cluster, and the effect of each key."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`barycenter history` and `barycenter pipeline refold` where there is nothing to be told."""
+"""`barycenter history` and `barycenter pipeline refold` when there is nothing to report."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What comes back to a broker that was drained: what people moved away since, and nobody moved on."""
+"""What returns to a broker that was drained: bundles that operators moved away since, unless they moved them again."""
 
 from hypothesis import given
 from hypothesis import strategies as st

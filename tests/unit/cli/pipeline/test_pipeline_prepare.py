@@ -1,4 +1,4 @@
-"""`barycenter pipeline prepare`: why there is no archive, and what removing gives back."""
+"""`barycenter pipeline prepare`: why there is no archive, and the space that a removal frees."""
 
 from pathlib import Path
 

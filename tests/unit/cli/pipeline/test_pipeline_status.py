@@ -1,4 +1,4 @@
-"""`barycenter pipeline status` for a tired operator: every state, its words and its exit code."""
+"""`barycenter pipeline status` for an operator: every state, its text and its exit code."""
 
 import dataclasses
 import fcntl

@@ -1,4 +1,4 @@
-"""`barycenter collect` where rounds fail, and how it ends; whole runs are those of the collector's own tests."""
+"""`barycenter collect` with failing rounds, and how it ends; the collector's own tests cover complete runs."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`barycenter balance-bench`: its tables, its page, and how it ends."""
+"""`barycenter balance-bench`: its tables, its page, and its exit codes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`barycenter plan` as a person types it."""
+"""`barycenter plan` on the command line."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The data that go into the report of a replay: what is kept of a run, how it is thinned, which runs, the front."""
+"""The data in the report of a replay: what is kept of a run, how it is thinned, which runs, the front."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""`barycenter broker`: what it does before it serves, and that it says why it cannot start and ends with 1."""
+"""`barycenter broker`: what it does before it serves; if it cannot start it says why and ends with 1."""
 
 import socket
 from collections.abc import Coroutine

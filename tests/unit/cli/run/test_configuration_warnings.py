@@ -1,4 +1,4 @@
-"""`barycenter standalone` says of a broker.conf what it cannot do, before it starts anything."""
+"""`barycenter standalone` reports what a broker.conf cannot do, before it starts anything."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`barycenter demo` as a person types it, with a run that is over at once."""
+"""`barycenter demo` on the command line, with a run that ends at once."""
 
 import html
 import json

@@ -1,4 +1,4 @@
-"""What a broker's process answers from the pipeline's tables, and what it does not load until then."""
+"""What a broker's process answers from the pipeline's tables, and what it loads only then."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""From which level on a broker tells of events."""
+"""The level from which a broker logs events."""
 
 import logging
 

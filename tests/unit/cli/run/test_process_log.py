@@ -1,4 +1,4 @@
-"""Where the log goes, and what happens when it cannot go there."""
+"""The destination of the log, and what happens when it is not writable."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""What `barycenter standalone` says as it begins, and how it ends: in order after a Ctrl-C, at once after a second."""
+"""The output of `barycenter standalone` at its start, and its end: in order after a Ctrl-C, at once after a second."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person sees of a start: lines where nobody looks, and on a terminal what is under way below them."""
+"""The output of a start: lines without a terminal, and on a terminal the current phases below them."""
 
 import pytest
 

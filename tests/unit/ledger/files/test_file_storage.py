@@ -1,4 +1,4 @@
-"""What is particular to ledgers in files: damage named by file and offset, torn tails, few open files."""
+"""What is particular to ledgers in files: damage reported with file and offset, torn tails, few open files."""
 
 import asyncio
 import os

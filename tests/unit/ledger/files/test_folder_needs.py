@@ -1,4 +1,4 @@
-"""Which folders brokers may keep ledgers in: the verdict over what was seen, and what is seen of real folders."""
+"""The folders in which brokers may keep ledgers: the verdict on a probe, and the probe of real folders."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A full disk: producers get an error, what was durable stays readable, and appends go on when space returns."""
+"""A full disk: producers get an error, durable entries stay readable, and appends continue when there is space."""
 
 import asyncio
 import errno

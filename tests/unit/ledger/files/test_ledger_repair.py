@@ -1,4 +1,4 @@
-"""Repairing a ledger's file: nothing is lost whenever it is cut short, absent files, old files, disks that fail."""
+"""Repairing a ledger's file: interruptions lose nothing; absent files, old files, failing disks."""
 
 import errno
 import os

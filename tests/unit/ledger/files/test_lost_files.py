@@ -1,4 +1,4 @@
-"""Ledgers whose folder or file is removed while they are written: nothing is reported any more, nothing made anew."""
+"""Ledgers whose folder or file is removed while they are written: nothing more is reported or created."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The fence between brokers on two machines, each of which remembers a file system's pages for itself."""
+"""The fence between brokers on two machines with separate page caches of one file system."""
 
 import itertools
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A topic of which something cannot be read serves the rest, says what it is, and can be deleted."""
+"""A topic with unreadable parts serves the rest, reports the damage, and can be deleted."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""One owner at a time: what happens to the former owner, and to what it had not finished."""
+"""One owner at a time: what happens to the former owner, and to its unfinished work."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Figures of what was written: by size, by time, by interval; and which appends are timed."""
+"""Stats of writes: by size, by time, by interval; and which appends are timed."""
 
 from pulsar_barycenter.ledger.managed.stats import NOTHING_WRITTEN, WriteStats
 

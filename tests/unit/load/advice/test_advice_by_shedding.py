@@ -1,4 +1,4 @@
-"""What advice claims of a configuration is held against what the strategies do with it."""
+"""The claims of advice about a configuration are compared with the results of the strategies."""
 
 import random
 from typing import Any

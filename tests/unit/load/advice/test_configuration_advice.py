@@ -1,4 +1,4 @@
-"""What is said of configurations that do not do what they promise; each claim is held against the strategies."""
+"""The advice on configurations without the intended effect; each claim is compared with the strategies."""
 
 import subprocess
 import sys

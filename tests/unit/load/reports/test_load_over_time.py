@@ -1,4 +1,4 @@
-"""Loads in steps: bounds of a question, means, what is remembered before what is recorded, loads that hold."""
+"""Loads in steps: bounds of a question, means, memory before tables, reports that stay valid."""
 
 from dataclasses import replace
 from itertools import accumulate, pairwise

@@ -1,4 +1,4 @@
-"""The simple load manager's report: the document, what follows from it, and when one is written."""
+"""The simple load manager's report: the document, the derived values, and when one is written."""
 
 import msgspec
 

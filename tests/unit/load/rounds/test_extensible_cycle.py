@@ -1,4 +1,4 @@
-"""From what brokers of the extensible load manager report to what is moved, placed and split."""
+"""From the reports of brokers of the extensible load manager to moves, placements and splits."""
 
 import random
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The extensible load manager's choice of a broker, its reasons, and which transfers may be."""
+"""The extensible load manager's choice of a broker, its reasons, and which transfers are allowed."""
 
 import random
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Everybody does his duty, in any order: from whatever there may be, a bundle comes to rest."""
+"""All brokers do their duties, in any order: from any state, a bundle comes to rest."""
 
 import itertools
 from collections.abc import Iterator

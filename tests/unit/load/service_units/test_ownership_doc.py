@@ -1,4 +1,4 @@
-"""docs/ownership-channel.md says what the tables say."""
+"""docs/ownership-channel.md matches the tables."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the leader finds to mend, and the records by which it does."""
+"""What the leader finds to repair, and the records that repair it."""
 
 import pytest
 

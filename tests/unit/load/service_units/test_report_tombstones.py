@@ -1,4 +1,4 @@
-"""When a broker takes back what it reported of itself."""
+"""When a broker withdraws its published load."""
 
 import pytest
 

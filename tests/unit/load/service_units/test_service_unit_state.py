@@ -1,4 +1,4 @@
-"""The record of a bundle's ownership: its JSON, what it refuses, and what it says of brokers."""
+"""The record of a bundle's ownership: its JSON, what it refuses, and the brokers that it names."""
 
 import json
 

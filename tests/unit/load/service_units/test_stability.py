@@ -1,4 +1,4 @@
-"""How far the leader trusts the metadata store."""
+"""How far the leader relies on the metadata store."""
 
 import pytest
 

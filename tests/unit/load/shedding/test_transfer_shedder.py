@@ -1,4 +1,4 @@
-"""The TransferShedder by hand: what moves where, what stops it, to the exact comparison, and what it says of it."""
+"""The TransferShedder by hand: what moves where, what stops it, to the exact comparison, and its reasons."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The snapshot of the extensible load manager: what is known of whom, in the order of names."""
+"""The snapshot of the extensible load manager: the data of each broker, in the order of names."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""The snapshot: sorted columns, bounded figures."""
+"""The snapshot: sorted columns, bounded values."""
 
 import math
 import subprocess

@@ -1,4 +1,4 @@
-"""The extensible load manager's split check: hits in a row, one boundary, and why a large bundle is left whole."""
+"""The extensible load manager's split check: hits in a row, one boundary, and why a large bundle is not split."""
 
 from collections.abc import Mapping
 from dataclasses import replace

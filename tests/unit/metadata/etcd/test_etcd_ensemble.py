@@ -1,4 +1,4 @@
-"""Three servers that are one store: a client goes on with another when its own dies, hangs, or loses its leader."""
+"""Three servers that form one store: a client continues with another when its own dies, hangs, or loses its leader."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Paths as keys: ranges hold what they should, and passing over what lies deeper loses no child."""
+"""Paths as keys: ranges contain what they should, and skipping deeper keys loses no child."""
 
 from hypothesis import given
 from hypothesis import strategies as st

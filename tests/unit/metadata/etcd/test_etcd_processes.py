@@ -1,4 +1,4 @@
-"""A real process on an etcd that is killed; what all stores promise is asked by the contract suite."""
+"""A real process on an etcd that is killed; the contract suite covers what all stores guarantee."""
 
 import signal
 

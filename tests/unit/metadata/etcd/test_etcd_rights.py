@@ -1,4 +1,4 @@
-"""TLS with certificates on both sides, users with passwords, and what is told when they do not do."""
+"""TLS with certificates on both sides, users with passwords, and the errors for wrong ones."""
 
 import asyncio
 

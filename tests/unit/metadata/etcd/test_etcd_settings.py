@@ -1,4 +1,4 @@
-"""The URL of an etcd store and the file beside it; what is refused is told without what may be secret."""
+"""The URL of an etcd store and its file; errors do not contain secrets."""
 
 import pytest
 

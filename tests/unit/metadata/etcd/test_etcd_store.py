@@ -1,4 +1,4 @@
-"""What only a store in etcd has: a connection that breaks, a server that stops, changes that are compacted away."""
+"""What only a store in etcd has: a broken connection, a server that stops, changes that are compacted away."""
 
 import asyncio
 import base64

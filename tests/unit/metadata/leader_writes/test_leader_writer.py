@@ -1,4 +1,4 @@
-"""The leader who writes for others: what it refuses, what it does in the next term, and what it clears up."""
+"""The leader that writes for others: what it refuses, what it does in the next term, and what it removes."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""When sessions that a leader grants are over: the rule, and that it keeps two brokers from serving by one key."""
+"""When sessions that a leader grants are over: the rule, which keeps two brokers from serving by one key."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The memory store's faults, on virtual time: what a client hears when its process or its connection fails."""
+"""The memory store's faults, on virtual time: what a client is notified of when its process or connection fails."""
 
 import asyncio
 

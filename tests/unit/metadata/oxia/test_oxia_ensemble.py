@@ -1,4 +1,4 @@
-"""Three servers that are one Oxia: a client finds who leads, and goes on with another when that one dies or hangs."""
+"""Three servers that form one Oxia: a client finds the leader, and continues with another when that dies or hangs."""
 
 import asyncio
 import signal

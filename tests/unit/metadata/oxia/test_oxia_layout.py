@@ -1,4 +1,4 @@
-"""Paths as keys: ranges hold what they should, in either order of a namespace, and nothing of others."""
+"""Paths as keys: ranges contain what they should, in either order of a namespace, and nothing of others."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""TLS and tokens, and what is told when they do not do."""
+"""TLS and tokens, and the errors for wrong ones."""
 
 import json
 import time

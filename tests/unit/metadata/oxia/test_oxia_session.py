@@ -1,4 +1,4 @@
-"""Servers that are not as they should be: too old a one, and one that leads no more and does not know it."""
+"""Unsuitable servers: one that is too old, and one that no longer leads and has not noticed."""
 
 import asyncio
 from contextlib import asynccontextmanager

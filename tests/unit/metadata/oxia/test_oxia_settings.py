@@ -1,4 +1,4 @@
-"""The URL of an Oxia store and the file beside it; what is refused is told without what may be secret."""
+"""The URL of an Oxia store and its file; errors do not contain secrets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What only a store in Oxia has: shards, a leader that is found, a session that each write names."""
+"""What only a store in Oxia has: shards, the search for a leader, a session that each write names."""
 
 import asyncio
 import signal

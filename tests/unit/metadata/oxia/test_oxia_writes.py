@@ -1,4 +1,4 @@
-"""Writes as requests, held against a model of what the server does with one: all of it or nothing, for who may."""
+"""Writes as requests, compared with a model of the server: all of a request or nothing, for valid sessions only."""
 
 from dataclasses import dataclass, field, replace
 

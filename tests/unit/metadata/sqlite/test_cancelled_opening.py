@@ -1,4 +1,4 @@
-"""An opening that is given up: nothing is made after it."""
+"""An opening that is cancelled: nothing is created after it."""
 
 import asyncio
 import shutil

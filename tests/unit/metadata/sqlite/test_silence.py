@@ -1,4 +1,4 @@
-"""Whose silence counts: by the watcher's own clock alone, and never what the watcher itself may have slept through."""
+"""Whose silence counts: by the watcher's own clock alone, without times in which the watcher may have been paused."""
 
 from pulsar_barycenter.metadata.sqlite.silence import SeenSession, SilenceWatch
 

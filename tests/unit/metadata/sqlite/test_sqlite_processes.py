@@ -1,4 +1,4 @@
-"""Real processes on one SQLite store that are killed or end; what all stores promise is asked by the contract suite."""
+"""Real processes on one SQLite store that are killed or end; the contract suite covers what all stores guarantee."""
 
 import asyncio
 import signal

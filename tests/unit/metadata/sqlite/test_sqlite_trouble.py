@@ -1,4 +1,4 @@
-"""A SQLite store in trouble: nobody waits for ever, the log is short, and a full disk leaves it room to live on."""
+"""A SQLite store with faults: no caller waits for ever, the log is short, and a full disk leaves room to recover."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""How long may pass between two attempts to reach a ZooKeeper: every wait of one is bounded, and so is the pause."""
+"""The time between two attempts to reach a ZooKeeper: every wait of one is bounded, and so is the pause."""
 
 from typing import Any
 

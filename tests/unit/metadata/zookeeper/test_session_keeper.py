@@ -1,4 +1,4 @@
-"""How a session with ZooKeeper is kept, or given up, over a link that a test answers for."""
+"""How a session with ZooKeeper is kept, or abandoned, over a link that a test controls."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A real ZooKeeper that speaks TLS and asks for certificates, and keys that are a user's own."""
+"""A real ZooKeeper with TLS that requires certificates, and keys that only their user can access."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The file that says whom of ZooKeeper's servers to trust, and as whom to come."""
+"""The file with the trusted authorities for ZooKeeper's servers, and the client's credentials."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What only ZooKeeper has: connections that are cut, servers that stop, nodes that are no keys, limits."""
+"""What only ZooKeeper has: lost connections, servers that stop, nodes that are no keys, limits."""
 
 import asyncio
 import contextlib

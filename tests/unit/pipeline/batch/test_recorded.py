@@ -1,4 +1,4 @@
-"""Averages computed anew beside the recorded rows."""
+"""Averages computed again next to the recorded rows."""
 
 import datetime
 from pathlib import Path

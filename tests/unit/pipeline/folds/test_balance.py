@@ -1,4 +1,4 @@
-"""Intervals of the balance against their definition, however the reports are cut into batches."""
+"""Intervals of the balance compared with their definition, for any division of the reports into batches."""
 
 import random
 import statistics

@@ -1,4 +1,4 @@
-"""The columns of all bundles, folded batch by batch, against the recurrence sample by sample."""
+"""The columns of all bundles, folded batch by batch, compared with the recurrence sample by sample."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""The options of `format("pulsar")`: what they mean, and that a mistake is told before anything is connected."""
+"""The options of `format("pulsar")`: their meaning, and that an error is reported before any connection."""
 
 import re
 

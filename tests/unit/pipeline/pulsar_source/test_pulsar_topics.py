@@ -1,4 +1,4 @@
-"""Asking a cluster: readers of topics that move, credentials, topics by pattern, and what is told when it fails."""
+"""Requests to a cluster: readers of topics that move, credentials, topics by pattern, and the errors."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Decision logs read piece by piece: each line once, through rotation, half-written lines and rubbish."""
+"""Decision logs read piece by piece: each line once, through rotation, partly written lines and invalid content."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which reports of a batch count, and what is remembered of brokers."""
+"""Which reports of a batch count, and what is stored about brokers."""
 
 from collections.abc import Iterable
 

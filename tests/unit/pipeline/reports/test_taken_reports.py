@@ -1,4 +1,4 @@
-"""Whether a report was taken, by the table: of the date of its time, and not by the batch that asks."""
+"""Whether a report was taken, by the table: for the date of its time, and not by the batch that asks."""
 
 from pathlib import Path
 

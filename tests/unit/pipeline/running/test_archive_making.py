@@ -1,4 +1,4 @@
-"""Making the archive of Spark's classes, with what Java does replaced: one at a time, whole or not at all."""
+"""Making the archive of Spark's classes, with Java replaced: one at a time, completely or not at all."""
 
 import shutil
 import threading

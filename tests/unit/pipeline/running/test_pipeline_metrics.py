@@ -1,4 +1,4 @@
-"""What Prometheus is told of a pipeline is what its status says."""
+"""The Prometheus metrics of a pipeline match its status."""
 
 import socket
 import urllib.request

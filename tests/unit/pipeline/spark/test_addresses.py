@@ -1,4 +1,4 @@
-"""Where a data directory may lie."""
+"""The addresses where a data directory may be."""
 
 from pathlib import Path
 

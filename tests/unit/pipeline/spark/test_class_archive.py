@@ -1,4 +1,4 @@
-"""Archives of Spark's classes as files: which one is used, which ones stay, what is remembered."""
+"""Archives of Spark's classes as files: which one is used, which ones stay, what is recorded."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""The folder whose content Java runs: whose it may be, and what happens where it cannot be trusted."""
+"""The folder whose content Java runs: whose it may be, and what happens if it cannot be trusted."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""With which options Java starts, beside those of the user."""
+"""The options with which Java starts, in addition to those of the user."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which Java is taken, with shell scripts in the place of Java."""
+"""Which Java is selected, with shell scripts in place of Java."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""When Java is started once more, with what starts it replaced."""
+"""When Java is started once more, with the starter replaced."""
 
 import threading
 from collections.abc import Mapping

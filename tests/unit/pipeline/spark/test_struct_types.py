@@ -1,4 +1,4 @@
-"""Spark and Arrow are told the same columns."""
+"""Spark and Arrow have the same columns."""
 
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema

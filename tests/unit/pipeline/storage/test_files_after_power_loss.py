@@ -1,4 +1,4 @@
-"""What a local data directory says is on the disk is there after the machine lost power: contents, and names."""
+"""What a local data directory reports as durable is there after a power loss: contents, and names."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The lease that stands for a lock where no kernel keeps one: who holds it, who takes it over, what is said."""
+"""The lease that replaces a lock where no kernel keeps one: its holder, its takeover, its messages."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""How a backlog of files is cut into batches, and what of a batch came too late, without Spark."""
+"""How a backlog of files is cut into batches, and which parts of a batch came too late, without Spark."""
 
 import pytest
 from hypothesis import given

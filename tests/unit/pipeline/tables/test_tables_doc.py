@@ -1,4 +1,4 @@
-"""docs/tables.md says what the schemas say."""
+"""docs/tables.md matches the schemas."""
 
 import importlib.util
 from pathlib import Path

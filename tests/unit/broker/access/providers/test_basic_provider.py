@@ -1,4 +1,4 @@
-"""Users and passwords: a right one is known again at once, a wrong one is checked each time."""
+"""Users and passwords: a right one is recognized again at once, a wrong one is checked each time."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""When an issuer's keys are used, fetched anew, waited for, or not known: the table, at moments that a test sets."""
+"""When an issuer's keys are used, refreshed, waited for, or unknown: the table, at times that a test sets."""
 
 import json
 import math

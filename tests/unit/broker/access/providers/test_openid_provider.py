@@ -1,4 +1,4 @@
-"""A broker that believes an issuer's tokens: keys that change, an issuer that is away, hangs, or says too much."""
+"""A broker that accepts an issuer's tokens: keys that change, an issuer that is away, hangs, or answers too much."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""How much of its machine a broker uses, on file systems laid out for the purpose."""
+"""The share of its machine that a broker uses, on generated file systems."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Reports on their way to the topic: in order, tried again, and never in the way of the broker."""
+"""Publishing of reports to the topic: in order, with retries, and without delaying the broker."""
 
 import threading
 from itertools import count

@@ -39,6 +39,7 @@ from pulsar_barycenter.pipeline.folds.stretches import (
     count_samples,
     pieces_of,
 )
+from pulsar_barycenter.pipeline.spark.session import parallelism
 from pulsar_barycenter.pipeline.spark.struct_types import struct_type
 from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.tables.reading import opened_file
@@ -85,7 +86,7 @@ def refold(
     Raises:
         ValueError: there is no sample in `files`.
     """
-    tasks = stretches or session.sparkContext.defaultParallelism
+    tasks = stretches or parallelism(session)
     folders = [local_folder(file) for file in files]
     if None in folders:
         answers = _folded_by_spark(session, files, tasks, history_gap_ms)

@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 BESIDE_PROCESSES = {
     *("test_extensible_with_pipeline", "test_pipeline_command", "test_pulsar_cluster", "test_replay_grid"),
-    "test_spark_cluster",
+    *("test_spark_cluster", "test_spark_connect"),
 }
 """Files whose tests mostly wait for processes that they start."""
 

@@ -62,7 +62,7 @@ def spark_cluster(folder: Path, *, workers: int = 2) -> Iterator[SparkCluster]:
     Runs on the Java that `pipeline.spark.java` finds; executors take that of their worker.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    environment = _environment(folder)
+    environment = spark_environment(folder)
     master_log = folder / "master.log"
     with ExitStack() as running:
         master = running.enter_context(_daemon(environment, master_log, "Master", "--host", "127.0.0.1", "--port", "0"))
@@ -78,7 +78,7 @@ def spark_cluster(folder: Path, *, workers: int = 2) -> Iterator[SparkCluster]:
         yield SparkCluster(address, environment, (master_log, *logs))
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def spark_environment(folder: Path) -> dict[str, str]:
     (folder / "log4j2.properties").write_text(_LOG4J)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     java = find_java(inherited, cache=open_cache(inherited).folder, packaged=packaged_java())

@@ -3,13 +3,16 @@
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.config.broker_conf import parse_broker_conf
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.advice.configuration_advice import Severity, advice
@@ -19,11 +22,12 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
 MANIFESTS: list[Any] = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "barycenter.yaml").read_text()))
+PIPELINE: list[Any] = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "pipeline.yaml").read_text()))
 COMPOSE: Any = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
 
 
 def manifest(kind: str, name: str = "barycenter") -> Any:
-    (found,) = (each for each in MANIFESTS if (each["kind"], each["metadata"]["name"]) == (kind, name))
+    (found,) = (each for each in (*MANIFESTS, *PIPELINE) if (each["kind"], each["metadata"]["name"]) == (kind, name))
     return found
 
 
@@ -47,7 +51,8 @@ def test_a_configuration_has_known_keys_and_opens_the_broker(name: str, text: st
 
 def test_kubernetes_takes_every_manifest() -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
-    for each in MANIFESTS:
+    executor = yaml.safe_load(manifest("ConfigMap", "barycenter-pipeline")["data"]["executor.yaml"])
+    for each in (*MANIFESTS, *PIPELINE, executor):
         validate.validate(each, "1.37", strict=True)
 
 
@@ -69,6 +74,65 @@ def test_the_manifests_fit_one_another_and_the_broker() -> None:
     claim = volumes[mounts["/var/lib/barycenter"]]["persistentVolumeClaim"]["claimName"]
     assert manifest("PersistentVolumeClaim", claim)["spec"]["accessModes"] == ["ReadWriteMany"]
     assert volumes[mounts["/etc/barycenter"]]["configMap"]["name"] == manifest("ConfigMap")["metadata"]["name"]
+
+
+def test_the_manifests_of_the_pipeline_fit_one_another_and_the_command(tmp_path: Path) -> None:
+    name = "barycenter-pipeline"
+    pods = manifest("Deployment", name)["spec"]
+    pod = pods["template"]["spec"]
+    (driver,) = pod["containers"]
+    assert (pods["replicas"], pods["strategy"]["type"]) == (1, "Recreate")
+    labels = pods["template"]["metadata"]["labels"]
+    assert pods["selector"]["matchLabels"] == labels == manifest("Service", name)["spec"]["selector"]
+    files = manifest("ConfigMap", name)["data"]
+    settings = dict(line.split() for line in files["spark-defaults.conf"].splitlines() if line and line[0] != "#")
+    ports = {port["name"]: port["containerPort"] for port in driver["ports"]}
+    assert {port["name"]: port["port"] for port in manifest("Service", name)["spec"]["ports"]} == ports
+    assert ports == {"driver": int(settings["spark.driver.port"]), "blocks": int(settings["spark.blockManager.port"])}
+    account = manifest("ServiceAccount", pod["serviceAccountName"])["metadata"]["name"]
+    assert [subject["name"] for subject in manifest("RoleBinding", name)["subjects"]] == [account]
+    assert manifest("Role", manifest("RoleBinding", name)["roleRef"]["name"])["rules"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in driver["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    environment = {variable["name"]: variable.get("value") for variable in driver["env"]}
+    assert volumes[mounts[environment["SPARK_CONF_DIR"]]]["configMap"]["name"] == name
+    template = Path(settings["spark.kubernetes.executor.podTemplateFile"])
+    assert (str(template.parent), template.name in files) == (environment["SPARK_CONF_DIR"], True)
+    claim = "spark.kubernetes.executor.volumes.persistentVolumeClaim.data"
+    data = settings[f"{claim}.mount.path"]
+    assert volumes[mounts[data]]["persistentVolumeClaim"]["claimName"] == settings[f"{claim}.options.claimName"]
+    assert manifest("PersistentVolumeClaim", settings[f"{claim}.options.claimName"])
+    for words in (driver["args"], driver["readinessProbe"]["exec"]["command"]):
+        program, *names, _ = [word for word in words if not word.startswith("--")] + [""]
+        command: Any = main
+        for each in names:
+            command = command.get_command(click.Context(command), each)
+        given = [word.replace(data, str(tmp_path)) for word in words if word.startswith("--")]
+        assert command.make_context(program, given).params["data"] == str(tmp_path)
+        assert set(re.findall(r"\$\((\w+)\)", " ".join(words))) <= set(environment)
+
+
+def test_the_image_starts_an_executor_as_spark_asks_for_it(tmp_path: Path) -> None:
+    """Spark names the executor in variables; options of Java keep their spaces. Any other command is run."""
+    java = tmp_path / "java"
+    java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    java.chmod(0o755)
+    variables = ("DRIVER_URL", "EXECUTOR_ID", "EXECUTOR_CORES", "APPLICATION_ID", "EXECUTOR_POD_IP")
+    variables += ("RESOURCE_PROFILE_ID", "EXECUTOR_POD_NAME")
+    environment = {f"SPARK_{name}": name for name in variables} | {"SPARK_EXECUTOR_MEMORY": "1024m"}
+    environment |= {"SPARK_JAVA_OPT_0": "-Da=b c", "SPARK_JAVA_OPT_1": "-Dd=e"}
+    environment["PATH"] = f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin"
+    entry = str(DEPLOY / "container" / "spark-entrypoint.sh")
+    done = subprocess.run([entry, "executor"], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    words = done.stdout.splitlines()
+    backend = words.index("org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend")
+    assert {"-Da=b c", "-Dd=e", "-Xmx1024m"} <= set(words[:backend])
+    assert words[backend - 1].endswith("/pyspark/jars/*")
+    given = dict(zip(words[backend + 1 :: 2], words[backend + 2 :: 2], strict=True))
+    names = ("--driver-url", "--executor-id", "--cores", "--app-id", "--hostname", "--resourceProfileId", "--podName")
+    assert given == dict(zip(names, variables, strict=True))
+    other = subprocess.run([entry, "echo", "a  b"], env=environment, capture_output=True, text=True, timeout=60)
+    assert other.stdout == "a  b\n"
 
 
 def test_the_services_of_compose_fit_one_another_and_their_configuration() -> None:

@@ -28,6 +28,7 @@ cluster_logs  naming load
 admin         naming credentials load cluster_logs
 broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin
 pipeline      naming config load
+history       pipeline
 snapshots     naming config metadata load cluster_logs pipeline
 replay        naming config load
 observer      naming config terminal load cluster_logs admin
@@ -237,8 +238,8 @@ IMPURE = {"asyncio", "time", "os", "pathlib", "pyarrow", "socket", "threading"}
 
 SPARK_CHAPTERS = {
     f"pipeline.{chapter}" for chapter in ["spark", "pulsar_source", "parsing", "batch", "stream", "running", "job"]
-}
-"""The chapters of the pipeline that run on Spark."""
+} | {"history"}
+"""The chapters of the pipeline that run on Spark, and the room that gives tables to programs that do."""
 
 STARTS_A_BROKER = {
     "broker.bounded_log",

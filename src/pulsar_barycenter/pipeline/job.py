@@ -28,7 +28,13 @@ from pulsar_barycenter.pipeline.running.warm_up import NoWarmUp, WarmUp
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
 from pulsar_barycenter.pipeline.spark.java_options import Compilers
-from pulsar_barycenter.pipeline.spark.session import INTERPRETED, SPARK_ERRORS, create_session, is_loopback
+from pulsar_barycenter.pipeline.spark.session import (
+    INTERPRETED,
+    SPARK_ERRORS,
+    create_session,
+    is_loopback,
+    master_of,
+)
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import HOME
 from pulsar_barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
@@ -144,7 +150,7 @@ def _warm_up(session: SparkSession, storage: Storage, options: JobOptions) -> Wa
     """Return what lets the first batch be as quick as the next, in a folder that the executors see, if there is one."""
     if options.once:
         return NoWarmUp()
-    if is_loopback(session.sparkContext.master):
+    if is_loopback(master_of(session)):
         return WarmUp(session)
     return NoWarmUp() if storage.local_root is None else WarmUp(session, storage.local_root / HOME)
 

@@ -27,7 +27,7 @@ TOLERANCE = 1e-9
 @click.option("--data", required=True, type=DataFolder(), metavar="DIR", help="Data folder of the cluster.")
 @click.option("--since", default="", help="Begin of the range: 15m, 2h, 1d ago, or 2026-01-31T12:00.")
 @click.option("--until", default="", help="End of the range, exclusive; in the same form.")
-@click.option("--master", type=SparkMaster(), metavar="URL", help="Spark master.  [default: local[2]]")
+@click.option("--master", type=SparkMaster(may_connect=True), metavar="URL", help="Spark master.  [default: local[2]]")
 @click.option(
     "--history-gap-minutes",
     default=HISTORY_GAP_MS / 60_000,

@@ -39,7 +39,7 @@ TOLERANCE: Final = 1e-9
 
 @click.command(name="refold")
 @click.option("--data", required=True, type=DataFolder(), metavar="DIR", help="Data folder of the cluster.")
-@click.option("--master", type=SparkMaster(), metavar="URL", help="Spark master.  [default: local[2]]")
+@click.option("--master", type=SparkMaster(may_connect=True), metavar="URL", help="Spark master.  [default: local[2]]")
 @click.option(
     "--history-gap-minutes",
     default=HISTORY_GAP_MS / 60_000,

@@ -47,6 +47,7 @@ from pulsar_barycenter.pipeline.folds.stretches import (
     count_samples,
     pieces_of,
 )
+from pulsar_barycenter.pipeline.spark.session import parallelism
 from pulsar_barycenter.pipeline.spark.struct_types import struct_type
 from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.tables.reading import opened_file
@@ -99,7 +100,7 @@ def refold(
     Raises:
         ValueError: there is no sample in `files`.
     """
-    cores = session.sparkContext.defaultParallelism
+    cores = parallelism(session)
     folders = [local_folder(file) for file in files]
     if None in folders:
         answers = _folded_by_spark(session, files, stretches or cores, history_gap_ms)

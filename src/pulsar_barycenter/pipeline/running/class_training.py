@@ -10,7 +10,6 @@ import shlex
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from pulsar_barycenter.pipeline.batch.refold import refold
 from pulsar_barycenter.pipeline.batch.whole_history import fold_history
@@ -18,7 +17,7 @@ from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
 from pulsar_barycenter.pipeline.parsing.report_lines import read_report_log
 from pulsar_barycenter.pipeline.running.warm_up import fold_samples
 from pulsar_barycenter.pipeline.spark.java_options import EXTRA_OPTIONS, Compilers
-from pulsar_barycenter.pipeline.spark.session import INTERPRETED, create_session
+from pulsar_barycenter.pipeline.spark.session import INTERPRETED, create_session, end_java
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.files import table_files
@@ -46,11 +45,7 @@ def main(folder: Path, *options: str) -> None:
     for name in TABLES:
         read_table(session, layout, name).createOrReplaceTempView(name)
     session.sql(_QUESTION).toArrow()
-    gateway: Any = session.sparkContext._gateway
-    session.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()  # by which Java ends
-    gateway.proc.wait(_JAVA_ENDS_S)
+    end_java(session, within_s=_JAVA_ENDS_S)
 
 
 if __name__ == "__main__":

@@ -83,9 +83,15 @@ class SparkMaster(click.ParamType[str]):
 
     name = "url"
 
+    def __init__(self, *, may_connect: bool = False) -> None:
+        """`may_connect`: a server of Spark Connect will do."""
+        self._kinds = ("local", "spark://", "k8s://", "yarn", *(("sc://",) if may_connect else ()))
+        others = ", yarn and sc://host:15002" if may_connect else " and yarn"
+        self._known = f"local[2], spark://host:7077, k8s://…{others} are"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not str(value).startswith(("local", "spark://", "k8s://", "yarn")):
-            self.fail(f"{value!r} is no Spark master; local[2], spark://host:7077, k8s://… and yarn are", param, ctx)
+        if not str(value).startswith(self._kinds):
+            self.fail(f"{value!r} is no Spark master; {self._known}", param, ctx)
         return str(value)
 
 

@@ -3,12 +3,16 @@
 from pyspark.sql import SparkSession
 
 from pulsar_barycenter.pipeline.spark.hadoop_storage import HadoopStorage
+from pulsar_barycenter.pipeline.spark.listed_storage import ListedStorage
+from pulsar_barycenter.pipeline.spark.session import is_connected
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 
 def open_storage(address: str, session: SparkSession | None = None) -> Storage:
     """Return the data directory at `address`; a session is needed for one that is not of this machine.
+
+    With a session of Spark Connect such a directory can be read, not written.
 
     Raises:
         ValueError: there is no session, and the address is not local.
@@ -19,4 +23,4 @@ def open_storage(address: str, session: SparkSession | None = None) -> Storage:
         return PipelineLayout.of(folder)
     if session is None:
         raise ValueError(f"{address} is read by Spark, and there is no session")
-    return HadoopStorage(session, address)
+    return ListedStorage(session, address) if is_connected(session) else HadoopStorage(session, address)

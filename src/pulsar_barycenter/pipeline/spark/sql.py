@@ -1,6 +1,5 @@
 """Spark SQL over the tables of a data directory."""
 
-import logging
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +12,7 @@ from pulsar_barycenter.pipeline.local_sql import QueryError, tables_in
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
 from pulsar_barycenter.pipeline.spark.java_options import Compilers
-from pulsar_barycenter.pipeline.spark.session import create_session, tasks_of
+from pulsar_barycenter.pipeline.spark.session import create_session, log_nothing, tasks_of
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.tables.reading import raise_damage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
@@ -47,8 +46,7 @@ def run_sql(
             settings = {"spark.driver.memory": "2g", "spark.sql.warehouse.dir": scratch, **(conf or {})}
             session = create_session("barycenter history", master, settings, compilers=compilers, on_phase=on_phase)
             # What is wrong with a query comes back as an error; neither Spark nor PySpark needs to log it beside.
-            session.sparkContext.setLogLevel("OFF")
-            logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+            log_nothing(session)
             try:
                 with progress(tasks_of(session)):
                     storage = open_storage(data, session)

@@ -1,0 +1,116 @@
+"""A data directory at an address that a server of Spark Connect reaches, read only, by DataFrames alone.
+
+A session of Spark Connect has no Java process here, so Hadoop's file systems are out of reach (`hadoop_storage`). Spark
+lists and reads files of any kind as rows (`binaryFile`): with the class path, addresses and credentials of the server.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import unquote
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pulsar_barycenter.pipeline.storage.files import Entry
+
+
+class ListedStorage:
+    """The files under `address`, by the server of `session`. A folder is listed once: as of the first look."""
+
+    local_root = None
+
+    def __init__(self, session: SparkSession, address: str) -> None:
+        self._session = session
+        self._root = address.rstrip("/")
+        self._listed: dict[str, dict[str, Entry]] = {}
+        """Of each top folder its files, however deep, by their paths."""
+
+    def address(self, path: str = "") -> str:
+        return f"{self._root}/{path}" if path else self._root
+
+    def path_of(self, address: str) -> str:
+        if not unquote(address).startswith(f"{self._root}/"):
+            raise ValueError(f"{address} is not in {self._root}")
+        return unquote(address).removeprefix(f"{self._root}/")
+
+    def exists(self, path: str) -> bool:
+        return any(found == path or found.startswith(f"{path}/") for found in self._files(path))
+
+    def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        rows = self._rows(path).select("content").collect() if self.exists(path) else []
+        if not rows:
+            raise FileNotFoundError(f"there is no file {self.address(path)}")
+        content = bytes(rows[0]["content"])
+        return content[offset:] if length is None else content[offset : offset + length]
+
+    @contextmanager
+    def local(self, path: str) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="barycenter-") as folder:
+            file = Path(folder) / path.rpartition("/")[2]
+            file.write_bytes(self.read(path))
+            yield file
+
+    def entries(self, folder: str) -> Sequence[Entry]:
+        found: dict[str, Entry] = {}
+        for path, entry in self._files(folder).items():
+            if path.startswith(f"{folder}/"):
+                name, _, below = path.removeprefix(f"{folder}/").partition("/")
+                found[name] = Entry(name, is_folder=True, size=0, modified_s=entry.modified_s) if below else entry
+        return [found[name] for name in sorted(found)]
+
+    def _files(self, path: str) -> dict[str, Entry]:
+        """Return the files of the top folder that `path` is in."""
+        top = path.partition("/")[0]
+        if top not in self._listed:
+            self._listed[top] = dict(self._list(top))
+        return self._listed[top]
+
+    def _list(self, top: str) -> Iterator[tuple[str, Entry]]:
+        try:
+            rows = self._rows(top).select("path", "length", "modificationTime").collect()
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                return
+            raise OSError(f"{self.address(top)}: {str(error).splitlines()[0]}") from error
+        except PySparkException as error:
+            raise OSError(f"{self.address(top)}: {str(error).splitlines()[0]}") from error
+        for row in rows:
+            path = self._path_of_row(row["path"])
+            modified_s = row["modificationTime"].timestamp()
+            yield path, Entry(path.rpartition("/")[2], is_folder=False, size=row["length"], modified_s=modified_s)
+
+    def _path_of_row(self, address: str) -> str:
+        """Return the path of a file as Spark names it: with its scheme and host, which `address` may leave out."""
+        root = self._root.partition(":")[2].lstrip("/")
+        _, found, path = address.partition(f"{root}/")
+        if not found:
+            raise OSError(f"{address} is not in {self._root}")
+        return path
+
+    def _rows(self, path: str) -> DataFrame:
+        reader = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
+        return reader.load(self.address(path))
+
+    def write(self, path: str, content: bytes) -> None:
+        self._refuse(path)
+
+    def new_file(self, path: str) -> AbstractContextManager[Path]:
+        self._refuse(path)
+
+    def make_folder(self, path: str) -> None:
+        self._refuse(path)
+
+    def move(self, path: str, to: str) -> None:
+        self._refuse(path)
+
+    def delete(self, path: str) -> None:
+        self._refuse(path)
+
+    def _refuse(self, path: str) -> NoReturn:
+        raise PermissionError(
+            f"{self.address(path)} cannot be written: by Spark Connect a data directory is read only. Start the"
+            " command with a Spark master (`--master local[2]`, spark://host:7077) instead"
+        )

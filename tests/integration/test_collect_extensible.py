@@ -178,7 +178,7 @@ async def test_where_records_are_in_the_metadata_store_it_is_said_and_the_lists_
     async with busy(tmp_path / "data", **IN_STORE) as (cluster, admin, _), collecting(cluster, out) as process:
         async for found in rounds(process):
             assert found.owned is None
-            assert "ownership is kept in the metadata store" in found.ownership
+            assert "ownership is in the metadata store" in found.ownership
             if not found.failed and is_full(kept(out)):
                 break
         document = kept(out)

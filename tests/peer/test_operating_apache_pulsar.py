@@ -212,7 +212,7 @@ def test_what_tells_of_a_cluster_tells_of_this_one(cluster: ApachePulsar, tmp_pa
     for words in (("snapshot", "--out", str(tmp_path / "now.json")), ("plan",), ("decide",)):
         assert "`barycenter collect`" in barycenter(*words, "--url", url, status=1)
     told_why = barycenter("explain", "--broker", cluster.brokers[0].broker_id, "--url", url, status=None)
-    assert "Apache Pulsar's brokers do not tell any" in told_why
+    assert "Apache Pulsar's brokers do not return any" in told_why
     assert "<html>" not in told_why + barycenter("doctor", "--url", url, status=None)
 
     data = str(tmp_path / "data")

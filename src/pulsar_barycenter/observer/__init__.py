@@ -1,13 +1,15 @@
-"""What stands beside a running cluster, Apache Pulsar's or our own: it records its load, and asks what it decides.
+"""Observes a running cluster of Barycenter or Apache Pulsar from outside: records its load, and reads its decisions.
 
-`collector` asks every broker in a round and appends what they report to a load-report log, `collecting` makes round
-after round until it is ended; `answers` says in a sentence
-why a broker gave nothing, `addresses` where it is reached. `extensible_topics` follows what brokers of the extensible
-load manager publish instead of reports, `ownership_topic` reads who owns what, and `collected_snapshot` puts both
-together. `report_numbers` gives reports the numbers by which the pipeline counts each once, across restarts.
+Problem. Apache Pulsar keeps no history of its load, and its load managers publish load in different ways: the modular
+and the simple one return reports on request, the extensible one publishes to topics. The pipeline and the replays need
+one form for all, without duplicates.
 
-`running_cluster` asks for what the leader decides upon and for the decisions of all brokers, `topic_names` in which
-bundles topics are.
+- Recording: `collector` queries every broker in a round and appends the reports to a load-report log; `collecting` runs
+  the rounds. `extensible_topics` reads the load topics, `ownership_topic` the owners of bundles; `collected_snapshot`
+  combines them. `report_numbers` numbers reports across restarts, so that the pipeline counts each only once.
+- Queries: `running_cluster` reads the leader's snapshot and the decisions of all brokers; `topic_names` finds the
+  bundles of topics.
+- Shared: `answers` explains why a broker returned nothing, `addresses` finds the web address of a broker.
 
-The requests are sent by `admin`. Nothing here changes a cluster.
+`admin` sends the requests. Nothing here changes a cluster.
 """

@@ -1,4 +1,4 @@
-"""Where a broker's web service is reached, from its id."""
+"""Finds the web address of a broker from its broker id."""
 
 from typing import Final
 
@@ -8,16 +8,16 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 _OWN_TOPIC: Final = "/lookup/v2/topic/persistent/pulsar/{broker}/healthcheck"
 
 
-async def address_of(client: AdminClient, broker: str, told_by: str) -> str:
-    """Return the web address of a broker, with TLS if `told_by`, the address that named it, has that.
+async def address_of(client: AdminClient, broker: str, source: str) -> str:
+    """Return the web address of a broker; with TLS if `source`, the address that returned the broker id, uses TLS.
 
-    Its id has the port without TLS, if it has one. The other is told by a lookup of the topic of its own that a broker
-    always serves.
+    A broker id has the port without TLS, if the broker has one. The port with TLS comes from a look-up of the broker's
+    own health-check topic, which a broker always serves.
     """
-    if not told_by.startswith("https:"):
+    if not source.startswith("https:"):
         return f"http://{broker}"
     try:
-        found = await client.call("GET", told_by, _OWN_TOPIC.format(broker=broker))
+        found = await client.call("GET", source, _OWN_TOPIC.format(broker=broker))
     except AdminRequestError:
         found = None
     address = found.get("httpUrlTls") if isinstance(found, dict) else None

@@ -1,8 +1,8 @@
-"""The snapshot of a cluster of the extensible load manager, of what its brokers published: `OUT/snapshot.json`.
+"""Builds the snapshot of a cluster with the extensible load manager from its published data: `OUT/snapshot.json`.
 
-It names the owner of every bundle that the ownership channel names, also of those that no list of top bundles holds.
-Where the channel could not be read, a bundle is taken to be owned by the broker that lists it. `barycenter decide` and
-`explain` take the file; policies, which brokers do not publish, are not in it.
+The snapshot has the owner of every bundle in the ownership channel, also of bundles that no list of top bundles names.
+If the channel could not be read, the broker that lists a bundle counts as its owner. `barycenter decide` and `explain`
+accept the file. It has no policies, as brokers do not publish them.
 """
 
 import os
@@ -23,10 +23,13 @@ def collected_snapshot(
     *,
     taken_at_ms: int,
 ) -> SnapshotDocument:
-    """Return the snapshot of the live brokers, the keys of `addresses` (web addresses); `owners` None: not known."""
+    """Return the snapshot of the live brokers.
+
+    `addresses` maps them to their web addresses. `owners` is None if the owners are not known.
+    """
     listed = {broker: top for broker, top in tops.items() if broker in addresses}
     if owners is None:
-        owners = {each.bundle_name: broker for broker, top in listed.items() for each in top.top_bundles_load_data}
+        owners = {load.bundle_name: broker for broker, top in listed.items() for load in top.top_bundles_load_data}
     return SnapshotDocument(
         taken_at=taken_at_ms,
         brokers={},
@@ -45,10 +48,10 @@ def collected_snapshot(
 
 
 def keep_snapshot(file: Path, document: SnapshotDocument) -> None:
-    """Replace `file` by a snapshot, as a whole.
+    """Replace `file` by a snapshot atomically.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.name}-{os.getpid()}")

@@ -1,4 +1,4 @@
-"""Collecting until somebody ends it: the loop around the collector, with its log, its numbers and Pulsar's client."""
+"""Runs collection rounds until the command ends, with the report log, the report numbers and Pulsar's client."""
 
 import asyncio
 import os
@@ -19,18 +19,21 @@ from pulsar_barycenter.observer.collector import CollectError, Collector, Extens
 from pulsar_barycenter.observer.report_numbers import ReportNumbers
 
 _TIMEOUT_S: Final = 20.0
-_MOST_BYTES: Final = 256 * 2**20
-"""Of one answer: the load report of a broker of half a million bundles has that many."""
+_MAX_ANSWER_BYTES: Final = 256 * 2**20
+"""The limit of one answer: the load report of a broker with half a million bundles has this size."""
 _SNAPSHOT: Final = "snapshot.json"
 
 Tell: TypeAlias = Callable[[Round | str], None]
-"""Gets what a round collected, or why it could not be made."""
+"""Receives the result of a round, or why it failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What is collected: the brokers at `urls`, into the data folder `out`, every `interval_s`, `rounds` times or, if
-    that is 0, until a signal. `service_url` is needed where brokers run the extensible load manager."""
+    """The options of a collection: the brokers at `urls` are queried every `interval_s`, into the data folder `out`.
+
+    It ends after `rounds` rounds, or after a signal if `rounds` is 0. `service_url` is needed if brokers run the
+    extensible load manager.
+    """
 
     urls: Sequence[str]
     out: Path
@@ -41,15 +44,15 @@ class Collection:
 
 
 async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collection, tell: Tell) -> bool:
-    """Collect round after round, until SIGINT or SIGTERM; return whether the last one could list the brokers.
+    """Collect round after round, until SIGINT or SIGTERM; return whether the last round could list the brokers.
 
-    `conf` says what Pulsar's own client shows and trusts.
+    `conf` has the credentials and the trust for Pulsar's client.
 
     Raises:
-        CollectError: the first round could not be made.
+        CollectError: the first round failed.
         OSError: the folder cannot be written.
     """
-    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MAX_ANSWER_BYTES)
     clients: list[Any] = []
 
     def open_topics() -> ExtensibleTopics:
@@ -64,8 +67,8 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
             clients[:] = [topics]
             return PulsarExtensibleTopics(topics)
         except (pulsar.PulsarException, ValueError) as error:
-            for each in clients:
-                each.shutdown()
+            for client_of_topics in clients:
+                client_of_topics.shutdown()
             clients.clear()
             trust = f" and {CERTIFICATES_VARIABLE}" if str(wanted.service_url).startswith("pulsar+ssl:") else ""
             raise CollectError(
@@ -90,12 +93,12 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
     finally:
         report_log.close()
         await client.close()
-        for each in clients:
-            each.close()
+        for client_of_topics in clients:
+            client_of_topics.close()
 
 
 async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: float, rounds: int, tell: Tell) -> bool:
-    """Collect round after round, `rounds` or until `stop`; return whether the last one could list the brokers."""
+    """Collect for `rounds` rounds or until `stop` is set; return whether the last round could list the brokers."""
     loop = asyncio.get_running_loop()
     due, number, is_well = loop.time(), 0, False
     while True:
@@ -119,7 +122,7 @@ async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: f
 
 
 def _binary_options(conf: ClientConf) -> dict[str, Any]:
-    """Return what Pulsar's client is given to show and trust the same by the binary protocol."""
+    """Return the options of Pulsar's client for the same credentials and trust on the binary protocol."""
     import pulsar
 
     shows, tls = conf.shows, conf.tls

@@ -1,15 +1,15 @@
-"""Collect the load of a running cluster, of Apache Pulsar or Barycenter, into a report log.
+"""Collects the load of a running cluster of Apache Pulsar or Barycenter into a report log.
 
-Each round asks every live broker for its load report over the admin API and appends it to the log that the pipeline
-reads, as that broker's own report. A broker of Apache Pulsar does not number its reports and dates them by their last
-write to the metadata store, up to a quarter of an hour ago, though the figures are of the moment of asking: what is
-collected is therefore dated by the collector's clock, and numbered by the collector. Two collectors of one cluster
-count every sample twice, so run one.
+A round requests the load report of every live broker by the admin API, and appends it to the log that the pipeline
+reads, as the broker's own report. A broker of Apache Pulsar does not number its reports. Their time is that of the last
+write to the metadata store, up to 15 minutes ago, although the values are those at the request. Therefore the collector
+sets the time by its own clock, and numbers the reports. Two collectors of one cluster would count every sample twice:
+run only one.
 
-Brokers of the extensible load manager have no report to ask for: their topics tell their loads and heaviest bundles,
-and the ownership channel all bundles that each owns. What was collected of them is also kept as a snapshot.
+Brokers with the extensible load manager have no report. Their topics have their load and their heaviest bundles, and
+the ownership channel has the owners of all bundles. This data is also written as a snapshot.
 
-Bundle figures change once per `statsUpdateFrequencyInSecs` of the brokers (60 by default): asking more often repeats
+Brokers update the values of bundles every `statsUpdateFrequencyInSecs` (60 by default); shorter intervals repeat
 samples.
 """
 
@@ -37,29 +37,29 @@ from pulsar_barycenter.observer.report_numbers import OF_APACHE_PULSAR, ReportNu
 
 _AT_ONCE: Final = 16
 _NO_SUCH_PATH: Final = (404, 405)
-MOST_BROKERS: Final = 10_000
-"""So many brokers are asked; a cluster that names more is no cluster."""
-_Ids = Annotated[list[Annotated[str, msgspec.Meta(max_length=2_048)]], msgspec.Meta(max_length=MOST_BROKERS)]
+MAX_BROKERS: Final = 10_000
+"""The maximum number of brokers; a longer list is refused as not valid."""
+_Ids = Annotated[list[Annotated[str, msgspec.Meta(max_length=2_048)]], msgspec.Meta(max_length=MAX_BROKERS)]
 _PLACE_KEY: Final = "loadManagerServiceUnitStateTableViewClassName"
 _IN_TOPIC: Final = "ServiceUnitStateTableViewImpl"
 _IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
-_BY_LISTS: Final = "a bundle counts for the broker that lists it as one of its heaviest, and others for none"
+_BY_LISTS: Final = "a bundle counts for the broker that lists it among its heaviest; other bundles count for none"
 _NOTHING_YET: Final = (
-    "it has published no load since its topics are read; one without much change does so once in "
+    "it has not published its load since the start; a broker with steady load publishes once in "
     "loadBalancerReportUpdateMaxIntervalMinutes (15 by default)"
 )
 
 
 class CollectError(Exception):
-    """The cluster cannot be asked; the text says what was tried."""
+    """The cluster cannot be queried; the text says what was tried."""
 
 
 class OwnershipUnreadableError(Exception):
-    """The records of the ownership channel cannot be read to their end; the text says why."""
+    """The records of the ownership channel cannot be read completely; the text says why."""
 
 
 class ExtensibleTopics(Protocol):
-    """What brokers of the extensible load manager publish, by broker id."""
+    """The published data of brokers with the extensible load manager, by broker id."""
 
     @property
     def loads(self) -> Mapping[str, BrokerLoadData]: ...
@@ -68,20 +68,20 @@ class ExtensibleTopics(Protocol):
     def tops(self) -> Mapping[str, TopBundlesLoadData]: ...
 
     def owners(self) -> Mapping[str, str]:
-        """Return the broker that owns each bundle, by the ownership channel where it is a topic; blocks.
+        """Return the owner of each bundle from the ownership channel, if it is a topic; blocks.
 
         Raises:
-            OwnershipUnreadableError: it cannot be read.
+            OwnershipUnreadableError: the channel cannot be read.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round found. `failed` says of each broker without a report why; times are epoch ms.
+    """The result of a round. `failed` maps brokers without a report to the reason; times are epoch ms.
 
-    `owned` counts the bundles whose owner is known by the ownership channel of the extensible load manager; None: there
-    is none, or it could not be read, and `ownership` says why.
+    `owned` is the number of bundles with an owner in the ownership channel of the extensible load manager. It is None
+    if there is no channel, or it could not be read; `ownership` then says why.
     """
 
     at: int
@@ -93,10 +93,10 @@ class Round:
 
 
 def admin_urls(text: str) -> tuple[str, ...]:
-    """Return the web addresses that `text` names as Pulsar's tools take them: `http://host:8080,host:8080`.
+    """Return the web addresses in `text`, in the form of Pulsar's tools: `http://host:8080,host:8080`.
 
     Raises:
-        ValueError: these are none; the text says why.
+        ValueError: the text is not valid; the message says why.
     """
     scheme, separator, rest = text.strip().partition("://")
     if not separator or scheme not in ("http", "https"):
@@ -108,14 +108,14 @@ def admin_urls(text: str) -> tuple[str, ...]:
         except ValueError:
             is_address = False
         if not is_address:
-            raise ValueError(f"{url} is no web address, as http://broker-1:8080 is")
+            raise ValueError(f"{url} is not a web address; give one such as http://broker-1:8080")
     return urls
 
 
 class Collector:
-    """Asks the cluster at `urls` (`admin_urls`), web addresses of some of its brokers or of a proxy before them.
+    """Queries the cluster at `urls` (`admin_urls`): web addresses of some of its brokers, or of a proxy.
 
-    The first that answers tells which brokers there are. Once it is known which these are, any of them may tell.
+    The first address that answers provides the list of brokers. Later any known broker may provide it.
     """
 
     def __init__(
@@ -129,8 +129,8 @@ class Collector:
         extensible: Callable[[], ExtensibleTopics] | None = None,
         keep_snapshot: Callable[[SnapshotDocument], None] = lambda _document: None,
     ) -> None:
-        """`extensible` is asked once brokers turn out to run that load manager, which has no load report to ask for;
-        `keep_snapshot` gets what was collected of them in a round."""
+        """`extensible` opens the topics of the extensible load manager, once a broker turns out to run it;
+        `keep_snapshot` writes the snapshot of these brokers in each round."""
         self._given = list(urls)
         self._address: dict[str, str] = {}
         self._client = client
@@ -142,16 +142,16 @@ class Collector:
         self._topics: ExtensibleTopics | None = None
 
     async def collect(self) -> Round:
-        """Ask all brokers once and append their reports.
+        """Query all brokers once and append their reports.
 
         Raises:
-            CollectError: the cluster does not tell its brokers, the topics of the extensible load manager cannot be
-                opened, or the numbers of the reports or the snapshot cannot be kept.
+            CollectError: the brokers cannot be listed, the topics of the extensible load manager cannot be opened, or
+                the numbers of the reports or the snapshot cannot be written.
         """
-        told_by, brokers = await self._live_brokers()
+        source, brokers = await self._live_brokers()
         self._address = {broker: url for broker, url in self._address.items() if broker in brokers}
         gate = asyncio.Semaphore(_AT_ONCE)
-        answers = await asyncio.gather(*(self._ask(broker, told_by, gate) for broker in brokers))
+        answers = await asyncio.gather(*(self._ask(broker, source, gate) for broker in brokers))
         if None in answers and self._topics is None and self._open_topics is not None:
             self._topics = await asyncio.to_thread(self._open_topics)
         extensible = [broker for broker, asked in zip(brokers, answers, strict=True) if asked is None]
@@ -170,7 +170,7 @@ class Collector:
         try:
             self._numbers.keep()
         except OSError as error:
-            raise CollectError(f"cannot go on without keeping the numbers of the reports: {error}") from error
+            raise CollectError(f"cannot write the numbers of the reports, which a restart needs: {error}") from error
         for report in found:
             self._log.append(report)
         self._tell_snapshot(extensible, owners)
@@ -179,7 +179,7 @@ class Collector:
         return Round(self._clock_ms(), len(found), bundles, failed, count, why_not)
 
     async def _live_brokers(self) -> tuple[str, list[str]]:
-        """Return the ids of the brokers, sorted, and the address that told them."""
+        """Return the ids of the brokers, sorted, and the address that returned them."""
         failure = ""
         for url in (*self._given, *self._address.values()):
             try:
@@ -187,7 +187,7 @@ class Collector:
             except AdminRequestError as error:
                 failure = failure or without_report(error)
             except msgspec.ValidationError:
-                failure = failure or f"{url} answers, but not as Pulsar does; is it the web service of a broker?"
+                failure = failure or f"{url} answers, but is not the web service of a broker"
         raise CollectError(f"cannot list the brokers: {failure}")
 
     async def _brokers_at(self, url: str) -> Any:
@@ -197,7 +197,7 @@ class Collector:
             if error.status not in _NO_SUCH_PATH:
                 raise
             none_there = error
-        # before 2.10 one has to name the cluster
+        # Pulsar before 2.10 needs the name of the cluster
         try:
             clusters = msgspec.convert(await self._client.call("GET", url, "/admin/v2/clusters"), list[str])
         except AdminRequestError:
@@ -208,12 +208,12 @@ class Collector:
                 live.update(await self._client.call("GET", url, f"/admin/v2/brokers/{cluster}"))
         return list(live)
 
-    async def _ask(self, broker: str, told_by: str, gate: asyncio.Semaphore) -> LocalBrokerData | str | None:
-        """Return the broker's report as of now, or why there is none; None for one that has none to be asked for."""
+    async def _ask(self, broker: str, source: str, gate: asyncio.Semaphore) -> LocalBrokerData | str | None:
+        """Return the broker's present report, or why there is none; None if its load manager has no report."""
         async with gate:
             try:
                 if broker not in self._address:
-                    self._address[broker] = await address_of(self._client, broker, told_by)
+                    self._address[broker] = await address_of(self._client, broker, source)
                 answer = await self._client.call("GET", self._address[broker], "/admin/v2/broker-stats/load-report")
             except AdminRequestError as error:
                 return None if has_no_report(error) else without_report(error)
@@ -227,39 +227,39 @@ class Collector:
     # ---- the extensible load manager ----
 
     async def _owners(self, brokers: Sequence[str]) -> tuple[Mapping[str, str] | None, str]:
-        """Return which broker owns each bundle by the ownership channel, else why that is not known.
+        """Return the owner of each bundle in the ownership channel, else why it is not known.
 
-        Neither without such `brokers` or their topics.
+        Return neither if there are no such `brokers` or their topics are not open.
         """
         if not brokers or self._topics is None:
             return None, ""
         try:
             place = await self._place_of_records(self._address[brokers[0]])
         except AdminRequestError as error:
-            return None, f"it is not known where ownership is kept: {without_report(error)}; {_BY_LISTS}"
+            return None, f"the place of the ownership records is not known: {without_report(error)}; {_BY_LISTS}"
         if place == _IN_STORE:
-            return None, f"ownership is kept in the metadata store ({_PLACE_KEY}), which no client reads; {_BY_LISTS}"
+            return None, f"ownership is in the metadata store ({_PLACE_KEY}), which no client can read; {_BY_LISTS}"
         if place != _IN_TOPIC:
-            return None, f"ownership is kept by {place} ({_PLACE_KEY}), which is not known here; {_BY_LISTS}"
+            return None, f"ownership is stored by {place} ({_PLACE_KEY}), which is not supported here; {_BY_LISTS}"
         try:
             return await asyncio.to_thread(self._topics.owners), ""
         except OwnershipUnreadableError as error:
             return None, f"{error}; {_BY_LISTS}"
 
     async def _place_of_records(self, address: str) -> str:
-        """Return the short name of what keeps the ownership records; versions that cannot choose have the topic.
+        """Return the short class name of the storage of ownership records; old versions only have the topic.
 
-        The broker is asked before the topic is read: reading one that there is not would make it.
+        The broker is queried before the topic is read, because reading a topic that does not exist would create it.
         """
         answer = await self._client.call("GET", address, "/admin/v2/brokers/configuration/runtime")
-        told = answer.get(_PLACE_KEY) if isinstance(answer, dict) else None
-        return short_name(str(told))[:200] if told else _IN_TOPIC
+        class_name = answer.get(_PLACE_KEY) if isinstance(answer, dict) else None
+        return short_name(str(class_name))[:200] if class_name else _IN_TOPIC
 
     def _tell_snapshot(self, brokers: Sequence[str], owners: Mapping[str, str] | None) -> None:
-        """Have what is known of the brokers of the extensible load manager kept as a snapshot.
+        """Write the data of the brokers with the extensible load manager as a snapshot.
 
         Raises:
-            CollectError: it cannot be kept.
+            CollectError: the snapshot cannot be written.
         """
         if not brokers or self._topics is None:
             return
@@ -270,10 +270,10 @@ class Collector:
         try:
             self._keep_snapshot(document)
         except OSError as error:
-            raise CollectError(f"cannot keep the snapshot: {error}") from error
+            raise CollectError(f"cannot write the snapshot: {error}") from error
 
     def _from_topics(self, broker: str, owned: Sequence[str]) -> LocalBrokerData | str:
-        """Return what a broker published, with the bundles that it owns, as its report; else why there is none."""
+        """Return the published data and the owned bundles of a broker as a report, else why there is none."""
         if self._topics is None:
             return "it runs the extensible load manager; give --service-url to read its topics"
         load = self._topics.loads.get(broker)
@@ -297,7 +297,7 @@ def _by_broker(owners: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def understood(broker: str, answer: Any) -> LocalBrokerData:
-    """Return the load report of either kind, the simple manager's as the modular one would put it.
+    """Return the load report of either kind; a report of the simple load manager is converted to the modular form.
 
     Raises:
         msgspec.ValidationError: a field has another type.

@@ -1,7 +1,7 @@
-"""The topics in which brokers of the extensible load manager tell their load and who owns what, by a stock client.
+"""Reads the topics of the extensible load manager (load and ownership) with Pulsar's own client.
 
-The two of load data are followed, since they keep nothing; the ownership channel is read whole when it is asked for
-(`ownership_topic`).
+The two topics of load data are subscribed to, since they are not persistent. The ownership channel is read completely
+on request (`ownership_topic`).
 
 Source: Pulsar's `BrokerLoadDataStore` and `TopBundleLoadDataStore`: the key is the broker id, an empty value a
 tombstone.
@@ -26,26 +26,26 @@ from pulsar_barycenter.observer.ownership_topic import OwnershipTopic
 
 log = structlog.get_logger(__name__)
 
-MOST_BROKERS: Final = 10_000
-"""Of so many brokers the data are kept."""
+MAX_BROKERS: Final = 10_000
+"""The maximum number of brokers whose data is kept."""
 _SUBSCRIPTION: Final = "barycenter-collect"
-_LONGEST_ID: Final = 2_048
-_MOST_TOLD: Final = 1_000
+_MAX_ID_LENGTH: Final = 2_048
+_MAX_LOGGED: Final = 1_000
 
 _T = TypeVar("_T")
 
 
 class PulsarExtensibleTopics:
-    """Holds the newest of what each broker published since this was opened. Implements `collector.ExtensibleTopics`."""
+    """Has the newest data that each broker published since this was opened. Implements `collector.ExtensibleTopics`."""
 
     def __init__(self, client: pulsar.Client) -> None:
-        """Subscribe with `client`, which stays the caller's.
+        """Subscribe with `client`, which the caller closes.
 
         Raises:
             pulsar.PulsarException: the topics cannot be reached.
         """
         self._lock = threading.Lock()
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
         self._ownership = OwnershipTopic(client)
         self._loads: dict[str, BrokerLoadData] = {}
         self._tops: dict[str, TopBundlesLoadData] = {}
@@ -65,10 +65,10 @@ class PulsarExtensibleTopics:
             return dict(self._tops)
 
     def owners(self) -> Mapping[str, str]:
-        """Return the broker that owns each bundle by the ownership channel, which is read for it; blocks.
+        """Read the ownership channel and return the owner of each bundle; blocks.
 
         Raises:
-            OwnershipUnreadableError: it cannot be read.
+            OwnershipUnreadableError: the channel cannot be read.
         """
         return self._ownership.owners()
 
@@ -90,14 +90,14 @@ class PulsarExtensibleTopics:
         with self._lock:
             if decoded is None:
                 kept.pop(broker, None)
-            elif broker in kept or (len(kept) < MOST_BROKERS and 0 < len(broker) <= _LONGEST_ID):
+            elif broker in kept or (len(kept) < MAX_BROKERS and 0 < len(broker) <= _MAX_ID_LENGTH):
                 kept[broker] = decoded
             else:
-                self._tell("", message.topic_name(), f"no id of a broker, or one of more than {MOST_BROKERS:,}")
+                self._tell("", message.topic_name(), f"not a broker id, or more than {MAX_BROKERS:,} brokers")
 
     def _tell(self, broker: str, topic: str, reason: str) -> None:
-        """Say once of a broker and topic that something there is ignored."""
-        told = (broker[:_LONGEST_ID], topic)
-        if told not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(told)
-            log.warning("load_data_refused", broker=broker[:_LONGEST_ID], topic=topic, reason=reason)
+        """Log once for a broker and topic that a message there is ignored."""
+        logged = (broker[:_MAX_ID_LENGTH], topic)
+        if logged not in self._logged and len(self._logged) < _MAX_LOGGED:
+            self._logged.add(logged)
+            log.warning("load_data_refused", broker=broker[:_MAX_ID_LENGTH], topic=topic, reason=reason)

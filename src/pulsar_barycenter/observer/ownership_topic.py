@@ -1,10 +1,10 @@
-"""Who owns which bundle, by the records of the extensible load manager's ownership channel, read by a stock client.
+"""Reads the owners of bundles from the extensible load manager's ownership channel, with Pulsar's own client.
 
-All records are read anew each time, as compaction left them: who followed the topic instead would miss what came and
-was compacted away while he was parted from it. Of two records of a bundle the one is kept that every broker keeps
-(`load.service_units.conflicts`). A bundle has an owner while its record says Owned; records of other states say that it
-is on its way, or nobody's. Those, tombstones, and what cannot be read are told once and name no owner; what cannot be
-read replaces no record.
+All records are read again on each request, as compaction left them. A subscriber could lose its connection, and would
+then miss records that were written and compacted away meanwhile. Of two records of a bundle, the one counts that every
+broker keeps (`load.service_units.conflicts`). A bundle has an owner while its record has the state Owned; in other
+states it is changing its owner or has none. Such records, tombstones and unreadable messages are logged once and name
+no owner; an unreadable message replaces no record.
 
 Source: Pulsar's `ServiceUnitStateTableViewImpl`: the key is the bundle, an empty value a tombstone.
 """
@@ -33,28 +33,28 @@ from pulsar_barycenter.observer.collector import OwnershipUnreadableError
 
 log = structlog.get_logger(__name__)
 
-MOST_BUNDLES: Final = 500_000
-"""So many records are kept; a quarter of a gigabyte."""
-MOST_MESSAGES: Final = 5_000_000
-"""So many messages are read at a time."""
-MOST_SECONDS: Final = 60.0
+MAX_BUNDLES: Final = 500_000
+"""The maximum number of records: about 256 MiB."""
+MAX_MESSAGES: Final = 5_000_000
+"""The maximum number of messages of one reading."""
+MAX_SECONDS: Final = 60.0
 _LARGEST_RECORD: Final = 1 << 20
-_LONGEST_KEY: Final = 2_048
-_MOST_TOLD: Final = 1_000
+_MAX_KEY_LENGTH: Final = 2_048
+_MAX_LOGGED: Final = 1_000
 _SHOWN: Final = 200
 _WAIT_MS: Final = 10_000
 
 
 class OwnershipRecords:
-    """The records of all bundles, as every reader of the same messages keeps them; `told` is what was told before."""
+    """The records of all bundles, the same for every reader of the same messages; `logged` was logged before."""
 
-    def __init__(self, told: set[str], *, most: int = MOST_BUNDLES) -> None:
-        self._told = told
+    def __init__(self, logged: set[str], *, most: int = MAX_BUNDLES) -> None:
+        self._logged = logged
         self._most = most
         self._records: dict[Bundle, ServiceUnitStateData] = {}
 
     def owners(self) -> dict[str, str]:
-        """Return the id of the broker that owns each bundle which is owned."""
+        """Return the broker id of the owner of each bundle that has one."""
         return {
             str(bundle): record.dst_broker
             for bundle, record in self._records.items()
@@ -62,7 +62,7 @@ class OwnershipRecords:
         }
 
     def take(self, key: str, value: bytes) -> None:
-        """Take one message into account, in the order of the topic; an empty value is a tombstone."""
+        """Apply one message; messages come in the order of the topic. An empty value is a tombstone."""
         try:
             bundle, record = _decoded(key, value)
         except (InvalidNameError, msgspec.DecodeError) as error:
@@ -72,21 +72,19 @@ class OwnershipRecords:
         if conflict(before, record, StorageType.SYSTEM_TOPIC) is not None:
             return
         if record is None:
-            self._tell("tombstone", key=key, reason="a tombstone: the bundle has no record any more")
+            self._tell("tombstone", key=key, reason="a tombstone: the bundle has no record")
             self._records.pop(bundle, None)
             return
         if record.state is not ServiceUnitState.OWNED:
-            self._tell(
-                f"state {record.state}", key=key, reason=f"its state is {record.state}, so that nobody owns it now"
-            )
+            self._tell(f"state {record.state}", key=key, reason=f"its state is {record.state}, so it has no owner now")
         if before is None and len(self._records) >= self._most:
             self._tell("full", key=key, reason=f"there are more than {count_of(self._most, 'bundle')}")
             return
         self._records[bundle] = record
 
     def _tell(self, what: str, **about: str) -> None:
-        if what not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(what)
+        if what not in self._logged and len(self._logged) < _MAX_LOGGED:
+            self._logged.add(what)
             log.warning("ownership_record_ignored", **about)
 
 
@@ -94,10 +92,10 @@ def _decoded(key: str, value: bytes) -> tuple[Bundle, ServiceUnitStateData | Non
     """Return the bundle and its record, None for a tombstone.
 
     Raises:
-        InvalidNameError: the key names no bundle.
-        msgspec.DecodeError: the value is no record, or one of a state that is not known here.
+        InvalidNameError: the key is not the name of a bundle.
+        msgspec.DecodeError: the value is not a record, or has an unknown state.
     """
-    if len(key) > _LONGEST_KEY:
+    if len(key) > _MAX_KEY_LENGTH:
         raise msgspec.DecodeError(f"the key has {len(key):,} characters")
     if len(value) > _LARGEST_RECORD:
         raise msgspec.DecodeError(f"the record has {len(value):,} bytes")
@@ -105,22 +103,22 @@ def _decoded(key: str, value: bytes) -> tuple[Bundle, ServiceUnitStateData | Non
 
 
 class OwnershipTopic:
-    """Reads the channel where its records are messages."""
+    """Reads the ownership channel if it is a topic."""
 
     def __init__(self, client: pulsar.Client) -> None:
-        """`client` stays the caller's."""
+        """The caller closes `client`."""
         self._client = client
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def owners(self) -> Mapping[str, str]:
-        """Return the broker that owns each bundle, by all messages that were there when this was called, or later.
+        """Return the owner of each bundle, from at least all messages that exist at the call.
 
-        Blocks for as long as the records take to be read, about MOST_SECONDS at the utmost.
+        Blocks while the records are read, at most about MAX_SECONDS.
 
         Raises:
-            OwnershipUnreadableError: they cannot be read, or not all of them in that time.
+            OwnershipUnreadableError: the records cannot be read, or not all of them in that time.
         """
-        records, deadline = OwnershipRecords(self._told), time.monotonic() + MOST_SECONDS
+        records, deadline = OwnershipRecords(self._logged), time.monotonic() + MAX_SECONDS
         try:
             reader = self._client.create_reader(
                 SERVICE_UNIT_STATE_TOPIC,
@@ -131,7 +129,7 @@ class OwnershipTopic:
         except pulsar.PulsarException as error:
             raise OwnershipUnreadableError(f"{SERVICE_UNIT_STATE_TOPIC} cannot be read: {error}") from error
         try:
-            for _ in range(MOST_MESSAGES):
+            for _ in range(MAX_MESSAGES):
                 if not reader.has_message_available():
                     return records.owners()
                 if time.monotonic() > deadline:
@@ -139,10 +137,10 @@ class OwnershipTopic:
                 message = reader.read_next(_WAIT_MS)
                 records.take(message.partition_key(), message.data())
         except pulsar.PulsarException as error:
-            raise OwnershipUnreadableError(f"{SERVICE_UNIT_STATE_TOPIC} cannot be read on: {error}") from error
+            raise OwnershipUnreadableError(f"{SERVICE_UNIT_STATE_TOPIC} cannot be read to its end: {error}") from error
         finally:
             with suppress(pulsar.PulsarException):
                 reader.close()
         raise OwnershipUnreadableError(
-            f"{SERVICE_UNIT_STATE_TOPIC} was not read to its end in {MOST_SECONDS:.0f} s; is it compacted?"
+            f"{SERVICE_UNIT_STATE_TOPIC} was not read to its end in {MAX_SECONDS:.0f} s; is it compacted?"
         )

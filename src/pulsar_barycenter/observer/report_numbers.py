@@ -1,9 +1,9 @@
-"""How collected reports are numbered: 1, 2, 3, ... within one life of a broker, across restarts of the collector.
+"""Numbers collected reports 1, 2, 3, ... for each incarnation of a broker, across restarts of the collector.
 
-The pipeline counts a report once, by (broker, incarnation, sequence), and waits for one that is missing before a later
-one. A broker of Apache Pulsar numbers nothing, so the collector does, and remembers in a small file how far it got. The
-numbers are kept before the reports they are for, so that a kill between the two leaves a number out and never gives it
-twice. A recording whose file was lost begins anew under another incarnation.
+The pipeline counts a report once, by (broker, incarnation, sequence), and waits for missing numbers. A broker of Apache
+Pulsar does not number its reports, so the collector does, and stores the last numbers in a small file. The file is
+written before the reports: if the collector is killed between the two, a number is left out, but never used twice. If
+the file is lost, the recording starts again under another incarnation.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 OF_APACHE_PULSAR: Final = "started-"
-"""How the incarnation of a collected report begins whose broker told none: Barycenter's brokers tell theirs."""
+"""The prefix of the incarnation if the broker does not report one; Barycenter's brokers do."""
 
 
 class _Numbered(msgspec.Struct, rename="camel"):
@@ -23,13 +23,13 @@ class _Numbered(msgspec.Struct, rename="camel"):
 
 
 class ReportNumbers:
-    """The numbers of one recording, kept in `file`."""
+    """The report numbers of one recording, stored in `file`."""
 
     def __init__(self, file: Path, *, now_ms: int) -> None:
-        """Go on with what `file` says; `now_ms` names a new recording if there is none, or one that was torn.
+        """Continue with the numbers in `file`; if it is missing or torn, `now_ms` names a new recording.
 
         Raises:
-            OSError: the file is there and cannot be read.
+            OSError: the file exists and cannot be read.
         """
         self._file = file
         try:
@@ -38,7 +38,7 @@ class ReportNumbers:
             self._numbered = _Numbered(f"{now_ms:x}")
 
     def take(self, broker: str, life: str) -> tuple[str, int]:
-        """Return incarnation and sequence of the next report of a broker; `life` differs with each of its starts."""
+        """Return incarnation and sequence of the next report of a broker; `life` identifies the start of the broker."""
         known = self._numbered
         if known.life.get(broker) != life:
             known.life[broker], known.sequence[broker] = life, 0
@@ -46,7 +46,7 @@ class ReportNumbers:
         return f"{life}-{known.recording}", known.sequence[broker]
 
     def keep(self) -> None:
-        """Write down what was taken.
+        """Write the numbers to the file.
 
         Raises:
             OSError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""What a running cluster is asked: the leader's snapshot, and every broker's decisions."""
+"""Reads the leader's snapshot and every broker's decisions from a running cluster."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,29 +16,29 @@ from pulsar_barycenter.observer.addresses import address_of
 from pulsar_barycenter.observer.answers import without_report
 
 _TIMEOUT_S: Final = 60.0
-_NOT_TOLD: Final = 404
-"""What brokers of Apache Pulsar answer: they have no such routes."""
+_NO_ROUTE: Final = 404
+"""The status of Apache Pulsar's brokers, which do not have these routes."""
 _RECORD_IT: Final = "record the cluster with `barycenter collect`, and give the folder"
 
 
 class ClusterError(Exception):
-    """The cluster did not answer, or not with what was asked for; the text says which broker."""
+    """The cluster did not answer, or its answer has an unexpected form; the text names the broker."""
 
 
 async def snapshot_of(new_client: NewClient, url: str) -> SnapshotDocument:
-    """Return what the leader decides upon; `url` is the web address of any broker.
+    """Return the leader's snapshot; `url` is the web address of any broker.
 
     Raises:
-        ClusterError: no snapshot can be had.
+        ClusterError: the snapshot cannot be read.
     """
     client = new_client(timeout_s=_TIMEOUT_S)
     try:
         answer = await client.call("GET", url, "/barycenter/v1/snapshot")
         return msgspec.convert(answer, SnapshotDocument, strict=False)
     except AdminRequestError as error:
-        why = f"Apache Pulsar's brokers do not tell what they decide upon; {_RECORD_IT}"
-        told = why if error.status == _NOT_TOLD else without_report(error)
-        raise ClusterError(f"no snapshot from {url}: {told}") from error
+        why = f"Apache Pulsar's brokers do not return the input of their decisions; {_RECORD_IT}"
+        text = why if error.status == _NO_ROUTE else without_report(error)
+        raise ClusterError(f"no snapshot from {url}: {text}") from error
     except msgspec.ValidationError as error:
         raise ClusterError(f"no snapshot from {url}: {error}") from error
     finally:
@@ -48,10 +48,10 @@ async def snapshot_of(new_client: NewClient, url: str) -> SnapshotDocument:
 async def decisions_of(
     new_client: NewClient, url: str, asked: Mapping[str, str]
 ) -> tuple[list[DecisionRecord], list[str]]:
-    """Return the decisions of all brokers, oldest first, and which brokers could not be asked, and why.
+    """Return the decisions of all brokers, oldest first, and the reason for each broker that could not be queried.
 
-    A broker decides while it leads, so those of one that is gone are in its decision log only. `asked` are parameters
-    of /barycenter/v1/decisions.
+    A broker decides while it leads. The decisions of a stopped broker are only in its decision log. `asked` are
+    parameters of /barycenter/v1/decisions.
 
     Raises:
         ClusterError: the broker at `url` does not answer.
@@ -70,10 +70,10 @@ async def decisions_of(
 
 
 async def decision_page(new_client: NewClient, url: str, question: DecisionQuestion) -> DecisionPage:
-    """Return a page of what all brokers decided, from their logs; `url` is the web address of any broker.
+    """Return a page of the decisions in all brokers' logs; `url` is the web address of any broker.
 
     Raises:
-        ClusterError: no page can be had.
+        ClusterError: the page cannot be read.
     """
     asked = {name: getattr(question, name) for name in ("bundle", "namespace", "broker", "kind")}
     asked |= {"since": str(question.since_ms), "until": str(question.until_ms), "limit": str(question.limit)}
@@ -101,7 +101,7 @@ async def _decisions_at(
         answer: Any = await client.call("GET", url, "/barycenter/v1/decisions", params={"limit": str(KEPT), **asked})
         return msgspec.convert(answer, list[DecisionRecord]), ""
     except AdminRequestError as error:
-        told = "Apache Pulsar's brokers do not tell any" if error.status == _NOT_TOLD else without_report(error)
-        return [], f"decisions of {url} are missing: {told}"
+        text = "Apache Pulsar's brokers do not return any" if error.status == _NO_ROUTE else without_report(error)
+        return [], f"decisions of {url} are missing: {text}"
     except msgspec.ValidationError as error:
         return [], f"decisions of {url} are missing: {error}"

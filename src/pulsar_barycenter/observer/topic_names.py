@@ -1,8 +1,7 @@
-"""The bundles that topics lie in, asked of a running cluster: people know topics, brokers move bundles.
+"""Finds the bundles of topics in a running cluster: operators know topics, brokers move bundles.
 
-Topics are named as clients name them: `orders`, `tenant/namespace/orders`, or in full; a partitioned topic stands for
-all of its partitions. Brokers are asked by admin REST that Apache Pulsar has, too. No owner is looked up, so no bundle
-gets one.
+Topics have the names that clients use: `orders`, `tenant/namespace/orders`, or the full name. A partitioned topic means
+all its partitions. The requests are part of Pulsar's admin REST. No topic is looked up, so no bundle gets an owner.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,42 +20,42 @@ from pulsar_barycenter.observer.answers import without_report
 from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.terminal.suggestions import did_you_mean
 
-MOST_PARTITIONS: Final = 10_000
-"""A topic with more is not looked for."""
+MAX_PARTITIONS: Final = 10_000
+"""Topics with more partitions are refused."""
 _TIMEOUT_S: Final = 10.0
 _MOST_BYTES: Final = 64 << 20
 _NOT_THERE: Final = (404, 405)
-"""What a broker says of a namespace or a topic that does not exist, and of a domain that is switched off."""
-_MOST_NAMED: Final = 5
+"""Status codes for a namespace or a topic that does not exist, and for a domain that is switched off."""
+_MAX_NAMES: Final = 5
 
 
 class NoSuchTopicError(ValueError):
-    """The cluster has no topic of that name; the text says which names are near."""
+    """The cluster has no topic of that name; the text suggests similar names."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsBundle:
-    """A bundle with the `topics` in it that were meant, and how many `others` it has."""
+    """A bundle with the requested `topics` in it, and the number of `others`."""
 
     bundle: str
     topics: tuple[str, ...]
     others: int
 
     def __str__(self) -> str:
-        """Say it in a line that people read."""
-        shown = ", ".join(self.topics[:_MOST_NAMED])
-        more = f" and {len(self.topics) - _MOST_NAMED:,} more" if len(self.topics) > _MOST_NAMED else ""
+        """Return a sentence with the topics and their bundle."""
+        shown = ", ".join(self.topics[:_MAX_NAMES])
+        more = f" and {len(self.topics) - _MAX_NAMES:,} more" if len(self.topics) > _MAX_NAMES else ""
         others = f", with {self.others:,} other {'topic' if self.others == 1 else 'topics'}" if self.others else ""
         is_one = len(self.topics) == 1
         return f"{'topic' if is_one else 'topics'} {shown}{more} {'is' if is_one else 'are'} in {self.bundle}{others}"
 
 
 async def bundles_of_topic(new_client: NewClient, url: str, topic: TopicName) -> list[TopicsBundle]:
-    """Return the bundle of a topic, or those of its partitions, by name; `url` is the web address of any broker.
+    """Return the bundle of a topic, or the bundles of its partitions, by name; `url` is the address of any broker.
 
     Raises:
-        NoSuchTopicError: there is no such topic.
-        ClusterError: the broker does not answer, or not so.
+        NoSuchTopicError: the topic does not exist.
+        ClusterError: the broker does not answer, or its answer has an unexpected form.
     """
     client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
     try:
@@ -64,35 +63,35 @@ async def bundles_of_topic(new_client: NewClient, url: str, topic: TopicName) ->
     except AdminRequestError as error:
         raise ClusterError(f"no answer from {url}: {without_report(error)}") from error
     except (msgspec.ValidationError, InvalidBundlesError, InvalidNameError, KeyError) as error:
-        raise ClusterError(f"{url} does not say where {topic} is: {error}") from error
+        raise ClusterError(f"{url} did not return the bundle of {topic}: {error}") from error
     finally:
         await client.close()
 
 
 async def _bundles_of(client: AdminClient, url: str, topic: TopicName) -> list[TopicsBundle]:
     namespace = topic.namespace
-    there = set(msgspec.convert(await _told(client, url, f"/{topic.domain}/{namespace}", []), list[str]))
+    there = set(msgspec.convert(await _answer(client, url, f"/{topic.domain}/{namespace}", []), list[str]))
     count = await _partitions(client, url, topic)
     meant = [topic.partition(index) for index in range(count)] or [topic]
     if not count and str(topic) not in there:
         known = {TopicName.parse(name).partitioned_name.local_name for name in there}
         raise NoSuchTopicError(f"there is no topic {topic}{did_you_mean(topic.local_name, sorted(known))}")
-    told = msgspec.convert(await _told(client, url, f"/namespaces/{namespace}/bundles", {}), dict[str, Any])
-    bundles = NamespaceBundles.from_boundaries(namespace, msgspec.convert(told["boundaries"], list[str]))
+    answer = msgspec.convert(await _answer(client, url, f"/namespaces/{namespace}/bundles", {}), dict[str, Any])
+    bundles = NamespaceBundles.from_boundaries(namespace, msgspec.convert(answer["boundaries"], list[str]))
     return _gathered(bundles, meant, there)
 
 
 async def _partitions(client: AdminClient, url: str, topic: TopicName) -> int:
-    """Return how many partitions a topic has; 0 if it is not partitioned.
+    """Return the number of partitions of a topic; 0 if it is not partitioned.
 
     Raises:
-        ClusterError: it has more than MOST_PARTITIONS.
+        ClusterError: it has more than MAX_PARTITIONS.
     """
     if topic.is_partition:
         return 0
-    told: Mapping[str, Any] = await _told(client, url, f"/{topic.lookup_name}/partitions", {})
-    count = msgspec.convert(told.get("partitions", 0), int)
-    if count > MOST_PARTITIONS:
+    answer: Mapping[str, Any] = await _answer(client, url, f"/{topic.lookup_name}/partitions", {})
+    count = msgspec.convert(answer.get("partitions", 0), int)
+    if count > MAX_PARTITIONS:
         raise ClusterError(f"{topic} has {count_of(count, 'partition')}; name one, such as {topic.partition(0)}")
     return max(0, count)
 
@@ -110,8 +109,8 @@ def _gathered(bundles: NamespaceBundles, meant: Iterable[TopicName], there: set[
     return [TopicsBundle(bundle, tuple(topics), others[bundle]) for bundle, topics in sorted(found.items())]
 
 
-async def _told(client: AdminClient, url: str, path: str, otherwise: Any) -> Any:
-    """Return an answer, `otherwise` if there is no such thing."""
+async def _answer(client: AdminClient, url: str, path: str, otherwise: Any) -> Any:
+    """Return an answer, `otherwise` if the object does not exist."""
     try:
         return await client.call("GET", url, f"/admin/v2{path}")
     except AdminRequestError as error:

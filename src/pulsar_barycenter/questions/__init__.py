@@ -1,11 +1,11 @@
-"""Questions to a running cluster, or to the files of one, that several brokers or sources answer together.
+"""Queries that need the answers of several brokers, or of brokers and files, and combine them.
 
-`examination` looks at a cluster as the doctor does, twice at what may have been on its way; `monitored` reads the loads
-that brokers report, from brokers or from a store; `topics` asks for the topics of bundles, with their stats.
+- State: `examination` reads a cluster for the doctor, a second time if the findings may be an effect of a change in
+  progress. `monitored` reads the load reports of brokers, from the brokers or from a metadata store. `topics` reads the
+  topics of bundles, with their stats.
+- Explanations: `explanation` collects the decisions about a topic, a bundle or a broker, and the decisions that would
+  be made now. `past_decisions` reads the decisions up to a time; `past_state` derives the state at that time from them.
+- Output: `history_rows` prints rows of the recorded history.
 
-`explanation` says why a topic, a bundle or a broker is as it is: the decisions about it, and what would be decided now.
-`past_decisions` asks for the decisions that were made by a time, and `past_state` says what they mean.
-`history_rows` prints the rows of the recorded history.
-
-The caller passes what makes a client (`admin.client.NewClient`), as it knows the credentials.
+The caller passes a function that creates a client (`admin.client.NewClient`), because it has the credentials.
 """

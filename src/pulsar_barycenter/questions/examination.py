@@ -1,4 +1,4 @@
-"""How to look at a cluster as the doctor does: once, and again if what was found may be on its way."""
+"""Reads a cluster for the doctor: once, and a second time if findings may be an effect of a change in progress."""
 
 import asyncio
 import time
@@ -17,21 +17,21 @@ from pulsar_barycenter.doctor.reading.ledgers import read_ledgers
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError, read_store
 from pulsar_barycenter.metadata.open import OF_ONE_MACHINE
 
-_MOST_BYTES: Final = 64 << 20
+_MAX_ANSWER_BYTES: Final = 64 << 20
 _SECOND_LOOK_S: Final = 2.0
 _NO_STORE: Final = Unseen(
     "locks, records and registrations in the metadata store",
-    "give --store URL, the metadataStoreUrl of the brokers, where it can be reached from here",
+    "give --store URL, the metadataStoreUrl of the brokers, if it can be reached from here",
     is_optional=True,
 )
-_NO_LEDGERS: Final = Unseen("the folder of the ledgers", "give --ledgers DIR where a broker runs", is_optional=True)
-_NO_FILE: Final = Unseen("broker.conf", "give --config FILE where a broker runs", is_optional=True)
+_NO_LEDGERS: Final = Unseen("the ledger folder", "give --ledgers DIR on a machine with a broker", is_optional=True)
+_NO_FILE: Final = Unseen("broker.conf", "give --config FILE on a machine with a broker", is_optional=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What there is to look at: brokers at `urls`, a metadata store with its `metadataStoreConfigPath`, the folder of
-    ledgers, a `file` broker.conf. `timeout_s` is after which a broker does not answer."""
+    """The parts to read: brokers at `urls`, a metadata store with its `metadataStoreConfigPath`, the ledger folder, and
+    `file`, a broker.conf. `timeout_s` is the time limit for the answer of a broker."""
 
     urls: Sequence[str]
     store: str | None = None
@@ -42,27 +42,27 @@ class Asked:
 
 
 async def examine(new_client: NewClient, asked: Asked, names: Sequence[str] = ()) -> tuple[Picture, Diagnosis]:
-    """Return what there is to see, and what the checks of these names, or all, find there.
+    """Return the picture of a cluster, and the findings of the named checks, or of all.
 
-    It is looked at a second time if what was found may come of a cluster in motion.
+    The cluster is read a second time if findings may be an effect of a change in progress.
 
     Raises:
-        ClusterUnreadableError, StoreUnreadableError: nothing that was asked for can be read.
+        ClusterUnreadableError, StoreUnreadableError: none of the requested parts can be read.
     """
     picture = await _picture(new_client, asked)
     diagnosis = diagnose(picture, names)
     if asked.urls and needs_second_look(diagnosis):
         await asyncio.sleep(_SECOND_LOOK_S)
-        with suppress(ClusterUnreadableError, StoreUnreadableError):  # what was found is worth telling all the more
+        with suppress(ClusterUnreadableError, StoreUnreadableError):  # then the findings of the first reading count
             diagnosis = confirmed(diagnosis, diagnose(await _picture(new_client, asked), names))
     return picture, diagnosis
 
 
 async def _picture(new_client: NewClient, asked: Asked) -> Picture:
-    """Return what brokers, store, folder of ledgers and file say.
+    """Return the picture from brokers, store, ledger folder and file.
 
     Raises:
-        ClusterUnreadableError, StoreUnreadableError: nothing that was asked for can be read.
+        ClusterUnreadableError, StoreUnreadableError: none of the requested parts can be read.
     """
     picture = await _of_cluster(new_client, asked)
     if asked.file is None:
@@ -71,22 +71,22 @@ async def _picture(new_client: NewClient, asked: Asked) -> Picture:
         picture = replace(picture, file=await asyncio.to_thread(read_file, asked.file))
     if asked.ledgers is None:
         return replace(picture, unseen=(*picture.unseen, _NO_LEDGERS))
-    told = (broker.settings.get("metadataStoreUrl", "") for broker in picture.answering if broker.settings)
-    url = asked.store or next(told, "")
+    urls = (broker.settings.get("metadataStoreUrl", "") for broker in picture.answering if broker.settings)
+    url = asked.store or next(urls, "")
     several = bool(url) and not url.startswith(OF_ONE_MACHINE)
     return replace(picture, ledgers=await asyncio.to_thread(read_ledgers, asked.ledgers, several_machines=several))
 
 
 async def _of_cluster(new_client: NewClient, asked: Asked) -> Picture:
-    """Return what brokers and store say; of both, one that cannot be read is told as not looked at.
+    """Return the picture from brokers and store; if one of them cannot be read, it is reported as not checked.
 
     Raises:
-        ClusterUnreadableError, StoreUnreadableError: nothing that was asked for can be read.
+        ClusterUnreadableError, StoreUnreadableError: none of the requested parts can be read.
     """
-    picture = Picture(_now_ms(), unseen=() if asked.urls else (Unseen("the brokers", "give --url to ask them"),))
+    picture = Picture(_now_ms(), unseen=() if asked.urls else (Unseen("the brokers", "give --url to query them"),))
     blind: ClusterUnreadableError | None = None
     if asked.urls:
-        client = new_client(timeout_s=asked.timeout_s, most_bytes=_MOST_BYTES)
+        client = new_client(timeout_s=asked.timeout_s, most_bytes=_MAX_ANSWER_BYTES)
         try:
             picture = await read_cluster(asked.urls, client, now_ms=_now_ms)
         except ClusterUnreadableError as error:

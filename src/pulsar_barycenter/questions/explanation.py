@@ -1,4 +1,4 @@
-"""Why a bundle is where it is, and why a broker sheds: the decisions about it, and what the leader would decide now."""
+"""Collects what explains a bundle or a broker: past decisions about it, and the decisions that would be made now."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,16 +22,15 @@ from pulsar_barycenter.terminal.suggestions import did_you_mean
 
 
 class UnknownNameError(ValueError):
-    """Nobody knows the broker, bundle or namespace that was asked for; the text names those nearest to it."""
+    """No source has the requested broker, bundle or namespace; the text suggests similar names."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known about a bundle, a broker or a namespace.
+    """The data about a bundle, a broker or a namespace.
 
-    `records` are the decisions, oldest first; `found` is what the leader decides upon, None if that is not known.
-    `is_unowned`: it is a bundle that no broker of the running cluster serves. `missing` says which brokers told
-    nothing.
+    `records` are the decisions, oldest first; `found` is the leader's snapshot, None if it is not known. `is_unowned`
+    is whether it is a bundle that no broker of the running cluster serves. `missing` names brokers without an answer.
     """
 
     records: list[DecisionRecord]
@@ -41,9 +40,9 @@ class About:
 
 
 class Source:
-    """Where the answer is from: a running cluster, decision logs, or a saved snapshot. A snapshot is read once.
+    """The source of explanations: a running cluster, decision logs, or a saved snapshot, which is read only once.
 
-    `url` is the web address of any broker, blank for files. Decisions before `since_ms` do not count.
+    `url` is the web address of any broker, blank for files. Decisions before `since_ms` are left out.
     """
 
     def __init__(self, new_client: NewClient, url: str, data: Path | None, file: Path | None, since_ms: int) -> None:
@@ -52,36 +51,39 @@ class Source:
         self._logged = None if data is None else read_decisions(data)
 
     def of_topic(self, topic: TopicName) -> list[tuple[str, dict[str, str]]]:
-        """Return what to ask of a topic, each with a line that says which bundle it is about.
+        """Return the queries for a topic, each with a line that names its bundle.
 
         Raises:
-            ClusterError, NoSuchTopicError, UnknownNameError: its bundle is not known there.
+            ClusterError, NoSuchTopicError, UnknownNameError: the bundle of the topic is not known.
         """
         found: list[tuple[str, str]] = []
         if self._url:
             found = [
-                (str(each), each.bundle) for each in asyncio.run(bundles_of_topic(self._new_client, self._url, topic))
+                (str(bundle), bundle.bundle)
+                for bundle in asyncio.run(bundles_of_topic(self._new_client, self._url, topic))
             ]
         else:
             span = Span.of_topic(topic)
-            known = [each.bundle for each in self._logged or ()]
+            known = [record.bundle for record in self._logged or ()]
             known += [] if self._snapshot is None else self._snapshot.snapshot.bundles.names
-            # the last is the smallest after splits, as decisions are oldest first
-            covering = [each for each in dict.fromkeys(known) if span.is_covered_by(each)]
+            # decisions are oldest first, so the last bundle is the smallest after splits
+            covering = [bundle for bundle in dict.fromkeys(known) if span.is_covered_by(bundle)]
             found = [(f"topic {topic} is in {covering[-1]}", covering[-1])] if covering else []
         if not found:
-            raise UnknownNameError(f"nothing is known of topic {topic}: no bundle that has it is named there")
+            raise UnknownNameError(f"nothing is known of topic {topic}: no decision names a bundle that contains it")
         return [(heading, {"bundle": bundle, "broker": "", "namespace": ""}) for heading, bundle in found]
 
     def about(self, asked: dict[str, str]) -> "About":
-        """Return what is known about what is asked for: a bundle, a broker or a namespace, the others blank.
+        """Return the data about a bundle, a broker or a namespace; the other names in `asked` are blank.
 
         Raises:
-            ClusterError, UnknownNameError: nobody answers, or knows the name.
+            ClusterError, UnknownNameError: no broker answers, or no source has the name.
         """
         if self._logged is not None:
             _check_known(asked, self._logged, None)
-            return About([each for each in self._logged if each.at >= self._since_ms and each.concerns(**asked)])
+            return About(
+                [record for record in self._logged if record.at >= self._since_ms and record.concerns(**asked)]
+            )
         if not self._url:
             _check_known(asked, [], self._snapshot)
             return About([], self._snapshot)
@@ -104,28 +106,28 @@ class Source:
 
 
 def _check_known(asked: dict[str, str], records: list[DecisionRecord], found: SnapshotFile | None) -> None:
-    """Return if the decisions or the snapshot name what is asked for.
+    """Check that the decisions or the snapshot have the requested name.
 
     Raises:
-        UnknownNameError: they do not.
+        UnknownNameError: they do not have it.
     """
     kind, name = next((kind, name) for kind, name in asked.items() if name)
     known: set[str] = set()
     if kind == "broker":
-        known = {broker for each in records for broker in (each.by, each.source, each.destination) if broker}
+        known = {broker for record in records for broker in (record.by, record.source, record.destination) if broker}
         known.update(found.snapshot.brokers.names if found is not None else ())
     else:
-        known = {each.bundle for each in records if each.bundle}
+        known = {record.bundle for record in records if record.bundle}
         known.update(found.snapshot.bundles.names if found is not None else ())
-        if kind == "bundle":  # those of a broker's own, as of its heartbeat, are nobody's typing error
+        if kind == "bundle":  # bundles of brokers themselves (heartbeat) are no useful suggestions
             known = {bundle for bundle in known if bundle == name or may_leave_its_broker(bundle)}
         if kind == "namespace":
             known = {bundle.rpartition("/")[0] for bundle in known}
     if name in known:
         return
-    # those of its namespace are nearest to a bundle, and few
+    # for a bundle, suggest only the few bundles of its namespace
     namespace = name.rpartition("/")[0]
-    near = {each for each in known if each.rpartition("/")[0] == namespace} if kind == "bundle" else known
+    near = {bundle for bundle in known if bundle.rpartition("/")[0] == namespace} if kind == "bundle" else known
     raise UnknownNameError(
         f"nothing is known of {kind} {name}: no broker reports it, and no decision names it"
         f"{did_you_mean(name, sorted(near or known))}"
@@ -133,7 +135,7 @@ def _check_known(asked: dict[str, str], records: list[DecisionRecord], found: Sn
 
 
 def decided_now(found: SnapshotFile, asked: dict[str, str]) -> tuple[list[Decided], list[str]]:
-    """Return what the leader would do now that concerns what is asked for, and which brokers would shed."""
+    """Return the decisions that the leader would make now about the requested name, and the brokers that would shed."""
     config = configured(found)
     manager = manager_of(found, None)
     rounds, _ = shedding_rounds(found.snapshot, config, found.memory, 1, 0, manager)

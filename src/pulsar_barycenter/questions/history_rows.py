@@ -1,4 +1,4 @@
-"""The rows of an answer, printed: a table for people, JSON or CSV for programs; and the course of a figure as bars."""
+"""Prints the rows of a result as a table, JSON or CSV, and a series of values as bars."""
 
 import csv
 import io
@@ -16,15 +16,15 @@ from pulsar_barycenter.terminal.tables import Column, Kind, output_width, print_
 
 Rows: TypeAlias = pa.Table
 
-_MOST_ROWS: Final = 200
+_MAX_ROWS: Final = 200
 _BARS: Final = "▁▂▃▄▅▆▇█"
-_MOST_BARS: Final = 60
+_MAX_BARS: Final = 60
 PLAIN_WIDTH: Final = 240
 
 _UNLOADED: Final = "unloaded"
 
 _OFTEN_EMPTY: Final = ("principal", "request")
-"""Columns that a table for people leaves out where no row has them."""
+"""Columns that a table leaves out if no row has a value in them."""
 
 _UNITS: Final = {
     "msg_rate": "msg/s",
@@ -40,7 +40,7 @@ _UNITS: Final = {
 
 
 def print_rows(rows: pa.Table, form: str, *, kind: str = "") -> None:
-    """Print rows as `form` says: "table", "json" (one object a line, with `kind` if given), or "csv"."""
+    """Print rows as "table", "json" (one object on each line, with `kind` if given), or "csv"."""
     if form == "json":
         extra = {"kind": kind} if kind else {}
         for row in rows.to_pylist():
@@ -56,7 +56,7 @@ def _print_csv(rows: pa.Table) -> None:
     writer = csv.writer(out)
     writer.writerow(rows.column_names)
     for row in rows.to_pylist():
-        writer.writerow([each.isoformat() if isinstance(each, datetime) else each for each in row.values()])
+        writer.writerow([value.isoformat() if isinstance(value, datetime) else value for value in row.values()])
     click.echo(out.getvalue(), nl=False)
 
 
@@ -64,10 +64,10 @@ def _print_as_table(rows: pa.Table) -> None:
     empty = [name for name in _OFTEN_EMPTY if name in rows.column_names and rows.column(name).null_count == len(rows)]
     rows = rows.drop_columns(empty)
     columns = [Column(field.name, _kind(field)) for field in rows.schema]
-    shown = [[_cell(name, value) for name, value in row.items()] for row in rows.slice(0, _MOST_ROWS).to_pylist()]
+    shown = [[_cell(name, value) for name, value in row.items()] for row in rows.slice(0, _MAX_ROWS).to_pylist()]
     print_table(columns, shown, plain_width=PLAIN_WIDTH)
-    if len(rows) > _MOST_ROWS:
-        click.echo(f"… and {len(rows) - _MOST_ROWS:,} more rows; --format csv or json tells all")
+    if len(rows) > _MAX_ROWS:
+        click.echo(f"… and {len(rows) - _MAX_ROWS:,} more rows; --format csv or json prints all")
 
 
 def _kind(field: pa.Field) -> Kind:
@@ -91,12 +91,12 @@ def _cell(name: str, value: Any) -> str:
 
 
 def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
-    """Return a bundle's owners, oldest first, for people: an interval ends where the next one begins at the latest.
+    """Return a bundle's owners for a table, oldest first; an interval ends at the begin of the next one at the latest.
 
-    Their times are those of load reports, which two brokers send at different times. A bundle that was moved to no
-    other owner was "unloaded"; of the last interval that is known only if the period is to the end of what is recorded.
+    The times come from load reports, which two brokers send at different times. A bundle without a next owner was
+    "unloaded"; for the last interval this is only known if the period reaches the end of the recording.
 
-    Worked example: a 16:16:51 to 16:17:06, b from 16:17:02 on. For people a ends at 16:17:02.
+    Example: a from 16:16:51 to 16:17:06, b from 16:17:02. In the table a ends at 16:17:02.
     """
     found = rows.to_pylist()
     for owned, after in zip(found, [*found[1:], None], strict=False):
@@ -110,16 +110,16 @@ def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
 
 
 def trend(title: str, rows: pa.Table, kind: str) -> str:
-    """A line of a title and bars that show the course of the load, or of the imbalance; no bars without figures."""
+    """Return a line with a title, and bars that show the load or the imbalance over time; no bars without values."""
     column = {"load": "msg_rate", "balance": "msg_rate_ratio"}.get(kind)
-    values = [each for each in rows.column(column).to_pylist() if each is not None] if column else []
-    room = min(_MOST_BARS, output_width(PLAIN_WIDTH) - len(title) - 2)
+    values = [value for value in rows.column(column).to_pylist() if value is not None] if column else []
+    room = min(_MAX_BARS, output_width(PLAIN_WIDTH) - len(title) - 2)
     return f"{title}  {_bars(values, room)}" if len(values) > 1 and room > 0 else title
 
 
 def _bars(values: Sequence[float], width: int) -> str:
-    """At most `width` bars; each shows the greatest of the values it stands for."""
+    """Return at most `width` bars; a bar shows the greatest of the values that it represents."""
     size = -(-len(values) // width)
     shown = [max(values[i : i + size]) for i in range(0, len(values), size)]
     most = max(shown)
-    return "".join(_BARS[int(each / most * (len(_BARS) - 1)) if most > 0 else 0] for each in shown)
+    return "".join(_BARS[int(value / most * (len(_BARS) - 1)) if most > 0 else 0] for value in shown)

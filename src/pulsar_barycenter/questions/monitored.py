@@ -1,8 +1,8 @@
-"""The load of each broker as it reports it, read from brokers by their admin REST or from a metadata store.
+"""Reads the load reports of brokers by their admin REST or from a metadata store.
 
-Of the modular and the simple load manager both have the reports; what the leader averages over time is told by a store,
-and by Barycenter's leader. Loads of the extensible load manager are told by Barycenter's leader alone: Apache Pulsar
-keeps them in a topic.
+Reports of the modular and the simple load manager are in both. The leader's averages over time are in the store, and
+Barycenter's leader returns them. The load of the extensible load manager is only available from Barycenter's leader,
+because Apache Pulsar has it in a topic.
 """
 
 import asyncio
@@ -29,24 +29,24 @@ from pulsar_barycenter.status.broker_tables import MonitoredBroker, Report
 _BROKERS: Final = "/loadbalance/brokers"
 _AVERAGES: Final = "/loadbalance/broker-time-average"
 _SQLITE: Final = "sqlite:"
-_MOST_BROKERS: Final = 10_000
-_MOST_BYTES: Final = 256 << 20
+_MAX_BROKERS: Final = 10_000
+_MAX_ANSWER_BYTES: Final = 256 << 20
 _AT_ONCE: Final = 32
 _TIMEOUT_S: Final = 30.0
 
 
 class NothingReportedError(Exception):
-    """No broker tells its load where it was asked for; the text says why, and where else it may be asked for."""
+    """No load report is available at the given address; the text says why, and where to find the load."""
 
 
 async def monitored(new_client: NewClient, place: str) -> list[MonitoredBroker]:
-    """Return the brokers with their loads, by name; `place` is a web address of a broker, or a metadataStoreUrl.
+    """Return the brokers with their load, by name; `place` is the web address of a broker, or a metadataStoreUrl.
 
     A broker that does not answer is left out.
 
     Raises:
-        ClusterError, MetadataError, UnknownStoreError, NothingReportedError: nobody tells anything.
-        TimeoutError: the store did not tell in time.
+        ClusterError, MetadataError, UnknownStoreError, NothingReportedError: there is no load report.
+        TimeoutError: the store did not answer in time.
     """
     if place.startswith(("http://", "https://")):
         return await _of_cluster(new_client, place)
@@ -61,7 +61,7 @@ async def monitored(new_client: NewClient, place: str) -> list[MonitoredBroker]:
 
 
 async def _of_cluster(new_client: NewClient, url: str) -> list[MonitoredBroker]:
-    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MAX_ANSWER_BYTES)
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def report_of(broker: str) -> Report | None:
@@ -83,7 +83,7 @@ async def _of_cluster(new_client: NewClient, url: str) -> list[MonitoredBroker]:
     except AdminRequestError as error:
         raise ClusterError(without_report(error)) from error
     except msgspec.DecodeError as error:
-        raise ClusterError(f"{url}: the answer is not understood: {error}") from error
+        raise ClusterError(f"{url}: the answer has an unexpected form: {error}") from error
     finally:
         await client.close()
     if snapshot is not None and snapshot.extensible is not None:
@@ -96,14 +96,14 @@ async def _of_cluster(new_client: NewClient, url: str) -> list[MonitoredBroker]:
     ]
     if not found:
         raise NothingReportedError(
-            f"no broker of {url} has a load report: the extensible load manager of Apache Pulsar keeps loads in a "
+            f"no broker of {url} has a load report: the extensible load manager of Apache Pulsar has its load in a "
             "topic, which `barycenter collect` reads"
         )
     return found
 
 
 async def _snapshot(client: AdminClient, url: str) -> SnapshotDocument | None:
-    """Return what the leader decides upon; None if it tells nobody, as Apache Pulsar's."""
+    """Return the leader's snapshot; None if the leader does not return it, as in Apache Pulsar."""
     try:
         answer: Any = await client.call("GET", url, "/barycenter/v1/snapshot")
         return msgspec.convert(answer, SnapshotDocument, strict=False)
@@ -113,16 +113,16 @@ async def _snapshot(client: AdminClient, url: str) -> SnapshotDocument | None:
 
 def _records_of_file(file: Path) -> dict[str, bytes]:
     if not file.is_file():
-        raise MetadataError(str(file), "there is no such file")
-    return dict(read_folders(file, (_BROKERS, _AVERAGES), (), most=_MOST_BROKERS))
+        raise MetadataError(str(file), "the file does not exist")
+    return dict(read_folders(file, (_BROKERS, _AVERAGES), (), most=_MAX_BROKERS))
 
 
 async def _records_of(store: MetadataStore) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for folder in (_BROKERS, _AVERAGES):
         names = await store.children(folder)
-        if len(names) > _MOST_BROKERS:
-            raise MetadataError(folder, f"there are more than {_MOST_BROKERS:,} keys below it")
+        if len(names) > _MAX_BROKERS:
+            raise MetadataError(folder, f"there are more than {_MAX_BROKERS:,} keys below it")
         for name in names:
             record = await store.get(f"{folder}/{name}")
             if record is not None:
@@ -131,7 +131,9 @@ async def _records_of(store: MetadataStore) -> dict[str, bytes]:
 
 
 def _of_records(records: Mapping[str, bytes]) -> list[MonitoredBroker]:
-    """Return the brokers whose records are load reports; those of the extensible load manager hold addresses alone."""
+    """Return the brokers whose records are load reports; with the extensible load manager, records only have
+    addresses.
+    """
     found, others = [], 0
     for path, value in sorted(records.items()):
         if not path.startswith(f"{_BROKERS}/"):
@@ -148,8 +150,8 @@ def _of_records(records: Mapping[str, bytes]) -> list[MonitoredBroker]:
             others += 1
     if not found:
         raise NothingReportedError(
-            f"no broker is registered with a load report there, {others} are without: the extensible load manager "
-            "keeps loads elsewhere; give the web address of a broker of Barycenter"
+            f"the store has no load reports, and {others} registrations without one: the extensible load manager has "
+            "its load elsewhere; give the web address of a broker of Barycenter"
             if others
             else "no broker is registered there"
         )
@@ -157,10 +159,10 @@ def _of_records(records: Mapping[str, bytes]) -> list[MonitoredBroker]:
 
 
 def _decoded(document: bytes) -> Report:
-    """Return a report of the simple manager, which allots, or of the modular one.
+    """Return a report of the simple load manager, which has allocated resources, or of the modular one.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        msgspec.DecodeError: the document is not a report.
     """
     return decode_load_report(document) if b'"allocated' in document else decode_report(document)
 

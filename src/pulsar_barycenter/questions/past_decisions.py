@@ -1,4 +1,4 @@
-"""Decisions made by a time: of a running cluster, of the logs of a folder (or one log), of the pipeline's tables."""
+"""Reads the decisions up to a time, from a running cluster, a folder of logs, one log, or the pipeline's tables."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,27 +18,29 @@ from pulsar_barycenter.observer.running_cluster import decision_page
 from pulsar_barycenter.questions.past_state import Subject
 from pulsar_barycenter.snapshots.table_folder import tables_below
 
-_MOST_PAGES: Final = 256
+_MAX_PAGES: Final = 256
 _OF_TABLES: Final = 10_000
-"""Of the tables' decisions before the time the last ones."""
+"""The number of last decisions before the time that are read from the tables."""
 
 Ask: TypeAlias = Callable[[DecisionQuestion], DecisionPage]
 
 
 def known_then(subject: Subject, at_ms: int, ask: Ask) -> tuple[list[DecisionRecord], DecisionPage]:
-    """Return the decisions that tell of a time, and a page that says what times are known, and who is silent."""
+    """Return the decisions that explain a time, and a page with the known time range and the brokers without an
+    answer.
+    """
     of_it, page = _whole(ask, subject.question(at_ms))
     rounds, _ = _whole(ask, DecisionQuestion(kind="shed", until_ms=at_ms, limit=1))
     return [*of_it, *rounds], page
 
 
 def of_cluster(new_client: NewClient, url: str) -> Ask:
-    """Ask a running cluster: any broker, which asks all."""
+    """Return a function that queries a running cluster through any broker, which queries all others."""
     return lambda question: asyncio.run(decision_page(new_client, url, question))
 
 
 def of_files(data: Path) -> Ask:
-    """Ask the logs of a data folder or a folder of logs, or one log, and the tables of the pipeline if there are any.
+    """Return a function that reads the logs of a folder, or one log, and the pipeline's tables if there are any.
 
     Raises:
         OSError: a table cannot be read.
@@ -57,9 +59,9 @@ def of_files(data: Path) -> Ask:
 
 
 def _whole(ask: Ask, question: DecisionQuestion) -> tuple[list[DecisionRecord], DecisionPage]:
-    """Ask on, page by page, until there are as many as were asked for or no older ones."""
+    """Read page by page, until the requested number of decisions is read or there are no older ones."""
     found: list[DecisionRecord] = []
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         page = ask(question)
         found = page.decisions + found
         if not page.next or len(found) >= question.limit:
@@ -83,7 +85,7 @@ def _of_tables(data: Path, until_ms: int) -> list[DecisionRecord]:
     root = tables.parent if tables is not None and tables.name == "tables" else data
     columns = [name for name in DecisionRecord.__struct_fields__ if name in DECISIONS.names and name != "reason"]
     try:
-        # the end is exclusive there
+        # the tables' end is exclusive
         rows = History(LocalStorage(root), until_ms=until_ms + 1).decisions(_OF_TABLES, columns=[*columns, "reason"])
     except NoHistoryError:
         return []

@@ -1,4 +1,4 @@
-"""Where a topic, bundle or broker was at a time, and why, as the decisions made by then tell it. Pure."""
+"""Derives where a topic or bundle was at a time, and why, from the decisions up to then. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
 
 _DECISIONS: Final = 50
-"""Decisions looked at of the thing itself: the last ones before the time."""
+"""The number of last decisions about the subject that are used."""
 _SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is asked about: `kind` is topic, bundle or broker; `span` are its hashes, None of a broker."""
+    """The subject of an explanation: `kind` is topic, bundle or broker; `span` is its hash range, None for a broker."""
 
     kind: str
     name: str
@@ -29,10 +29,10 @@ class Subject:
 
     @staticmethod
     def of(text: str) -> "Subject":
-        """Return what a name is of: host:port a broker, tenant/namespace/0x…_0x… a bundle, else a topic.
+        """Return the subject of a name: host:port is a broker, tenant/namespace/0x…_0x… a bundle, else it is a topic.
 
         Raises:
-            InvalidNameError: it can be none of them.
+            InvalidNameError: the name is none of them.
         """
         if "://" not in text and "/" not in text and ":" in text:
             return Subject("broker", text)
@@ -49,12 +49,12 @@ class Subject:
 
 
 class PastState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What is known of a time. `broker` is where the thing was, "" if that is not known or it was nobody's; `bundle`
-    the topic's of then, or what it was last split from.
+    """The state of a subject at a time.
 
-    `last` is what put it there, `before` the one before that; `refused` what was considered since and not done, the
-    last ones. `round` is the outcome of shedding that held then. Of a broker, `recent` are the last bundles that came
-    or went.
+    `broker` is its owner, "" if it had none or it is not known. `bundle` is the topic's bundle at that time, or the
+    bundle from which it was split. `last` is the decision that assigned it, `before` the previous one; `refused` are
+    the last decisions since then that were considered and not carried out. `round` is the last result of shedding. For
+    a broker, `recent` are the last bundles that arrived or left.
     """
 
     kind: str = "then"
@@ -71,7 +71,7 @@ class PastState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def state_at(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) -> PastState:
-    """Return what decisions say of a time; those made after it do not count."""
+    """Return the state at a time from decisions; later decisions do not count."""
     known = sorted((record for record in records if record.at <= at_ms), key=key_of)
     rounds = [record for record in known if record.kind == "shed"]
     about = [record for record in known if record.kind != "shed"]
@@ -106,37 +106,37 @@ def state_at(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) ->
 
 
 def known_range(page: DecisionPage) -> str:
-    """Say from when to when there are decisions."""
+    """Return the time range of the known decisions, as text."""
     if not page.known_until:
-        return "no decision is kept there at all"
+        return "there are no decisions at all"
     return f"decisions are known from {_moment(page.known_since)} to {_moment(page.known_until)} UTC"
 
 
-def in_words(told: PastState) -> list[str]:
-    """Return the lines that a person reads."""
-    head = f"{_moment(told.at)} UTC  {told.subject} {told.name}"
-    if told.subject == "broker":
-        lines = [head, *_block("last came or went", told.recent)]
-    elif told.last is None:
-        lines = [head, "  no decision tells where it was"]
+def in_words(state: PastState) -> list[str]:
+    """Return the state as lines of text."""
+    head = f"{_moment(state.at)} UTC  {state.subject} {state.name}"
+    if state.subject == "broker":
+        lines = [head, *_block("last arrivals and departures", state.recent)]
+    elif state.last is None:
+        lines = [head, "  its owner is not known from the decisions"]
     else:
-        place = f"on {told.broker}" if told.broker else "with no broker that a decision tells"
-        part = f", in {told.bundle}" if told.bundle != told.name and told.last.kind != "split" else ""
-        part = f", a part of {told.bundle}" if told.last.kind == "split" else part
-        lines = [f"{head}  {place}{part}, since {_moment(told.last.at)}", *_block("because", [told.last])]
-        lines += _block("before that", [told.before] if told.before is not None else [])
-    lines += _block("considered and not done", told.refused)
-    lines += _block("the round then", [told.round] if told.round is not None else [])
+        where = f"on {state.broker}" if state.broker else "without an owner in the decisions"
+        part = f", in {state.bundle}" if state.bundle != state.name and state.last.kind != "split" else ""
+        part = f", a part of {state.bundle}" if state.last.kind == "split" else part
+        lines = [f"{head}  {where}{part}, since {_moment(state.last.at)}", *_block("because", [state.last])]
+        lines += _block("before that", [state.before] if state.before is not None else [])
+    lines += _block("considered and not carried out", state.refused)
+    lines += _block("the round at that time", [state.round] if state.round is not None else [])
     return lines
 
 
 def _block(title: str, records: Sequence[DecisionRecord]) -> list[str]:
     lines = [f"{title}:"] if records else []
     for record in records:
-        where = " → ".join(each for each in (record.source, record.destination) if each)
+        where = " → ".join(broker for broker in (record.source, record.destination) if broker)
         what = f"{record.kind} {record.refused}".strip()
         by = f"by {record.principal} at {record.by}" if record.principal else f"by {record.by}"
-        lines.append("  " + "  ".join(each for each in (_moment(record.at), what, record.bundle, where, by) if each))
+        lines.append("  " + "  ".join(part for part in (_moment(record.at), what, record.bundle, where, by) if part))
         lines.append(f"      {record.sentence}")
         lines += [f"      {record.request}"] if record.request else []
     return lines

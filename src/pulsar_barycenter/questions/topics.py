@@ -1,6 +1,6 @@
-"""What brokers tell of topics: of the bundles that are asked for, and of no more than are shown.
+"""Reads the topics of bundles with their stats, and no more topics than are shown.
 
-A look at a cluster's topics costs a list for each bundle, and a question for each topic that is shown.
+It costs one request for each bundle to list its topics, and one for each topic that is shown.
 """
 
 import asyncio
@@ -19,37 +19,37 @@ from pulsar_barycenter.observer.answers import without_report
 from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.status.board import BundleRow, TopicRow, topic_row
 
-MOST_TOPICS: Final = 200
-"""So many topics are asked for their figures, the first by name of each bundle in turn."""
-MOST_BUNDLES: Final = 20
-"""So many bundles are asked for their topics where no bundle is chosen."""
+MAX_TOPICS: Final = 200
+"""The number of topics whose stats are read: the first ones by name, bundle after bundle."""
+MAX_BUNDLES: Final = 20
+"""The number of bundles whose topics are listed if no bundle is chosen."""
 _AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 10.0
-_MOST_BYTES: Final = 16 << 20
+_MAX_ANSWER_BYTES: Final = 16 << 20
 _NOT_THERE: Final = (404, 405)
-"""What a broker says of a topic that it has not loaded, and of a domain that is switched off."""
+"""Status codes for a topic that the broker has not loaded, and for a domain that is switched off."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenTopics:
-    """`rows` of the first topics of all that there are, which are `count`."""
+    """The `rows` of the first topics, and the number `count` of all topics."""
 
     rows: Sequence[TopicRow] = ()
     count: int = 0
 
 
 async def topics_of(new_client: NewClient, url: str, bundles: Sequence[BundleRow]) -> SeenTopics:
-    """Return the topics of bundles with their figures; `url` is the web address of any broker.
+    """Return the topics of bundles with their stats; `url` is the web address of any broker.
 
     Raises:
-        ClusterError: it does not answer, or not so.
+        ClusterError: the broker does not answer, or its answer has an unexpected form.
     """
-    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MAX_ANSWER_BYTES)
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(path: str, **params: str) -> Any:
         async with gate:
-            return await _told(client, url, path, params)
+            return await _answer(client, url, path, params)
 
     async def names(row: BundleRow) -> list[tuple[str, BundleRow]]:
         try:
@@ -69,7 +69,7 @@ async def topics_of(new_client: NewClient, url: str, bundles: Sequence[BundleRow
 
     try:
         found = [pair for pairs in await asyncio.gather(*map(names, bundles)) for pair in pairs]
-        rows = await asyncio.gather(*(row_of(topic, row) for topic, row in found[:MOST_TOPICS]))
+        rows = await asyncio.gather(*(row_of(topic, row) for topic, row in found[:MAX_TOPICS]))
     except AdminRequestError as error:
         raise ClusterError(f"no topics: {without_report(error)}") from error
     except (msgspec.ValidationError, InvalidNameError) as error:
@@ -79,8 +79,8 @@ async def topics_of(new_client: NewClient, url: str, bundles: Sequence[BundleRow
     return SeenTopics(rows, len(found))
 
 
-async def _told(client: AdminClient, url: str, path: str, params: dict[str, str]) -> Any:
-    """Return an answer, None if there is nothing to tell."""
+async def _answer(client: AdminClient, url: str, path: str, params: dict[str, str]) -> Any:
+    """Return an answer, None if the object does not exist."""
     try:
         return await client.call("GET", url, f"/admin/v2{path}", params=params)
     except AdminRequestError as error:

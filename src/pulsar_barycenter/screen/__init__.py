@@ -1,4 +1,5 @@
-"""The screen of `barycenter top`, over ssh too.
+"""The full-screen view of `barycenter top`; it also works over ssh.
 
-`tables` are the columns of brokers, bundles, decisions and topics; `top_screen` shows all of it and does what keys say.
+`tables` defines the columns of brokers, bundles, decisions and topics. `top_screen` shows the tables, refreshes them
+and handles the keys.
 """

@@ -1,4 +1,4 @@
-"""The tables of `barycenter top`: the columns of brokers, bundles, decisions and topics, and how each is ordered."""
+"""The tables of `barycenter top`: the columns of brokers, bundles, decisions and topics, with their sort orders."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """`key` orders rows, None last; figures stand to the right and come greatest first."""
+    """A column. `key` sorts rows, None last; numbers are right-aligned and sorted with the greatest first."""
 
     title: str
     key: Callable[[Row], Any]
@@ -28,7 +28,7 @@ class Column(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[Row]):
-    """A tab: `row_key` tells rows apart, `text` is what a filter looks at, `place` the column that orders at first."""
+    """A tab: `row_key` identifies a row, `text` is searched by a filter, `place` is the initial sort column."""
 
     name: str
     columns: Sequence[Column[Row]]

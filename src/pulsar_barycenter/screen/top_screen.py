@@ -1,4 +1,6 @@
-"""The screen of `barycenter top`: tables of brokers, bundles, decisions and topics that follow a running cluster."""
+"""The screen of `barycenter top`: tables of brokers, bundles, decisions and topics, refreshed from a running
+cluster.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -18,19 +20,20 @@ from pulsar_barycenter.cluster_logs.decision_pages import Span
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.observer.running_cluster import ClusterError
-from pulsar_barycenter.questions.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics
+from pulsar_barycenter.questions.topics import MAX_BUNDLES, MAX_TOPICS, SeenTopics
 from pulsar_barycenter.screen.tables import BROKERS, BUNDLES, DECISIONS, TABLES, TOPICS, UNKNOWN, Table, clock
 from pulsar_barycenter.status.board import Board, BundleRow, arranged, heaviest
 from pulsar_barycenter.terminal.tables import printable
 
-MOST_SHOWN: Final = 500
-"""So many rows of a table are shown, the first of its order."""
+MAX_SHOWN: Final = 500
+"""The number of rows that are shown: the first ones in the sort order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What the cluster said at one moment: `about` is a line on the whole, `decisions` are the last ones, oldest
-    first."""
+    """The state of a cluster at one moment: `about` sums it up in a line; `decisions` are the last ones, oldest
+    first.
+    """
 
     about: str
     board: Board
@@ -39,15 +42,15 @@ class ClusterView:
 
 Ask = Callable[[], Awaitable[ClusterView]]
 AskTopics = Callable[[Sequence[BundleRow]], Awaitable[SeenTopics]]
-"""Ask the cluster, the latter for the topics of bundles.
+"""Query the cluster; the second function reads the topics of bundles.
 
 Raises:
-    ClusterError: it does not answer.
+    ClusterError: the cluster does not answer.
 """
 
 
 class _Story(ModalScreen[None]):
-    """What was decided about one bundle, the newest first."""
+    """The decisions about one bundle, newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "dismiss", "back")]
 
@@ -57,21 +60,19 @@ class _Story(ModalScreen[None]):
         self._decisions = decisions
 
     def compose(self) -> ComposeResult:
-        told = [
-            f"{clock(each.at)}  {each.kind}{' ' + each.refused if each.refused else ''}"
-            f"  {each.source or UNKNOWN} → {each.destination or UNKNOWN}\n    {each.sentence}"
-            for each in reversed(self._decisions)
+        texts = [
+            f"{clock(record.at)}  {record.kind}{' ' + record.refused if record.refused else ''}"
+            f"  {record.source or UNKNOWN} → {record.destination or UNKNOWN}\n    {record.sentence}"
+            for record in reversed(self._decisions)
         ]
-        text = (
-            "\n\n".join(told) or f"none of the last decisions; barycenter explain --bundle {self._bundle} looks at all"
-        )
+        text = "\n\n".join(texts) or f"no recent decision; all decisions: barycenter explain --bundle {self._bundle}"
         lines = "\n".join(map(printable, f"{self._bundle}\n\n{text}".split("\n")))
         yield VerticalScroll(Static(escape(lines)), id="story")
         yield Footer()
 
 
 def _has_topic(bundle: str, words: str) -> bool:
-    """Tell whether a topic, named as clients name it, lies in a bundle; what is no name of one lies in none."""
+    """Return whether a bundle contains a topic, by any name that clients use; False if the text is not such a name."""
     try:
         return Span.of_topic(TopicName.parse(words.strip())).is_covered_by(bundle)
     except InvalidNameError:
@@ -79,7 +80,7 @@ def _has_topic(bundle: str, words: str) -> bool:
 
 
 class TopScreen(App[None]):
-    """Asks every `interval_s`, for topics while they are shown; a question that takes longer is waited for."""
+    """Queries the cluster every `interval_s`, and topics while they are shown; a slow query delays the next one."""
 
     TITLE = "barycenter top"
     AUTO_FOCUS = "#brokers-rows"
@@ -111,7 +112,7 @@ class TopScreen(App[None]):
         self._ask_topics = ask_topics
         self._topics = SeenTopics()
         self._bundle = ""
-        """The one whose topics are shown; blank: those of the heaviest."""
+        """The bundle whose topics are shown; blank: the topics of the heaviest bundles."""
         self._interval_s = interval_s
         self._seen: ClusterView | None = None
         self._paused = False
@@ -127,7 +128,7 @@ class TopScreen(App[None]):
             for table in TABLES:
                 with TabPane(table.name, id=table.name):
                     yield DataTable(id=f"{table.name}-rows", cursor_type="row", zebra_stripes=True)
-        yield Input(placeholder="words that a row has", id="words", disabled=True)
+        yield Input(placeholder="show rows with these words", id="words", disabled=True)
         yield Footer()
 
     def on_mount(self) -> None:
@@ -140,7 +141,7 @@ class TopScreen(App[None]):
 
     @work(group="asking", exclusive=True)
     async def look(self) -> None:
-        """Ask the cluster, and show what it says; what it said before stays if it does not answer."""
+        """Query the cluster and show the answer; if it does not answer, the previous state stays."""
         trouble = self.query_one("#trouble", Static)
         try:
             self._seen = await self._ask()
@@ -154,14 +155,14 @@ class TopScreen(App[None]):
 
     @work(group="asking topics", exclusive=True)
     async def look_at_topics(self) -> None:
-        """Ask for the topics of the bundle that was chosen, else of the heaviest."""
+        """Read the topics of the chosen bundle, else of the heaviest bundles."""
         if self._seen is None:
             return
         trouble, bundles = self.query_one("#trouble", Static), self._seen.board.bundles
         if self._bundle:
             asked = [row for row in bundles if row.bundle == self._bundle]
         else:
-            asked = heaviest(bundles, MOST_TOPICS, MOST_BUNDLES)
+            asked = heaviest(bundles, MAX_TOPICS, MAX_BUNDLES)
         try:
             self._topics = await self._ask_topics(asked)
         except ClusterError as error:
@@ -176,7 +177,7 @@ class TopScreen(App[None]):
             self.look_at_topics()
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """Order by the column that was clicked, and the other way round if it is by that already."""
+        """Sort by the clicked column; if it is the sort column already, reverse the order."""
         name = self._table.name
         if self._places[name] == event.column_index:
             self._reversed[name] = not self._reversed[name]
@@ -184,7 +185,7 @@ class TopScreen(App[None]):
         self._show()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Show a broker's bundles, a bundle's topics, or what was decided about the bundle of the row."""
+        """Show a broker's bundles, a bundle's topics, or the decisions about the bundle of the row."""
         key = event.row_key.value or ""
         if self._table is BROKERS:
             self._words["bundles"] = key
@@ -198,19 +199,19 @@ class TopScreen(App[None]):
             self._tell(self._bundle_of(key))
 
     def action_why(self) -> None:
-        """Show what was decided about the bundle of the row under the cursor."""
+        """Show the decisions about the bundle of the row under the cursor."""
         rows = self._rows
         if rows.row_count:
             self._tell(self._bundle_of(rows.coordinate_to_cell_key(rows.cursor_coordinate).row_key.value or ""))
 
     def _bundle_of(self, key: str) -> str:
-        """Return the bundle that a row of the table in sight is about, blank for a broker."""
+        """Return the bundle of a row of the visible table, blank for a broker."""
         if self._table is BUNDLES:
             return key.partition(" ")[0]
         if self._table is TOPICS:
-            return next((each.bundle for each in self._topics.rows if each.topic == key), "")
+            return next((row.bundle for row in self._topics.rows if row.topic == key), "")
         decisions = () if self._table is BROKERS or self._seen is None else self._seen.decisions
-        return next((each.bundle for each in decisions if DECISIONS.row_key(each) == key), "")
+        return next((record.bundle for record in decisions if DECISIONS.row_key(record) == key), "")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._words[self._table.name] = event.value
@@ -271,10 +272,10 @@ class TopScreen(App[None]):
 
     def _tell(self, bundle: str) -> None:
         if bundle and self._seen is not None:
-            self.push_screen(_Story(bundle, [each for each in self._seen.decisions if each.bundle == bundle]))
+            self.push_screen(_Story(bundle, [record for record in self._seen.decisions if record.bundle == bundle]))
 
     def _show(self) -> None:
-        """Fill the table in sight; the cursor stays with its row."""
+        """Fill the visible table; the cursor stays on its row."""
         if self._seen is None:
             return
         table, rows = self._table, self._rows
@@ -283,17 +284,18 @@ class TopScreen(App[None]):
         rows_of_all, words = self._all(table, self._seen), self._words[table.name]
         found = arranged(rows_of_all, column.key, descending=descending, words=words, text=table.text)
         self._by_topic = bool(not found and words and table in (BUNDLES, DECISIONS))
-        if self._by_topic:  # no row has these words: they may name a topic
+        if self._by_topic:  # no row contains these words: they may be the name of a topic
             of_topic = [row for row in rows_of_all if _has_topic(row.bundle, words)]
             found = arranged(of_topic, column.key, descending=descending, text=table.text)
         kept = rows.coordinate_to_cell_key(rows.cursor_coordinate).row_key if rows.row_count else None
         rows.clear(columns=True)
-        for each in table.columns:
-            sign = "" if each is not column else " ▼" if descending else " ▲"
-            rows.add_column(Text(each.title + sign, justify="right" if each.is_figure else "left"))
-        for row in found[:MOST_SHOWN]:
+        for shown in table.columns:
+            sign = "" if shown is not column else " ▼" if descending else " ▲"
+            rows.add_column(Text(shown.title + sign, justify="right" if shown.is_figure else "left"))
+        for row in found[:MAX_SHOWN]:
             cells = [
-                Text(printable(each.cell(row)), justify="right" if each.is_figure else "left") for each in table.columns
+                Text(printable(shown.cell(row)), justify="right" if shown.is_figure else "left")
+                for shown in table.columns
             ]
             rows.add_row(*cells, key=table.row_key(row))
         if kept is not None and kept in rows.rows:
@@ -311,14 +313,14 @@ class TopScreen(App[None]):
         assert self._seen is not None
         parts = [self._seen.about, f"as of {clock(self._seen.board.taken_at_ms)} UTC"]
         if self._table is TOPICS:
-            parts.append(f"topics of {self._bundle or f'the {MOST_BUNDLES} heaviest bundles at most'}")
+            parts.append(f"topics of {self._bundle or f'the {MAX_BUNDLES} heaviest bundles at most'}")
             if self._topics.count > len(self._topics.rows):
                 parts.append(f"the first {len(self._topics.rows):,} of {self._topics.count:,}")
-        if found > MOST_SHOWN:
-            parts.append(f"the first {MOST_SHOWN:,} of {found:,} {self._table.name}")
+        if found > MAX_SHOWN:
+            parts.append(f"the first {MAX_SHOWN:,} of {found:,} {self._table.name}")
         if words := self._words[self._table.name]:
-            which = f"the bundle that topic “{words}” is in" if self._by_topic else f"only rows with “{words}”"
+            which = f"the bundle of topic “{words}”" if self._by_topic else f"only rows with “{words}”"
             parts.append(f"{which} (Esc shows all)")
         if self._paused:
-            parts.append("PAUSED (space goes on)")
+            parts.append("PAUSED (space resumes)")
         self.query_one("#about", Static).update(escape(printable("; ".join(parts))))

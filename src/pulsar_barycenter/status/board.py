@@ -1,4 +1,4 @@
-"""What the leader decides upon as rows to look at: brokers and bundles, sorted and filtered; and topics."""
+"""Table rows of brokers, bundles and topics, from the load data on which the leader decides; sorted and filtered."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,9 +22,9 @@ T = TypeVar("T")
 class BundleRow:
     """One bundle: rates are msg/s, throughput bytes/s.
 
-    `broker` owns it; `going_to` is where the leader sent it and nobody reported it from yet, else blank. `long_rate` is
-    in + out over the long window, None if no window is known, as with the extensible load manager, whose brokers tell
-    the figures of their heaviest bundles alone: `is_known` is whether there are any.
+    `broker` is the owner. `going_to` is the broker to which the leader assigned the bundle and that has not reported it
+    yet, else blank. `long_rate` is in + out over the long window, None if no window is known. Brokers with the
+    extensible load manager publish the load of their heaviest bundles only: `is_known` is whether the load is known.
     """
 
     bundle: str
@@ -45,7 +45,7 @@ class BundleRow:
 class TopicRow:
     """One topic: rates are msg/s, throughput bytes/s, `backlog` messages of all subscriptions, `storage_size` bytes.
 
-    `broker` serves its `bundle`. Where it tells nothing of the topic, as of one that nobody uses, `is_known` is false.
+    `broker` serves its `bundle`. `is_known` is false if the broker has no stats of the topic: no client uses it.
     """
 
     topic: str
@@ -79,33 +79,35 @@ class _TopicStats(msgspec.Struct, rename="camel"):
 
 
 def topic_row(topic: str, bundle: str, broker: str, stats: Any) -> TopicRow:
-    """Return the row of a topic; `stats` is what a broker says at `…/stats`, None if it says nothing.
+    """Return the row of a topic; `stats` is a broker's answer to `…/stats`, None if there is none.
 
     Raises:
-        msgspec.ValidationError: it is nothing of the kind.
+        msgspec.ValidationError: the answer has an unexpected form.
     """
     if stats is None:
         return TopicRow(topic=topic, bundle=bundle, broker=broker, is_known=False)
-    told = msgspec.convert(stats, _TopicStats, strict=False)
+    known = msgspec.convert(stats, _TopicStats, strict=False)
     return TopicRow(
         topic=topic,
         bundle=bundle,
         broker=broker,
-        msg_rate_in=told.msg_rate_in,
-        msg_rate_out=told.msg_rate_out,
-        msg_throughput_in=told.msg_throughput_in,
-        msg_throughput_out=told.msg_throughput_out,
-        backlog=sum(each.msg_backlog for each in told.subscriptions.values()),
-        storage_size=told.storage_size,
-        subscriptions=len(told.subscriptions),
-        producers=len(told.publishers),
-        consumers=sum(len(each.consumers) for each in told.subscriptions.values()),
+        msg_rate_in=known.msg_rate_in,
+        msg_rate_out=known.msg_rate_out,
+        msg_throughput_in=known.msg_throughput_in,
+        msg_throughput_out=known.msg_throughput_out,
+        backlog=sum(subscription.msg_backlog for subscription in known.subscriptions.values()),
+        storage_size=known.storage_size,
+        subscriptions=len(known.subscriptions),
+        producers=len(known.publishers),
+        consumers=sum(len(subscription.consumers) for subscription in known.subscriptions.values()),
     )
 
 
 def heaviest(bundles: Iterable[BundleRow], topics: int, most: int) -> list[BundleRow]:
-    """Return the bundles with the most msg/s, until they have so many `topics` or are `most`; of those without figures
-    nobody knows how many topics they have."""
+    """Return the bundles with the highest msg/s, until they have `topics` topics together or are `most` bundles.
+
+    A bundle without known load counts as having no topics.
+    """
     found: list[BundleRow] = []
     count = 0
     for row in sorted(bundles, key=lambda row: (-(row.msg_rate_in + row.msg_rate_out), row.bundle)):
@@ -119,9 +121,9 @@ def heaviest(bundles: Iterable[BundleRow], topics: int, most: int) -> list[Bundl
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A snapshot as rows, in no order; `taken_at_ms` is when the leader took it.
+    """The rows of a snapshot, unsorted; `taken_at_ms` is when the leader took the snapshot.
 
-    The brokers' own bundles (heartbeat, SLA monitor) are left out, of rows and of counts.
+    Rows and counts leave out the brokers' own bundles (heartbeat, SLA monitor).
     """
 
     taken_at_ms: int
@@ -130,7 +132,7 @@ class Board:
 
 
 def board_of(snapshot: SnapshotDocument) -> Board:
-    """Return the rows of a snapshot; ages count from when it was taken."""
+    """Return the rows of a snapshot; ages are relative to the time of the snapshot."""
     drained = drained_names(snapshot.configuration.get(DRAINED_KEY, ""))
     bundles = tuple(_bundles(snapshot))
     counts = Counter(row.broker for row in bundles)
@@ -147,7 +149,7 @@ def _bundles(snapshot: SnapshotDocument) -> Iterator[BundleRow]:
     going = {bundle: broker for broker, bundles in snapshot.preallocated.items() for bundle in bundles}
     windows = snapshot.bundle_data or {}
     for broker, bundle, stats in users_bundles(snapshot):
-        figures = _NO_STATS if stats is None else stats
+        values = _NO_STATS if stats is None else stats
         data = windows.get(bundle)
         long = None if data is None else data.long_term_data
         yield BundleRow(
@@ -155,13 +157,13 @@ def _bundles(snapshot: SnapshotDocument) -> Iterator[BundleRow]:
             broker=broker,
             going_to=going.get(bundle, ""),
             is_known=stats is not None,
-            topics=figures.topics,
-            producers=figures.producer_count,
-            consumers=figures.consumer_count,
-            msg_rate_in=figures.msg_rate_in,
-            msg_rate_out=figures.msg_rate_out,
-            msg_throughput_in=figures.msg_throughput_in,
-            msg_throughput_out=figures.msg_throughput_out,
+            topics=values.topics,
+            producers=values.producer_count,
+            consumers=values.consumer_count,
+            msg_rate_in=values.msg_rate_in,
+            msg_rate_out=values.msg_rate_out,
+            msg_throughput_in=values.msg_throughput_in,
+            msg_throughput_out=values.msg_throughput_out,
             long_rate=None if long is None else long.msg_rate_in + long.msg_rate_out,
         )
 
@@ -169,7 +171,7 @@ def _bundles(snapshot: SnapshotDocument) -> Iterator[BundleRow]:
 def arranged(
     rows: Iterable[T], key: Callable[[T], Any], *, descending: bool, words: str = "", text: Callable[[T], str]
 ) -> Sequence[T]:
-    """Return the rows whose `text` has all of the `words`, upper and lower case alike, by `key`; None comes last."""
+    """Return the rows whose `text` contains all `words`, ignoring case, sorted by `key`; None comes last."""
     wanted = words.lower().split()
     found = [row for row in rows if all(word in text(row).lower() for word in wanted)]
     known = [row for row in found if key(row) is not None]

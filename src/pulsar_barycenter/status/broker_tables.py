@@ -1,14 +1,15 @@
-"""Brokers as the tables of Pulsar's `monitor-brokers`: one a broker in the layout of its load manager, and one of all.
+"""Formats the tables of Pulsar's `monitor-brokers`: one for each broker, in the layout of its load manager, and one of
+all brokers.
 
-Cells are left-aligned, cut or padded to their width and a blank; a figure has two decimals, one that is not known is
-blank. KB/s are bytes/s by 1,024, percentages are of the limits that brokers report. Worked example of the first two
-rows of a broker of the modular load manager, widths made smaller:
+Cells are left-aligned, and cut or padded to their width plus one blank. Numbers have two decimals; unknown values are
+blank. KB/s are bytes/s divided by 1,024; percentages refer to the limits that brokers report. Example: the first two
+rows of a broker with the modular load manager, with smaller widths:
 
     ||SYSTEM    |CPU %     |MEMORY %  |DIRECT %  |BW IN %   |BW OUT %  |MAX %     ||
     ||          |0.00      |48.33     |0.01      |0.00      |0.00      |48.33     ||
 
-Source: Pulsar's `BrokerMonitor`. Where we differ: in the table of all brokers each figure stands below its title (there
-LONG/S and KB/S of a broker change places), and MAX % is a percentage for every load manager.
+Source: Pulsar's `BrokerMonitor`. Differences: in the table of all brokers each value is below its title (Pulsar swaps
+LONG/S and KB/S in the rows of brokers), and MAX % is a percentage for every load manager.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +25,7 @@ from pulsar_barycenter.load.reports.load_report import (
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport
 
 Report: TypeAlias = LoadReport | LocalBrokerData | BrokerLoadData
-"""Of the simple, the modular and the extensible load manager."""
+"""A report of the simple, the modular or the extensible load manager."""
 
 _Cell: TypeAlias = str | float | int | None
 
@@ -38,7 +39,7 @@ _OVERALL: Final = ("BROKER", "BUNDLE", "MSG/S", "LONG/S", "KB/S", "MAX %")
 
 @dataclass(frozen=True, slots=True)
 class MonitoredBroker:
-    """`average` is what the leader of the modular load manager averages over time, if it is known."""
+    """A broker with its report. `average` is the time average of the modular load manager's leader, if known."""
 
     name: str
     report: Report
@@ -46,7 +47,7 @@ class MonitoredBroker:
 
 
 def broker_table(broker: MonitoredBroker) -> list[str]:
-    """Return the lines of a broker's table, its title first."""
+    """Return the lines of a broker's table, beginning with its title."""
     report, average = broker.report, broker.average
     if isinstance(report, LoadReport):
         title = "Load Report"
@@ -81,10 +82,10 @@ def broker_table(broker: MonitoredBroker) -> list[str]:
 
 
 def overall_table(brokers: Iterable[MonitoredBroker]) -> list[str]:
-    """Return the lines of the table of all brokers, by name, and their sums; of MAX % the greatest."""
-    rows = [_overall(broker) for broker in sorted(brokers, key=lambda each: each.name)]
+    """Return the lines of the table of all brokers, by name, with their sums; for MAX % the maximum."""
+    rows = [_overall(broker) for broker in sorted(brokers, key=lambda broker: broker.name)]
     sums: list[_Cell] = ["TOTAL"]
-    sums += [sum((float(row[place] or 0) for row in rows), 0.0) for place in range(1, len(_OVERALL) - 1)]
+    sums += [sum((float(row[column] or 0) for row in rows), 0.0) for column in range(1, len(_OVERALL) - 1)]
     sums[1] = int(float(sums[1] or 0))
     sums.append(max((float(row[-1] or 0) for row in rows), default=0.0))
     lines = [_line(row, _OVERALL_WIDTHS) for row in (_OVERALL, *rows, sums)]
@@ -125,7 +126,7 @@ def _percent(usage: float, limit: float) -> float:
 
 def _system(report: Report) -> list[_Cell]:
     source = report.system_resource_usage if isinstance(report, LoadReport) else report
-    percents = [_percent(each.usage, each.limit) for each in resources_of(source)]
+    percents = [_percent(resource.usage, resource.limit) for resource in resources_of(source)]
     return [*percents, max(percents)]
 
 

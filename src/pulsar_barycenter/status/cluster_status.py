@@ -1,4 +1,4 @@
-"""The status of a cluster, made of what its brokers say."""
+"""Computes the status of a cluster from the doctor's picture."""
 
 from collections import Counter
 from typing import Final
@@ -18,13 +18,12 @@ _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 
 
 class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """One broker. Usages are percent, rates msg/s, throughput bytes/s; None stands for what is not known.
+    """One broker. Usage is in percent, rates in msg/s, throughput in bytes/s; None means not known.
 
-    `bundles` leaves out the broker's own (heartbeat, SLA monitor). Of a broker that does not answer, the count of the
-    extensible load manager has them.
-    `is_drained`: it is kept empty. `failure` says why it does not answer; then its load is what the leader last had
-    from it. `max_usage` is the largest of the usages, by which no manager decides alone. `reported_s_ago` is the age of
-    the load by the clock of this process.
+    `bundles` does not count the broker's own bundles (heartbeat, SLA monitor), except for a broker of the extensible
+    load manager that does not answer. `failure` says why a broker does not answer; its load is then the last one that
+    the leader received. `max_usage` is the largest of the usages; no load manager decides by it alone. `reported_s_ago`
+    is the age of the load by the clock of this process.
     """
 
     broker: str
@@ -58,17 +57,17 @@ class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, om
         return _sum(self.msg_throughput_in, self.msg_throughput_out)
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _sum(rate_in: float | None, rate_out: float | None) -> float | None:
+    return None if rate_in is None or rate_out is None else rate_in + rate_out
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A cluster at `at_ms`. `leader` is "" if brokers know of none, and `leaders` all whom they name if they disagree.
+    """The status of a cluster at `at_ms`.
 
-    `cluster` and `strategy` are what a broker's settings say, None if none tells. `worst` is the worst finding,
-    `findings` counts them by severity, `drained` are those about brokers that are kept empty.
-    `pipeline_lag_s` is None unless a pipeline is to be decided by and is late, `pipeline_silent_s` unless it looks no
-    more for load reports.
+    `leader` is "" if no broker names one; `leaders` are all named leaders if brokers disagree. `cluster` and `strategy`
+    come from a broker's settings, None if no broker returned them. `worst` is the worst finding, `findings` counts them
+    by severity, and `drained` are the findings about drained brokers. `pipeline_lag_s` is None unless the leader is to
+    use a pipeline and it is late; `pipeline_silent_s` is None unless the pipeline does not look for load reports.
     """
 
     at_ms: int
@@ -89,14 +88,14 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is as bad as a warning."""
+        """Whether there is no finding that is a warning or worse."""
         return self.worst is None or self.worst.severity.rank < Severity.WARNING.rank
 
 
 def status_of(picture: Picture, diagnosis: Diagnosis) -> ClusterStatus:
-    """Return the status that a picture shows; `diagnosis` is the doctor's of it.
+    """Return the status of the cluster in a picture; `diagnosis` has the findings about it.
 
-    The load of a broker is what the leader decides upon, else what the broker itself told.
+    The load of a broker comes from the leader's snapshot, else from the broker's own report.
     """
     loads = {} if picture.snapshot is None else loads_of(picture.snapshot)
     settings = next((broker.settings for broker in picture.answering if broker.settings), {})
@@ -147,7 +146,7 @@ def _broker(
 
 
 def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus:
-    """Return the status of a broker with what a report says of its load; bundles that it told itself stay."""
+    """Return the status of a broker with the load in a report; a number of bundles from the broker itself is kept."""
     load = reported_load(report)
     return msgspec.structs.replace(
         status,
@@ -164,7 +163,7 @@ def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus
 
 
 def _manager(view: BrokerView) -> str | None:
-    """Return the kind of its load manager, or its class if that is none known here."""
+    """Return the kind of the broker's load manager; if it is unknown, its short class name."""
     class_name = (view.settings or {}).get(MANAGER_KEY)
     if not class_name:
         return None

@@ -1,4 +1,4 @@
-"""The settings in force on the brokers of a cluster: each value, where it comes from, and who differs."""
+"""The settings in force on the brokers of a cluster: the values, their sources, and the brokers that differ."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -11,9 +11,11 @@ from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, Picture, confi
 
 
 class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One key. `values` maps each value in force to the brokers that go by it, `sources` each of these values to where
-    it comes from; `default` is None if it is not known, `changed`, who changed what is stored for all, likewise. What
-    may be a secret is not shown."""
+    """One key. `values` maps each value in force to its brokers, `sources` maps it to its source.
+
+    `default` is the default, `changed` the last change of the dynamic setting; both are None if not known. Values that
+    may be secret are hidden.
+    """
 
     key: str
     values: dict[str, list[str]]
@@ -28,7 +30,7 @@ class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def is_own(self) -> bool:
-        """Whether each broker has a value of its own, such as a port, so that a difference means nothing."""
+        """Whether the value differs between brokers by design, such as a port."""
         known = keys().get(self.key)
         return known is not None and known.own
 
@@ -38,10 +40,10 @@ class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def settings_of(picture: Picture) -> list[Setting]:
-    """Return the keys that any broker told, in the order of the alphabet."""
+    """Return the keys that any broker returned, in alphabetical order."""
     brokers = [broker for broker in picture.answering if broker.settings is not None]
-    told = sorted({key for broker in brokers for key in broker.settings or ()})
-    return [_setting(key, brokers) for key in told]
+    returned = sorted({key for broker in brokers for key in broker.settings or ()})
+    return [_setting(key, brokers) for key in returned]
 
 
 def _setting(key: str, brokers: Sequence[BrokerView]) -> Setting:
@@ -66,7 +68,7 @@ def _setting(key: str, brokers: Sequence[BrokerView]) -> Setting:
 
 
 def _defaults_of(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the defaults of a broker of ours, which follow the version of Pulsar that it goes by; of others none."""
+    """Return the defaults of a broker of Barycenter for the version of Pulsar that it follows; for others none."""
     if OWN_KEY not in settings:
         return {}
     return _defaults(settings[OWN_KEY])

@@ -204,9 +204,9 @@ def test_who_may_not_ask_reads_what_to_do_about_it(modular: ApachePulsar, tmp_pa
 
     assert "set BARYCENTER_TOKEN to the token of a superuser" in told(first.web_url, BARYCENTER_TOKEN=token("guest"))
     assert "SSL_CERT_FILE" in told(first.tls_web_url)
-    assert "is it http://?" in told(first.web_url.replace("http:", "https:"))
-    assert "is it https://?" in told(first.tls_web_url.replace("https:", "http:"))
-    assert "no web address" in told(first.service_url.replace("pulsar:", "http:"))
+    assert "try http://" in told(first.web_url.replace("http:", "https:"))
+    assert "try https://" in told(first.tls_web_url.replace("https:", "http:"))
+    assert "not a web address" in told(first.service_url.replace("pulsar:", "http:"))
     (line,) = told(f"{first.web_url}/elsewhere").splitlines()
     assert "404" in line
     out = barycenter(

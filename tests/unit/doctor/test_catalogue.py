@@ -9,7 +9,7 @@ import pytest
 from pulsar_barycenter.doctor import catalogue
 from pulsar_barycenter.doctor.catalogue import (
     CHECKS,
-    MOST_FINDINGS,
+    MAX_FINDINGS,
     Check,
     Diagnosis,
     confirmed,
@@ -81,9 +81,9 @@ def test_what_a_second_look_does_not_find_again_is_dropped_if_the_cluster_may_ha
 def test_findings_of_one_check_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     def many(_: Picture) -> Iterator[ClusterFinding]:
         """There are many."""
-        return (found(Severity.INFO, f"{number:06}", "s", "m") for number in range(MOST_FINDINGS + 7))
+        return (found(Severity.INFO, f"{number:06}", "s", "m") for number in range(MAX_FINDINGS + 7))
 
     monkeypatch.setattr(catalogue, "CHECKS", (Check("many", many, (Part.BROKERS,)),))
     diagnosis = diagnose(healthy())
-    assert len(diagnosis.findings) == MOST_FINDINGS + 1
+    assert len(diagnosis.findings) == MAX_FINDINGS + 1
     assert diagnosis.findings[-1].subject == "7 more"

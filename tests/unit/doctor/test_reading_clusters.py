@@ -226,8 +226,8 @@ async def test_bundles_that_are_gone_or_not_told_are_no_hole(status: int, is_tol
 
 
 async def test_more_namespaces_than_are_compared_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "MOST_COMPARED", 1)
-    monkeypatch.setattr(cluster, "MOST_NAMESPACES", 2)
+    monkeypatch.setattr(cluster, "MAX_POLICY_REQUESTS", 1)
+    monkeypatch.setattr(cluster, "MAX_NAMESPACES", 2)
     whole = {"boundaries": BOUNDARIES, "numBundles": 2}
     foreign = Foreign(**{"/admin/v2/namespaces/t": ["t/n", "t/o", "t/p"], "/admin/v2/namespaces/t/o/bundles": whole})
     picture = await look(foreign)

@@ -77,7 +77,7 @@ async def test_a_file_is_read_without_leaving_anything_beside_it(tmp_path: Path)
 
 @pytest.mark.parametrize("kind", ["sqlite", "memory"])
 async def test_more_keys_than_are_read_are_told(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MOST_KEYS", 1)
+    monkeypatch.setattr(store, "MAX_KEYS", 1)
     url = f"{kind}:{tmp_path}/metadata"
     keeper = await open_store(url)
     await filled(url)

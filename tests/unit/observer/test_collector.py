@@ -216,9 +216,9 @@ async def test_the_snapshot_names_the_owners_of_all_bundles_by_the_channel(
         (
             {PLACE: f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl"},
             0,
-            "ownership is kept in the metadata store",
+            "ownership is in the metadata store",
         ),
-        ({PLACE: "com.example.Own"}, 0, "ownership is kept by Own"),
+        ({PLACE: "com.example.Own"}, 0, "ownership is stored by Own"),
         (web.json_response({"reason": "no super-user"}, status=401), 0, "set BARYCENTER_TOKEN to the token"),
         (["no map"], 1, "the topic cannot be read"),
         ({}, 1, "the topic cannot be read"),
@@ -233,7 +233,7 @@ async def test_where_ownership_cannot_be_read_it_is_said_and_lists_tell_it(
     assert document.extensible is not None
     assert document.extensible.owners == dict.fromkeys([BUNDLE], next(iter(published.loads)))
     assert (found.owned, why in found.ownership, published.is_read) == (None, True, is_read)
-    assert "a bundle counts for the broker that lists it as one of its heaviest" in found.ownership
+    assert "a bundle counts for the broker that lists it among its heaviest" in found.ownership
     assert report.bundles == (BUNDLE,)
 
 
@@ -243,7 +243,7 @@ async def test_a_snapshot_that_cannot_be_kept_ends_the_round(tmp_path: Path) -> 
 
     cluster = ForeignCluster([None])
     options: dict[str, Any] = {"extensible": lambda: PublishedLoad("b"), "keep_snapshot": full}
-    with pytest.raises(CollectError, match="cannot keep the snapshot"):
+    with pytest.raises(CollectError, match="cannot write the snapshot"):
         await collected(cluster, tmp_path, **options)
 
 
@@ -275,7 +275,7 @@ async def test_an_answer_that_is_too_large_is_none(tmp_path: Path) -> None:
 async def test_a_list_of_too_many_brokers_is_none(tmp_path: Path) -> None:
     cluster = ForeignCluster([])
     cluster.told = [f"b{number}:1" for number in range(10_001)]
-    with pytest.raises(CollectError, match="not as Pulsar does"):
+    with pytest.raises(CollectError, match="is not the web service of a broker"):
         await collected(cluster, tmp_path)
 
 
@@ -360,7 +360,7 @@ async def test_an_address_of_something_else_is_told(tmp_path: Path) -> None:
     """Whose answer is JSON, but no list."""
     cluster = ForeignCluster([])
     cluster.told = {"swagger": "2.0"}
-    with pytest.raises(CollectError, match="not as Pulsar does"):
+    with pytest.raises(CollectError, match="is not the web service of a broker"):
         await collected(cluster, tmp_path)
 
 
@@ -371,7 +371,7 @@ def test_addresses_are_named_as_for_pulsars_tools() -> None:
 
 @pytest.mark.parametrize("text", ["a:8080", "pulsar://a:6650", "http://", "http://a:8080,", "http://a:b"])
 def test_what_is_no_web_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no web address|begins with http"):
+    with pytest.raises(ValueError, match=r"not a web address|begins with http"):
         admin_urls(text)
 
 

@@ -82,7 +82,7 @@ def test_what_cannot_be_read_is_logged_and_the_last_known_stays(client: Client, 
 def test_no_more_brokers_are_kept_than_the_bound(
     client: Client, topics: PulsarExtensibleTopics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extensible_topics, "MOST_BROKERS", 2)
+    monkeypatch.setattr(extensible_topics, "MAX_BROKERS", 2)
     with capture_logs() as logged:
         for name in ("", "a:1", "x" * 3_000, "b:1", "c:1", "a:1"):
             client.publish(BROKER_LOAD_TOPIC, name, encode_without_none(BrokerLoadData()))

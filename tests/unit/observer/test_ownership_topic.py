@@ -59,7 +59,7 @@ def test_a_bundle_on_its_way_is_nobodys_until_somebody_owns_it(
     begun = [(BUNDLE, record(STATE.OWNED, 1, "a:1")), (BUNDLE, record(state, 2, dst, source))]
     owners, told = owners_of(*begun)
     assert owners == {}
-    assert told == [(BUNDLE, f"its state is {state}, so that nobody owns it now")]
+    assert told == [(BUNDLE, f"its state is {state}, so it has no owner now")]
     again, _ = owners_of(
         *begun, (BUNDLE, encode_record(ServiceUnitStateData(STATE.OWNED, "b:1", version_id=3, force=True)))
     )
@@ -117,7 +117,7 @@ def test_each_state_and_tombstones_are_told_once_for_all_bundles() -> None:
     assert [reason.partition(",")[0] for _, reason in told] == [
         "its state is Releasing",
         "its state is Free",
-        "a tombstone: the bundle has no record any more",
+        "a tombstone: the bundle has no record",
     ]
 
 
@@ -198,10 +198,10 @@ def test_a_topic_that_cannot_be_opened_or_read_to_its_end_gives_no_owners(monkey
     with pytest.raises(OwnershipUnreadableError, match="cannot be read"):
         topic_of(refuse).owners()
     broken = Reader([], endless=True)
-    with pytest.raises(OwnershipUnreadableError, match="cannot be read on"):
+    with pytest.raises(OwnershipUnreadableError, match="cannot be read to its end"):
         topic_of(lambda: broken).owners()
     endless = Reader([(BUNDLE, record(STATE.OWNED, 1))], endless=True)
-    monkeypatch.setattr(ownership_topic, "MOST_MESSAGES", 5)
+    monkeypatch.setattr(ownership_topic, "MAX_MESSAGES", 5)
     with pytest.raises(OwnershipUnreadableError, match="was not read to its end"):
         topic_of(lambda: endless).owners()
     assert broken.is_closed

@@ -97,7 +97,7 @@ def test_the_variable_names_the_brokers_beside_a_store_too(
     assert "not checked: the brokers:" in result.output
     assert "http://127.0.0.1:9" in result.output
     monkeypatch.delenv("BARYCENTER_URL", raising=False)
-    assert "give --url to ask them" in " ".join(run("--store", stopped, "--check", "tiling").output.split())
+    assert "give --url to query them" in " ".join(run("--store", stopped, "--check", "tiling").output.split())
 
 
 def test_the_catalogue_is_listed_and_a_misspelt_check_is_answered_with_the_nearest() -> None:

@@ -23,6 +23,6 @@ async def test_a_cluster_that_tells_no_decisions_is_to_be_recorded() -> None:
             await snapshot_of(asking_client, url)
         records, (trouble,) = await decisions_of(asking_client, url, {})
         assert records == []
-        assert trouble.endswith("Apache Pulsar's brokers do not tell any")
+        assert trouble.endswith("Apache Pulsar's brokers do not return any")
     finally:
         await runner.cleanup()

@@ -18,8 +18,8 @@ from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.observer.running_cluster import ClusterError
-from pulsar_barycenter.questions.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics, topics_of
-from pulsar_barycenter.screen.top_screen import MOST_SHOWN, ClusterView, TopScreen
+from pulsar_barycenter.questions.topics import MAX_BUNDLES, MAX_TOPICS, SeenTopics, topics_of
+from pulsar_barycenter.screen.top_screen import MAX_SHOWN, ClusterView, TopScreen
 from pulsar_barycenter.status.board import Board, BundleRow, TopicRow, board_of
 from pulsar_barycenter.status.cluster_status import BrokerStatus
 from support.rest_cluster import RestCluster
@@ -138,7 +138,7 @@ async def test_enter_goes_from_a_broker_to_its_bundles_to_topics_to_why() -> Non
 
 
 async def test_topics_are_those_of_the_heaviest_bundles_sorted_and_filtered_and_asked_for_only_when_shown() -> None:
-    cluster = Cluster(seen(2 * MOST_BUNDLES))
+    cluster = Cluster(seen(2 * MAX_BUNDLES))
     app = screen(cluster)
     async with app.run_test(size=SIZE) as pilot:
         await shown(pilot, "brokers")
@@ -146,9 +146,9 @@ async def test_topics_are_those_of_the_heaviest_bundles_sorted_and_filtered_and_
         await pilot.press("4")
         rows = await shown(pilot, "topics")
         (asked,) = {tuple(each) for each in cluster.asked}
-        assert len(asked) == MOST_BUNDLES
-        assert asked[0] == f"t/n/{2 * MOST_BUNDLES - 1:#010x}"
-        assert (rows[0][2], rows[0][6], rows[-1][2]) == (str(2 * MOST_BUNDLES - 1), "9", "-")
+        assert len(asked) == MAX_BUNDLES
+        assert asked[0] == f"t/n/{2 * MAX_BUNDLES - 1:#010x}"
+        assert (rows[0][2], rows[0][6], rows[-1][2]) == (str(2 * MAX_BUNDLES - 1), "9", "-")
         await pilot.press("s", "r")
         assert (await shown(pilot, "topics"))[0][0].startswith("persistent://")
         await pilot.press("slash", *"b-")
@@ -180,19 +180,19 @@ async def test_a_filter_that_no_row_has_is_the_name_of_a_topic() -> None:
         await shown(pilot, "brokers")
         await pilot.press("2", "slash", *"orders")
         assert [row[0] for row in await shown(pilot, "bundles")] == [names[0]]
-        assert "the bundle that topic “orders” is in" in text(pilot, "#about")
+        assert "the bundle of topic “orders”" in text(pilot, "#about")
         await pilot.press("enter", "3", "slash", *"t/n/orders")
         assert [row[2] for row in await shown(pilot, "decisions")] == [names[1]]
 
 
 async def test_of_many_bundles_the_first_are_shown_and_the_rest_told() -> None:
-    async with screen(Cluster(seen(2 * MOST_SHOWN))).run_test(size=SIZE) as pilot:
+    async with screen(Cluster(seen(2 * MAX_SHOWN))).run_test(size=SIZE) as pilot:
         await shown(pilot, "brokers")
         await pilot.press("2")
         rows = await shown(pilot, "bundles")
-        assert len(rows) == MOST_SHOWN
-        assert rows[0][0] == f"t/n/{2 * MOST_SHOWN - 1:#010x}"
-        assert f"the first {MOST_SHOWN} of {2 * MOST_SHOWN:,} bundles" in text(pilot, "#about")
+        assert len(rows) == MAX_SHOWN
+        assert rows[0][0] == f"t/n/{2 * MAX_SHOWN - 1:#010x}"
+        assert f"the first {MAX_SHOWN} of {2 * MAX_SHOWN:,} bundles" in text(pilot, "#about")
 
 
 async def test_the_cursor_stays_with_its_row_and_a_silent_cluster_with_what_it_said() -> None:
@@ -229,7 +229,7 @@ async def test_a_running_cluster_is_seen(tmp_path: Path) -> None:
         found = await seen_at(str(broker.urls.web_url))
         bundle = BundleRow(bundle="public/ns/0x00000000_0xffffffff", broker=broker.broker_id)
         topics = await topics_of(asking_client, str(broker.urls.web_url), [bundle])
-        for number in range(MOST_TOPICS):
+        for number in range(MAX_TOPICS):
             await cluster.expect(204, "PUT", f"/admin/v2/persistent/public/ns/more-{number}")
         many = await topics_of(asking_client, str(broker.urls.web_url), [bundle])
         gone = await topics_of(
@@ -245,7 +245,7 @@ async def test_a_running_cluster_is_seen(tmp_path: Path) -> None:
     assert [(row.topic, row.bundle, row.subscriptions) for row in topics.rows] == [
         ("persistent://public/ns/t", bundle.bundle, 1)
     ]
-    assert (len(many.rows), many.count, gone) == (MOST_TOPICS, MOST_TOPICS + 1, SeenTopics([], 0))
+    assert (len(many.rows), many.count, gone) == (MAX_TOPICS, MAX_TOPICS + 1, SeenTopics([], 0))
     with pytest.raises(ClusterError):
         await seen_at("http://127.0.0.1:9")
     with pytest.raises(ClusterError):

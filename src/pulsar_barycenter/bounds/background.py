@@ -23,7 +23,7 @@ class BackgroundTasks:
     """Owns tasks until they are done. All methods run on the event loop.
 
     `failure` is the log event of a task that raised. Errors of the kinds `expected` are not logged: they are part of
-    the work, and who awaits it handles them.
+    the work, and the caller that awaits the task handles them.
     """
 
     __slots__ = ("_expected", "_failure", "_is_closed", "_tasks")

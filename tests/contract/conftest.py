@@ -55,7 +55,7 @@ async def there(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     """A ledger storage of each kind, and what a test of compaction reads and damages there."""
     if request.param == "memory":
         world = LedgerWorld()
-        place = There(world, lambda: set(world.disk._ledgers), lambda position: world.disk.damage(*position))
+        place = There(world, lambda: world.disk.ledger_ids, lambda position: world.disk.damage(*position))
     else:
         root = tmp_path / "ledgers"
         world = LedgerWorld(lambda: FileLedgerStorage(root))

@@ -30,7 +30,7 @@ async def checked(damaged: set[int], absent: set[int], order: list[int], crash: 
         positions = await written(world)
         ledgers = sorted({position.ledger_id for position in positions})
         if not crash:
-            await world._owners[0].ledger.close()
+            await world.owners[0].ledger.close()
         for number in damaged:
             world.disk.damage(*positions[number])
         for number in absent:

@@ -104,7 +104,7 @@ class LedgerWorld:
         self.backend = MemoryBackend()
         self.disk = MemoryDisk()
         self._factory = storage or (lambda: MemoryLedgerStorage(self.disk))
-        self._owners: list[Owner] = []
+        self.owners: list[Owner] = []
         self._stores: list[MetadataStore] = []
 
     def connect(self) -> MetadataStore:
@@ -142,13 +142,13 @@ class LedgerWorld:
             on_failed=owner.on_failed,
             on_fenced=owner.on_fenced,
         )
-        self._owners.append(owner)
+        self.owners.append(owner)
         return owner
 
     async def close(self) -> None:
-        for owner in self._owners:
+        for owner in self.owners:
             await owner.ledger.close()
-        for owner in self._owners:
+        for owner in self.owners:
             await owner.storage.close()
         for store in self._stores:
             await store.close()

@@ -95,7 +95,7 @@ async def test_a_task_that_waits_for_the_others_does_not_wait_for_itself() -> No
     assert ended == ["first", "last"]
 
 
-async def test_who_waits_for_the_end_does_not_end_the_tasks_when_cancelled() -> None:
+async def test_a_cancelled_wait_does_not_cancel_the_tasks() -> None:
     tasks = BackgroundTasks("test_failed")
     work = tasks.start(asyncio.Event().wait(), "work")
     waiting = asyncio.ensure_future(tasks.ended())

@@ -5,6 +5,7 @@ The authoritative boundaries are in `/admin/local-policies/<namespace>`; the nam
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -74,6 +75,42 @@ def bundles_data(record: Record) -> BundlesData | None:
         return msgspec.json.decode(record.value, type=_WithBundles).bundles
     except msgspec.DecodeError as error:
         raise InvalidValueError(record.stat.path, str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBundles:
+    """Bundles, and the record from which they were decoded; None: there is no record, or it is not known."""
+
+    bundles: NamespaceBundles
+    value: bytes | None = None
+
+
+async def read_or_create(
+    store: MetadataStore, namespace: NamespaceName, default_count: Callable[[], int], known: StoredBundles | None
+) -> StoredBundles | None:
+    """Return the bundles of a namespace; None if its record was just created, here or by another broker: read again.
+
+    A namespace without a record gets one from its policies; one without policies is a single bundle. `known` was read
+    before: if the record is equal, it is returned. This saves time, because each acquisition reads the record, which
+    may have thousands of bundles. The values are compared, because the version is not enough: a deleted namespace that
+    is created again starts at version 0.
+
+    Raises:
+        InvalidValueError: the boundaries are not valid.
+    """
+    path = local_policies_path(namespace)
+    record = await store.get(path)
+    if record is not None:
+        if known is not None and (known.value, known.bundles.version) == (record.value, record.stat.version):
+            return known
+        return StoredBundles(bundles_of_record(namespace, record), record.value)
+    policies = await store.get(f"{POLICIES_ROOT}{namespace}")
+    if policies is None:
+        return StoredBundles(NamespaceBundles.full(namespace))
+    new = first_bundles(namespace, policies, default_count())
+    with suppress(BadVersionError):
+        await store.put(path, boundaries_value(None, new), expected_version=MUST_NOT_EXIST)
+    return None
 
 
 async def replace_boundaries(

@@ -22,19 +22,14 @@ from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotFoundError,
 from pulsar_barycenter.broker.namespaces.boundaries import (
     LOCAL_POLICIES_ROOT,
     POLICIES_ROOT,
-    boundaries_value,
-    bundles_of_record,
-    first_bundles,
-    local_policies_path,
+    StoredBundles,
     needs_no_record,
+    read_or_create,
 )
-from pulsar_barycenter.metadata.errors import BadVersionError
 from pulsar_barycenter.metadata.store import (
-    MUST_NOT_EXIST,
     MetadataStore,
     Notification,
     NotificationType,
-    Record,
 )
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.bundles import NamespaceBundles
@@ -174,30 +169,13 @@ class BundleCache:
             log.warning("bundles_not_read", namespace=str(namespace), reason=str(error))
 
     async def _load(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Read the record. If it does not exist, create it from the policies; if another broker does so first, read."""
-        path = local_policies_path(namespace)
         while True:
             generation = self._generations.get(namespace, 0)
-            record = await self._store.get(path)
-            if record is not None:
-                return self._keep(namespace, self._bundles_of(namespace, record), generation, record.value)
-            policies = await self._store.get(f"{POLICIES_ROOT}{namespace}")
-            if policies is None:
-                return self._keep(namespace, NamespaceBundles.full(namespace), generation)
-            new = first_bundles(namespace, policies, self._default_bundles())
-            with suppress(BadVersionError):
-                await self._store.put(path, boundaries_value(None, new), expected_version=MUST_NOT_EXIST)
-
-    def _bundles_of(self, namespace: NamespaceName, record: Record) -> NamespaceBundles:
-        """Return the bundles of a record: the cached object if it was decoded from an equal record.
-
-        This saves time, because each acquisition reads the record, which may have thousands of bundles. The values are
-        compared, because the version is not enough: a deleted namespace that is created again starts at version 0.
-        """
-        entry = self._entries.get(namespace)
-        if entry is not None and entry.value == record.value and entry.bundles.version == record.stat.version:
-            return entry.bundles
-        return bundles_of_record(namespace, record)
+            entry = self._entries.get(namespace)
+            known = None if entry is None else StoredBundles(entry.bundles, entry.value)
+            stored = await read_or_create(self._store, namespace, self._default_bundles, known)
+            if stored is not None:
+                return self._keep(namespace, stored.bundles, generation, stored.value)
 
     def _found(self, topic: TopicName, bundles: NamespaceBundles) -> Bundle:
         """Return the topic's bundle of those of its namespace, and note that it has a non-persistent topic, if so."""

@@ -1,7 +1,7 @@
-"""What a snapshot shows of brokers and bundles to people: the values that tables, screens and pages are made of.
+"""The read model of a cluster: the values of brokers and bundles from which tables, screens and pages are made.
 
-A `ReportedLoad` is the same for reports of the modular and of the extensible load manager. The brokers' own bundles
-(heartbeat, SLA monitor) are left out of bundles and counts. Values are as reported: who shows them rounds.
+A `ReportedLoad` has the same fields for reports of the modular and of the extensible load manager. The brokers' own
+bundles (heartbeat, SLA monitor) are left out of bundles and counts. Values are as reported; the caller rounds them.
 """
 
 import math

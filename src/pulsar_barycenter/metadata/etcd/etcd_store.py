@@ -64,8 +64,8 @@ class EtcdStore(GrpcStore):
     """
 
     name = "etcd"
-    _connection: EtcdConnection
-    _keeper: EtcdLease
+    connection: EtcdConnection
+    keeper: EtcdLease
     _watch: EtcdWatch
 
     def __init__(
@@ -73,16 +73,16 @@ class EtcdStore(GrpcStore):
     ) -> None:
         super().__init__(clock)
         self._layout = Layout(settings.chroot)
-        self._connection = EtcdConnection(settings, timeout_s=operation_timeout_s)
+        self.connection = EtcdConnection(settings, timeout_s=operation_timeout_s)
         source = random.Random()
-        self._keeper = EtcdLease(
-            self._connection, self._layout, timeout_ms=session_timeout_ms, on_session=self._on_session, source=source
+        self.keeper = EtcdLease(
+            self.connection, self._layout, timeout_ms=session_timeout_ms, on_session=self._on_session, source=source
         )
         self._watch = EtcdWatch(
-            self._connection,
+            self.connection,
             self._layout,
             on_changes=self._on_changes,
-            on_missed=self._keeper.fell_behind,
+            on_missed=self.keeper.fell_behind,
             source=source,
         )
         self._created: Recent[str, int] = Recent(REMEMBERED)
@@ -214,7 +214,7 @@ class EtcdStore(GrpcStore):
     async def _range(
         self, operation: str, path: str, request: api.RangeRequest, *, takes_turn: bool = True
     ) -> api.RangeResponse:
-        return await self._connection.ask(
+        return await self.connection.ask(
             operation,
             path,
             lambda line, tokens, s: line.kv.Range(request, metadata=tokens, timeout=s),
@@ -225,7 +225,7 @@ class EtcdStore(GrpcStore):
         self, operation: str, path: str, request: api.TxnRequest, session: int, size: int = 0
     ) -> api.TxnResponse:
         try:
-            return await self._connection.ask(
+            return await self.connection.ask(
                 operation, path, lambda line, tokens, s: line.kv.Txn(request, metadata=tokens, timeout=s), size=size
             )
         except NotFoundError:  # the lease was not found

@@ -44,8 +44,8 @@ class GrpcStore(StoreClient):
     """
 
     name: str
-    _connection: Connection
-    _keeper: HeartbeatSession
+    connection: Connection
+    keeper: HeartbeatSession
     _watch: Watch
 
     def __init__(self, clock: Clock) -> None:
@@ -55,7 +55,7 @@ class GrpcStore(StoreClient):
 
     @property
     def session_is_overdue(self) -> bool:
-        return self._session is None or self._keeper.is_overdue
+        return self._session is None or self.keeper.is_overdue
 
     async def close(self) -> None:
         self._closed = True
@@ -80,23 +80,23 @@ class GrpcStore(StoreClient):
         return self
 
     def _session_ended(self, session: int, path: str, operation: str) -> SessionLostError:
-        self._keeper.ended(session)
+        self.keeper.ended(session)
         return SessionLostError(path, f"{operation} refused: the session has ended")
 
     async def _begin(self) -> None:
         loop = asyncio.get_running_loop()
         give_up_at_s = loop.time() + OPENING_S
         while True:
-            line = self._connection.line
+            line = self.connection.line
             try:
-                await self._keeper.open()
+                await self.keeper.open()
                 break
             except StoreUnavailableError:
                 if loop.time() >= give_up_at_s:
                     raise
-                self._connection.leave(line)
+                self.connection.leave(line)
             await asyncio.sleep(OPENING_RETRY_S)
-        self._tasks.start(self._keeper.run(), f"{self.name} session").add_done_callback(self._task_ended)
+        self._tasks.start(self.keeper.run(), f"{self.name} session").add_done_callback(self._task_ended)
         self._tasks.start(self._watch.run(), f"{self.name} watch").add_done_callback(self._task_ended)
         try:
             async with asyncio.timeout(OPENING_S):
@@ -115,6 +115,6 @@ class GrpcStore(StoreClient):
 
     async def _end(self) -> None:
         await self._tasks.close()
-        await self._keeper.close()
+        await self.keeper.close()
         self._session = None
-        await self._connection.close()
+        await self.connection.close()

@@ -52,7 +52,8 @@ class HeartbeatSession(ABC):
 
     def __init__(self, servers: Servers, *, timeout_s: float, on_session: OnSession, source: random.Random) -> None:
         self._servers = servers
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
+        """How long the session lasts without a heartbeat."""
         self._on_session = on_session
         self._loop = asyncio.get_running_loop()
         self._watch = SessionWatch(timeout_s, self._loop.time())
@@ -92,10 +93,9 @@ class HeartbeatSession(ABC):
 
     # ---- the life of it ----
 
-    @property
-    def timeout_s(self) -> float:
-        """How long the session lasts without a heartbeat."""
-        return self._timeout_s
+    def beat_now(self) -> None:
+        """Send the next heartbeat at once."""
+        self._wake.set()
 
     @property
     def is_overdue(self) -> bool:
@@ -109,7 +109,7 @@ class HeartbeatSession(ABC):
             MetadataError: the current server refused, or did not answer.
         """
         sent_at_s = await self._begin()
-        self._watch = SessionWatch(self._timeout_s, sent_at_s)
+        self._watch = SessionWatch(self.timeout_s, sent_at_s)
         self._on_session(self._session, [])
 
     async def run(self) -> None:
@@ -127,7 +127,7 @@ class HeartbeatSession(ABC):
             else:
                 self._failures.recovered("heartbeat", line.endpoint)
                 self._back_off.reset()
-                await self._pause(began_s + self._timeout_s / HEARTBEATS_PER_TIMEOUT - self._loop.time())
+                await self._pause(began_s + self.timeout_s / HEARTBEATS_PER_TIMEOUT - self._loop.time())
 
     def ended(self, session: int) -> None:
         """Record that the server does not know `session` any more."""
@@ -150,7 +150,7 @@ class HeartbeatSession(ABC):
 
     async def _beat(self, session: int) -> None:
         sent_at_s = self._loop.time()
-        timeout_s = max(LAST_TRY_S, min(self._timeout_s / ANSWERS_PER_TIMEOUT, self._left_s))
+        timeout_s = max(LAST_TRY_S, min(self.timeout_s / ANSWERS_PER_TIMEOUT, self._left_s))
         try:
             is_alive = await self._confirm(session, timeout_s)
         except NotFoundError:

@@ -74,8 +74,8 @@ class OxiaStore(GrpcStore):
     """
 
     name = "oxia"
-    _connection: OxiaConnection
-    _keeper: OxiaSession
+    connection: OxiaConnection
+    keeper: OxiaSession
     _watch: OxiaWatch
 
     def __init__(
@@ -84,9 +84,9 @@ class OxiaStore(GrpcStore):
         super().__init__(clock)
         self._layout = Layout(settings.chroot)
         source = random.Random()
-        self._connection = OxiaConnection(settings, timeout_s=operation_timeout_s, source=source)
-        self._keeper = OxiaSession(
-            self._connection,
+        self.connection = OxiaConnection(settings, timeout_s=operation_timeout_s, source=source)
+        self.keeper = OxiaSession(
+            self.connection,
             self._layout,
             namespace=settings.namespace,
             timeout_ms=session_timeout_ms,
@@ -94,11 +94,11 @@ class OxiaStore(GrpcStore):
             source=source,
         )
         self._watch = OxiaWatch(
-            self._connection,
+            self.connection,
             self._layout,
-            silence_s=self._keeper.timeout_s,
+            silence_s=self.keeper.timeout_s,
             on_change=self._on_change,
-            on_missed=self._keeper.fell_behind,
+            on_missed=self.keeper.fell_behind,
             source=source,
         )
         self._seen: Recent[str, Known] = Recent(REMEMBERED)
@@ -224,7 +224,7 @@ class OxiaStore(GrpcStore):
                     below = [key_path for key in page.keys if (key_path := self._layout.path(key)) is not None]
                     names.update(child_names(path, below))
 
-        await self._connection.ask("children", path, collect)
+        await self.connection.ask("children", path, collect)
         return sorted(names)
 
     async def exists(self, path: str) -> bool:
@@ -294,7 +294,7 @@ class OxiaStore(GrpcStore):
 
         async def read(leader: Leader, timeout_s: float) -> list[api.GetResponse]:
             if session is not None:
-                self._keeper.check(leader, session)
+                self.keeper.check(leader, session)
             answers: list[api.GetResponse] = []
             request = api.ReadRequest(shard=leader.shard, gets=requests)
             call = leader.stub.Read(request, metadata=leader.tokens, timeout=timeout_s)
@@ -307,7 +307,7 @@ class OxiaStore(GrpcStore):
             return answers
 
         try:
-            return await self._connection.ask(operation, path, read, takes_turn=takes_turn)
+            return await self.connection.ask(operation, path, read, takes_turn=takes_turn)
         except NotFoundError:
             if session is None:
                 raise
@@ -322,18 +322,18 @@ class OxiaStore(GrpcStore):
         """
 
         async def write(leader: Leader, timeout_s: float) -> api.WriteResponse:
-            self._keeper.check(leader, session)
-            return await self._keeper.write(leader, request, timeout_s)
+            self.keeper.check(leader, session)
+            return await self.keeper.write(leader, request, timeout_s)
 
         try:
-            return written(await self._connection.ask(operation, path, write))
+            return written(await self.connection.ask(operation, path, write))
         except (NotFoundError, SessionEndedError):
             raise self._session_ended(session, path, operation) from None
 
     async def _next_number(self, path: str) -> int:
         request = number_request(self._layout.sequence(path))
-        answer = await self._connection.ask(
-            "put", path, lambda leader, timeout_s: self._keeper.write(leader, request, timeout_s)
+        answer = await self.connection.ask(
+            "put", path, lambda leader, timeout_s: self.keeper.write(leader, request, timeout_s)
         )
         return known_of(answer.puts[0].version).version
 

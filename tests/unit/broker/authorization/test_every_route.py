@@ -118,7 +118,7 @@ def refused(answer: Answer) -> bool:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_every_route_has_its_row_and_every_row_a_route(cluster: RestCluster) -> None:
     web = cluster.brokers[0].web
-    app = web._runner.app  # type: ignore[union-attr]
+    app = web.app  # type: ignore[union-attr]
     routes = {(route.method, route.resource.canonical) for route in app.router.routes() if route.method != "HEAD"}
     assert routes == set(BY_PATH)
 

@@ -230,8 +230,8 @@ def test_what_is_decided_upon_windows_can_be_decided_upon_elsewhere() -> None:
         document = await brokers.lead(lambda manager: manager.snapshot_document())
         assert set(document.bundle_data) == {str(bundle) for bundle in bundles}
         assert document.broker_data[brokers.all[0].broker_id].short_term_msg_throughput_in == 2800
-        decisions = await brokers.leader.run(brokers.deciding._deciding())
-        known = await brokers.leader.run(decisions._snapshot())
+        decisions = await brokers.leader.run(brokers.deciding.deciding())
+        known = await brokers.leader.run(decisions.snapshot())
         assert_same_snapshot(decode_snapshot(encode_snapshot(document)).snapshot(), known)
 
     on_virtual_time(scenario)
@@ -243,10 +243,10 @@ def test_placement_sees_the_averages_that_the_pipeline_published() -> None:
         await brokers.start(cluster, 1, barycenter_extensible_pipeline_enabled=True)
         (one,) = brokers.all
         await brokers.tell(one, 0.5, {}, now_ms(cluster), 1)
-        decisions = await one.run(brokers.deciding._deciding())
+        decisions = await one.run(brokers.deciding.deciding())
 
         async def throughput() -> float:
-            snapshot = await one.run(decisions._snapshot_to_place("public/default"))
+            snapshot = await one.run(decisions.snapshot_to_place("public/default"))
             return float(snapshot.brokers.short.throughput[0])
 
         assert await throughput() == 0

@@ -45,7 +45,7 @@ def test_the_leader_does_what_its_snapshot_says(shedder: str, placer: str, tmp_p
             )
             config = configured(found, None, (), None, None)
             cycle = round_of(config)
-            memory = RoundMemory(cycle.start(found.memory).shedding, (await leader.manager.leader())._selection_memory)
+            memory = RoundMemory(cycle.start(found.memory).shedding, (await leader.manager.leader()).selection_memory)
             rng = random.Random()
             rng.setstate(leader.manager._context.env.random.getstate())
             outcome, _ = cycle.run(found.snapshot, memory, rng)

@@ -212,8 +212,8 @@ def test_the_leader_stores_factors_and_quotas_and_the_next_broker_begins_with_th
         assert msgspec.json.decode(factor.value) == {"loadFactorCPU": "0.025"}
         await setting(cluster, "loadFactorMemory", "33.5")
         b2 = await SimplyBalanced(cluster, 8082).start(load_manager_class_name="SimpleLoadManagerImpl")
-        assert b2.manager.load_data._quotas.memory_factor == 33.5
-        assert b2.manager.load_data._quotas.average == default
+        assert b2.manager.load_data.quotas.memory_factor == 33.5
+        assert b2.manager.load_data.quotas.average == default
 
     on_virtual_time(scenario)
 

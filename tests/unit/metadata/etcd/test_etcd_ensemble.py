@@ -44,11 +44,11 @@ async def test_a_client_outlives_the_leader_and_a_server_that_hangs(tmp_path):
         followers = [server for server in servers if server is not leader]
         async with client_of(leader, *followers) as store, client_of(*followers) as other:
             session = store.session
-            store._keeper._timeout_s = 3  # heartbeats are given up soon
+            store.keeper.timeout_s = 3  # heartbeats are given up soon
             await store.put("/mine", b"", ephemeral=True)
             events, heard = Heard.session_events(store), Heard.changes(store)
             leader.kill()
-            store._keeper._wake.set()  # a heartbeat now
+            store.keeper.beat_now()  # a heartbeat now
             await put_at_last(store, "/after/leader")
             await put_at_last(other, "/of/other")
             await heard.until_heard(Notification(NotificationType.CREATED, "/of/other"))
@@ -57,10 +57,10 @@ async def test_a_client_outlives_the_leader_and_a_server_that_hangs(tmp_path):
 
             leader.start()
             assert await asyncio.to_thread(leader.wait_ready)
-            hanging = next(server for server in servers if server.endpoint == store._connection.line.endpoint)
+            hanging = next(server for server in servers if server.endpoint == store.connection.line.endpoint)
             hanging.signal(signal.SIGSTOP)
-            store._keeper._wake.set()
-            await eventually(lambda: store._connection.line.endpoint != hanging.endpoint)
+            store.keeper.beat_now()
+            await eventually(lambda: store.connection.line.endpoint != hanging.endpoint)
             await put_at_last(store, "/after/hanging")
             await heard.until_heard(Notification(NotificationType.CREATED, "/after/hanging"))
             await events.until(lambda told: told[-1:] == [BACK])

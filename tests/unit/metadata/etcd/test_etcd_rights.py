@@ -55,12 +55,12 @@ async def test_a_store_behind_tls_and_a_password(tmp_path, monkeypatch, capfd):
         await heard.until_heard(Notification(NotificationType.CREATED, "/key"))
         await store.delete("/key")
 
-        store._connection._token = "which the server does not know"
+        store.connection._token = "which the server does not know"
         await store.put("/again", b"")
         assert await store.children("/") == ["again"]
 
-        store._connection._token = "nor this"
-        store._connection.leave(store._connection.line)  # the watch begins anew, and everything with it
+        store.connection._token = "nor this"
+        store.connection.leave(store.connection.line)  # the watch begins anew, and everything with it
         await asyncio.gather(*(store.put(f"/n{number}", b"") for number in range(10)))
         await heard.until_heard(*(Notification(NotificationType.CREATED, f"/n{number}") for number in range(10)))
         await store.close()

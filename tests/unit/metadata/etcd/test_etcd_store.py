@@ -163,7 +163,7 @@ async def test_a_broken_connection_is_not_a_lost_session_and_hides_no_change(bac
     await other.delete("/n1")
     with pytest.raises(StoreUnavailableError):
         await client.get("/mine")
-    client._keeper._wake.set()  # a heartbeat now
+    client.keeper.beat_now()  # a heartbeat now
     await events.until_heard(LOST)
     proxy.heal()
     told = await heard.until_heard(Notification(DELETED, "/n1"))
@@ -257,8 +257,8 @@ async def test_a_server_that_stops_for_less_than_the_lease_ends_no_session(own_s
     await client.put("/mine", b"", ephemeral=True)
     events = Heard.session_events(client)
     own_server.server.signal(signal.SIGSTOP)
-    client._keeper._wake.set()
-    client._keeper._timeout_s = 3  # beats are given up soon
+    client.keeper.beat_now()
+    client.keeper.timeout_s = 3  # beats are given up soon
     await events.until_heard(LOST)
     own_server.server.signal(signal.SIGCONT)
     assert await events.until_heard(BACK) == [LOST, BACK]
@@ -312,7 +312,7 @@ async def test_a_server_that_was_killed_and_started_again_has_the_session(own_se
     await client.put("/mine", b"1", ephemeral=True)
     heard, events = Heard.changes(client), Heard.session_events(client)
     own_server.server.kill()
-    client._keeper._wake.set()
+    client.keeper.beat_now()
     await events.until_heard(LOST)
     own_server.server.start()
     await events.until_heard(BACK)
@@ -331,7 +331,7 @@ async def test_a_server_that_comes_back_without_its_data_is_followed_from_there(
     own_server.server.kill()
     own_server.server.forget()
     own_server.server.start()
-    client._keeper._wake.set()
+    client.keeper.beat_now()
     await events.until_heard(RENEWED)
     await dropped.until_heard(None)
     assert await client.children("/") == []
@@ -348,7 +348,7 @@ async def test_what_a_client_creates_again_in_its_next_session_comes_back(backen
     held = await asyncio.gather(*(locks.acquire(f"/locks/{number:04}", "me") for number in range(1_000)))
     events = Heard.session_events(client)
     await backend.expire(client)
-    client._keeper._wake.set()
+    client.keeper.beat_now()
     await events.until_heard(RENEWED)
     other = await backend.connect(60_000)
 
@@ -377,12 +377,12 @@ async def test_a_broker_reads_its_own_session_ahead_of_all_requests_that_wait(ba
     await client.put(session_path("a" * 32), session_value(SessionRecord("b:8080")))
     lease = Lease(client, LeaseTimes(600), lambda events: None)
     for _ in range(MAX_AT_ONCE):
-        await client._connection._turns.acquire()
+        await client.connection._turns.acquire()
     waiting = asyncio.create_task(client.get("/key"))
     async with asyncio.timeout(30):
         assert await lease.is_alive("a" * 32)
         assert not await lease.is_alive("b" * 32)
     assert not waiting.done()
     for _ in range(MAX_AT_ONCE):
-        client._connection._turns.release()
+        client.connection._turns.release()
     assert await waiting is None

@@ -55,12 +55,12 @@ async def test_a_client_outlives_the_leader_and_one_that_hangs(tmp_path):
             async with client_of(*followers, leader) as store, client_of(*followers) as other:
                 session = store.session
                 for client in (store, other):
-                    client._keeper._timeout_s = 3  # heartbeats are given up soon
+                    client.keeper.timeout_s = 3  # heartbeats are given up soon
                 await store.put("/mine", b"", ephemeral=True)
                 events, heard = Heard.session_events(store), Heard.changes(store)
                 leader.signal(signalled)
                 for client in (store, other):
-                    client._keeper._wake.set()  # a heartbeat now
+                    client.keeper.beat_now()  # a heartbeat now
                 await put_at_last(store, "/after")
                 await put_at_last(other, "/of/other")
                 await heard.until_heard(Notification(NotificationType.CREATED, "/of/other"))

@@ -57,11 +57,11 @@ async def test_a_store_behind_tls_and_a_token(tmp_path, monkeypatch, capfd):
         await store.put("/key", b"", ephemeral=True)
         await heard.until_heard(Notification(NotificationType.CREATED, "/key"))
         file.write_text(other)
-        store._connection.leave(store._connection.line)
+        store.connection.leave(store.connection.line)
         with pytest.raises(StoreRefusedError, match="forbidden audience"):
             await store.put("/key", b"")
         file.write_text(good)
-        store._connection.leave(store._connection.line)
+        store.connection.leave(store.connection.line)
         assert (await store.put("/again", b"")).created_by_self
         await store.close()
 

@@ -272,8 +272,8 @@ async def test_a_broken_connection_is_not_a_lost_session_and_hides_no_change(bac
     for number in range(3):
         await other.put(f"/n{number}", b"")
     await other.delete("/n1")
-    client._keeper._wake.set()  # a heartbeat now
-    client._keeper._timeout_s = 3  # which is given up soon
+    client.keeper.beat_now()  # a heartbeat now
+    client.keeper.timeout_s = 3  # which is given up soon
     await events.until_heard(LOST)
     proxy.heal()
     told = await heard.until_heard(Notification(DELETED, "/n1"))
@@ -349,8 +349,8 @@ async def test_a_server_that_stops_for_less_than_the_session_ends_none(own_serve
     await client.put("/mine", b"", ephemeral=True)
     events = Heard.session_events(client)
     own_server.server.signal(signal.SIGSTOP)
-    client._keeper._wake.set()
-    client._keeper._timeout_s = 3  # beats are given up soon
+    client.keeper.beat_now()
+    client.keeper.timeout_s = 3  # beats are given up soon
     await events.until_heard(LOST)
     own_server.server.signal(signal.SIGCONT)
     assert await events.until_heard(BACK) == [LOST, BACK]
@@ -403,8 +403,8 @@ async def test_a_server_that_was_killed_and_started_again_has_the_session(own_se
     await client.put("/mine", b"1", ephemeral=True)
     heard, events = Heard.changes(client), Heard.session_events(client)
     own_server.server.kill()
-    client._keeper._timeout_s = 3
-    client._keeper._wake.set()
+    client.keeper.timeout_s = 3
+    client.keeper.beat_now()
     await events.until_heard(LOST)
     own_server.server.start()
     await events.until_heard(BACK)
@@ -423,8 +423,8 @@ async def test_a_server_that_comes_back_without_its_data_is_followed_from_there(
     own_server.server.kill()
     own_server.server.forget()
     own_server.server.start()
-    client._keeper._timeout_s = 3
-    client._keeper._wake.set()
+    client.keeper.timeout_s = 3
+    client.keeper.beat_now()
     await events.until_heard(RENEWED)
     await dropped.until_heard(None)
     assert await client.children("/") == []
@@ -444,7 +444,7 @@ async def test_what_a_client_creates_again_in_its_next_session_comes_back(backen
     held = await asyncio.gather(*(locks.acquire(f"/locks/{number:04}", "me") for number in range(1_000)))
     events = Heard.session_events(client)
     await backend.expire(client)
-    client._keeper._wake.set()
+    client.keeper.beat_now()
     await events.until_heard(RENEWED)
     other = await backend.connect(60_000)
 
@@ -470,11 +470,11 @@ async def test_a_broker_reads_a_key_ahead_of_all_requests_that_wait(backend):
     client = await backend.connect()
     await client.put("/key", b"1", expected_version=MUST_NOT_EXIST)
     for _ in range(MAX_AT_ONCE):
-        await client._connection._turns.acquire()
+        await client.connection._turns.acquire()
     waiting = asyncio.create_task(client.get("/key"))
     async with asyncio.timeout(30):
         assert (await client.get_ahead("/key")).value == b"1"
     assert not waiting.done()
     for _ in range(MAX_AT_ONCE):
-        client._connection._turns.release()
+        client.connection._turns.release()
     assert (await waiting).value == b"1"

@@ -125,7 +125,7 @@ class ExtensibleDecisions:
             configuration=balancing_configuration(config),
         )
 
-    async def _snapshot(self) -> LoadSnapshot:
+    async def snapshot(self) -> LoadSnapshot:
         """Return a snapshot of all known loads, with the anti-affinity groups of all bundles."""
         known, windows = await self._known()
         namespaces = sorted({namespace_of(bundle) for bundle in known.owners})
@@ -146,7 +146,7 @@ class ExtensibleDecisions:
             windows=windows,
         )
 
-    async def _snapshot_to_place(self, namespace: str) -> LoadSnapshot:
+    async def snapshot_to_place(self, namespace: str) -> LoadSnapshot:
         """Return a snapshot for placing a bundle; it has the owners and bundles only if the namespace is in a group.
 
         Without bundles, the pipeline's averages of brokers are those at the time of its publication.
@@ -155,7 +155,7 @@ class ExtensibleDecisions:
         await policies.refresh(namespace)
         await policies.learn_groups(namespace, tuple)
         if namespace in policies.current.groups:
-            return await self._snapshot()
+            return await self.snapshot()
         generation, published = self._load_data.generation, await self._load_data.published()
         before = self._brokers
         is_known = before is not None and before[0] == generation and before[1] is published
@@ -175,7 +175,7 @@ class ExtensibleDecisions:
         """Choose an owner for a bundle; None if no broker qualifies."""
         config = self._context.config.current
         leaving = await self._load_data.leaving()  # read before the registrations: a broker that left is in neither
-        snapshot = await self._snapshot_to_place(str(bundle.namespace))
+        snapshot = await self.snapshot_to_place(str(bundle.namespace))
         request = PlacementRequest(str(bundle), self._context.bundles.has_non_persistent_topic(bundle))
         placement, self._selection_memory = select_broker_extensible(
             snapshot,
@@ -207,7 +207,7 @@ class ExtensibleDecisions:
         if len(self._context.registration.brokers) < 2:
             self._executor.log_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
-        snapshot = await self._snapshot()
+        snapshot = await self.snapshot()
         plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
         self._executor.log_round(plan.reason)

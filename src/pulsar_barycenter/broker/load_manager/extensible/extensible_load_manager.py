@@ -84,7 +84,7 @@ class ExtensibleLoadManager:
         self._changed = asyncio.Event()
         context.ownership.on_record(self._on_record)
 
-    async def _deciding(self) -> "ExtensibleDecisions":
+    async def deciding(self) -> "ExtensibleDecisions":
         """Return the part that decides. It is made at the first call; calls at the same time get the same object."""
         if self._decisions is None:
             made = await self._environment.offload(_decisions_class)
@@ -184,16 +184,16 @@ class ExtensibleLoadManager:
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
         """Choose an owner for a bundle without one; None if no broker qualifies."""
-        return await (await self._deciding()).select(bundle, ())
+        return await (await self.deciding()).select(bundle, ())
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
         """Choose the next owner of a bundle, except some brokers; None if no other qualifies."""
-        return await (await self._deciding()).select(bundle, without)
+        return await (await self.deciding()).select(bundle, without)
 
     async def shed(self) -> None:
         """Leader: unload bundles from the most loaded brokers, each for a known destination."""
         if self._context.is_leader():
-            await (await self._deciding()).shed()
+            await (await self.deciding()).shed()
 
     async def check_splits(self) -> None:
         """Do nothing: every broker splits its own bundles periodically."""
@@ -204,11 +204,11 @@ class ExtensibleLoadManager:
     async def _split_own(self) -> None:
         if self._context.owned_bundles():
             with self._context.env.instruments.round("split"):
-                await (await self._deciding()).split_own()
+                await (await self.deciding()).split_own()
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return the snapshot on which this broker would decide now, for files and REST."""
-        return await (await self._deciding()).snapshot_document()
+        return await (await self.deciding()).snapshot_document()
 
 
 def _store(context: LoadManagerContext, topic: str) -> LoadStore:

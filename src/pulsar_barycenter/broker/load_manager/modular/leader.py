@@ -77,7 +77,7 @@ class ModularLeader:
         self._metrics = metrics
         self.snapshots = Snapshots(context, load_data)
         self._selecting = asyncio.Lock()
-        self._selection_memory = SelectionMemory()
+        self.selection_memory = SelectionMemory()
         self._shedding_memory = NOTHING_REMEMBERED
 
     # ---- snapshots ----
@@ -147,8 +147,8 @@ class ModularLeader:
         is_blind = not len(snapshot.brokers) and bool(self._context.registration.brokers)
         if is_blind:
             snapshot = self._registered_only()
-        placement, self._selection_memory = selection.choose(
-            snapshot, self._request_for(bundle), self._context.env.random, self._selection_memory
+        placement, self.selection_memory = selection.choose(
+            snapshot, self._request_for(bundle), self._context.env.random, self.selection_memory
         )
         if not is_blind:
             return placement
@@ -193,12 +193,12 @@ class ModularLeader:
         namespaces = {namespace_of(plan.snapshot.bundles.names[row]) for row in plan.rows.tolist()}
         snapshot = await self._snapshot_for(*sorted(namespaces))
         destinations = selection.destinations(
-            plan, snapshot, self._selection_memory, self._context.env.random, self._request_for
+            plan, snapshot, self.selection_memory, self._context.env.random, self._request_for
         )
         unloaded = await carry_out_round(
             moves(plan, destinations), self._executor, self._unload, may_continue=self._may_act
         )
-        self._selection_memory = destinations.memory
+        self.selection_memory = destinations.memory
         self._metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:

@@ -53,7 +53,7 @@ class SimpleLoadData:
         self._completed: dict[str, tuple[LoadReport, LoadReport]] = {}
         self._snapshots = SimpleSnapshotBuilder()
         self._others: set[str] = set()
-        self._quotas = Quotas()
+        self.quotas = Quotas()
         self._memory = SimpleMemory()
         self._placed_at_ms: dict[str, int] = {}
         self._ranking: Ranking | None = None
@@ -84,11 +84,11 @@ class SimpleLoadData:
         """Read the reports for the first time; take the stored factors, and the default quota as the average."""
         await self.refresh()
         stored = self._settings.stored
-        self._quotas = replace(
-            self._quotas,
-            average=self._quotas.default,
-            cpu_factor=stored_number(stored, CPU_FACTOR, self._quotas.cpu_factor),
-            memory_factor=stored_number(stored, MEMORY_FACTOR, self._quotas.memory_factor),
+        self.quotas = replace(
+            self.quotas,
+            average=self.quotas.default,
+            cpu_factor=stored_number(stored, CPU_FACTOR, self.quotas.cpu_factor),
+            memory_factor=stored_number(stored, MEMORY_FACTOR, self.quotas.memory_factor),
             updated_at_ms=self._context.env.clock.now_ms(),
         )
 
@@ -111,9 +111,9 @@ class SimpleLoadData:
         self._reports = reports  # nothing is awaited after this, so that all values belong to the same reports
         if not reports:
             return
-        self._quotas = update_quotas(snapshot, replace(self._quotas, default=default))
+        self.quotas = update_quotas(snapshot, replace(self.quotas, default=default))
         self._forget_overdue()
-        self._ranking, self._memory = rank(snapshot, self._quotas, self._memory, self._settings.current)
+        self._ranking, self._memory = rank(snapshot, self.quotas, self._memory, self._settings.current)
 
     async def _report_of(self, broker: str) -> LoadReport | None:
         try:
@@ -149,10 +149,10 @@ class SimpleLoadData:
 
     async def learn(self, bundles: Iterable[str]) -> None:
         """Read the quotas of the bundles whose quota is not known yet."""
-        unknown = self._quotas.unknown(bundles)
+        unknown = self.quotas.unknown(bundles)
         if unknown:
             stored = await self._stored.of(unknown)
-            self._quotas = self._quotas.learning(stored)
+            self.quotas = self.quotas.learning(stored)
 
     def allotted(self, loaded: Iterable[str], broker: str) -> tuple[ResourceQuota, ResourceQuota, float]:
         """Return the total quotas of `loaded` bundles and of those assigned to `broker`, and the CPU factor."""
@@ -160,7 +160,7 @@ class SimpleLoadData:
         coming = [
             bundle for bundle, chosen in self._memory.preallocated.items() if chosen == broker and bundle not in names
         ]
-        return self._quotas.total(sorted(names)), self._quotas.total(sorted(coming)), self._quotas.cpu_factor
+        return self.quotas.total(sorted(names)), self.quotas.total(sorted(coming)), self.quotas.cpu_factor
 
     async def write_quotas(self) -> None:
         """Store the factors, and the quotas that changed enough.
@@ -168,7 +168,7 @@ class SimpleLoadData:
         Raises:
             MetadataError: the store did not accept a value.
         """
-        quotas = self._quotas
+        quotas = self.quotas
         await self._settings.write(CPU_FACTOR, repr(quotas.cpu_factor))
         await self._settings.write(MEMORY_FACTOR, repr(quotas.memory_factor))
         default = await self._stored.default()
@@ -229,7 +229,7 @@ class SimpleLoadData:
         if waiting is not None and waiting not in live:
             self._memory = replace(self._memory, preallocated=self._memory.preallocated.without([request.bundle]))
         placement, self._ranking, self._memory = select_broker(
-            ranking, request, settings, self._quotas, live, rng, self._memory
+            ranking, request, settings, self.quotas, live, rng, self._memory
         )
         if placement.broker is not None and placement.reason.code is not Code.PREALLOCATED:
             self._placed_at_ms[request.bundle] = self._context.env.clock.now_ms()

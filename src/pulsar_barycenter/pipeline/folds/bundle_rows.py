@@ -35,6 +35,8 @@ class BundleRows:
         self._buckets: dict[int, list[Any]] = {}
         self._oldest: list[int] = []
         """The keys of the buckets, a heap."""
+        self._sorted: tuple[pa.Array, Any] | None = None
+        """All names and their rows in the order of names, as long as no bundle comes or leaves."""
         self.put(state)
 
     def __len__(self) -> int:
@@ -47,15 +49,19 @@ class BundleRows:
 
     def table(self) -> pa.Table:
         """Return all rows, BUNDLE_STATE sorted by bundle: its cost grows with the bundles that are known."""
-        names = pa.array(self._row_of.keys(), pa.string())
-        rows = np.fromiter(self._row_of.values(), np.int64, len(self._row_of))
-        order = pc.sort_indices(names)
-        return self._taken(names.take(order), rows[order.to_numpy()])
+        if self._sorted is None:
+            names = pa.array(self._row_of.keys(), pa.string())
+            rows = np.fromiter(self._row_of.values(), np.int64, len(self._row_of))
+            order = pc.sort_indices(names)
+            self._sorted = names.take(order), rows[order.to_numpy()]
+        return self._taken(*self._sorted)
 
     def put(self, state: pa.Table) -> None:
         """Replace the rows of some bundles, or add them; BUNDLE_STATE, one row for each bundle."""
         names = state.column("bundle").to_pylist()
         new = [name for name in names if name not in self._row_of]
+        if new:
+            self._sorted = None
         added = self._rows_for(new)
         rows = np.fromiter((self._row_of[name] for name in names), np.int64, len(names))
         for name, values in self._columns.items():
@@ -80,6 +86,7 @@ class BundleRows:
         for row in rows[is_silent].tolist():
             name = self._name_of[row]
             del self._row_of[name]
+            self._sorted = None
             self._name_of[row] = ""
             self._free.append(row)
             dropped.append(name)

@@ -105,13 +105,20 @@ def files(layout: PipelineLayout) -> list[str]:
     return sorted(file.name for file in layout.publication.parent.iterdir())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_every_reader_has_the_newest_publication(seed: int, layout: PipelineLayout) -> None:
     """Readers that look after each batch, seldom, or begin then; the pipeline starts anew; the state of before is
-    restored, so that batches have ids of before."""
+    restored, so that batches have ids of before; a batch runs again."""
     world = World(seed, layout)
     readers = {0.9: feed_of(layout), 0.2: feed_of(layout), 0.02: feed_of(layout)}
-    for _ in range(150):
+    for _ in range(100):
+        if world.rng.random() < 0.03:
+            world.restarted()
+        if world.rng.random() < 0.02:
+            world.batch = max(0, world.batch - 5)
+            world.restarted()
+        if world.rng.random() < 0.02:
+            world.batch -= 1
         world.publish(seconds=world.rng.choice([0.001, 1, 9]), most=world.rng.choice([1, 4, 12]))
         for chance, reader in readers.items():
             if world.rng.random() < chance:
@@ -120,11 +127,6 @@ def test_every_reader_has_the_newest_publication(seed: int, layout: PipelineLayo
         if world.rng.random() < 0.1:
             assert read(feed_of(layout)) == world.right
         assert world.publisher.newest_batch() == world.batch
-        if world.rng.random() < 0.03:
-            world.restarted()
-        if world.rng.random() < 0.02:
-            world.batch = max(0, world.batch - 5)
-            world.restarted()
         assert len(files(layout)) <= 2 * (len(NAMES) + MOST_AGE_MS)
     assert all(read(reader) == world.right for reader in readers.values())
 

@@ -16,6 +16,7 @@ _EXTRAS: Final = {
     "grpc": "etcd",
     "kazoo": "zookeeper",
     "textual": "top",
+    "deltalake": "delta",
 }
 _COMMAND_EXTRAS: Final = {"demo": "demo"}
 """Commands that need more than the module that is missed first."""

@@ -9,6 +9,8 @@ _COMMANDS: Final = {
     "status": ("pipeline.status", "Show the state of the pipeline of DIR: running, idle, stopped, failed, restarting."),
     "prepare": ("pipeline.prepare", "Make the archive by which Spark starts quickly, or remove all; needs PySpark."),
     "check": ("pipeline.check", "Compare the tables of DIR with what its logs make of them; needs PySpark."),
+    "convert": ("pipeline.convert", "Give the tables of DIR a log of Delta Lake for other engines, or take it away."),
+    "files": ("pipeline.files", "Print the Parquet files that make up a table, for engines that are given a list."),
     "refold": ("pipeline.refold", "Compute the averages of DIR anew and compare them; needs PySpark."),
 }
 

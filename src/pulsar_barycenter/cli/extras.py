@@ -18,6 +18,7 @@ _EXTRAS: Final = {
     "grpc": "etcd",
     "kazoo": "zookeeper",
     "textual": "top",
+    "deltalake": "delta",
 }
 _COMMAND_EXTRAS: Final = {"demo": "demo"}
 """Commands whose extra installs more than the first missing module."""

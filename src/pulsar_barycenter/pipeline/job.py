@@ -40,6 +40,8 @@ from pulsar_barycenter.pipeline.storage.layout import HOME
 from pulsar_barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
 from pulsar_barycenter.pipeline.stream.micro_batches import StreamSettings
 from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings
+from pulsar_barycenter.pipeline.tables.formats import chosen_format, open_log
+from pulsar_barycenter.pipeline.tables.table_log import TableLog
 
 log = structlog.get_logger(__name__)
 
@@ -90,17 +92,25 @@ def run_job(
                 storage = open_storage(options.data)
                 held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms))
                 with _starting(storage):
+                    table_log = _table_log(storage, options)
                     session = _session(options, _compilers(options, storage), on_phase)
             else:
                 session = _session(options, _compilers(options, None), on_phase)
                 storage = open_storage(options.data, session)
                 held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms, on_lost=stop.set))
+                table_log = _table_log(storage, options)
             for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has put its own handler in place
                 signal.signal(number, lambda *_: stop.set())
             on_phase("Spark runs; looking for load reports")
             warm_up = _warm_up(session, storage, options)
             job = PipelineJob(
-                session, storage, settings, clock_ms=_wall_clock_ms, on_ready=on_ready, on_no_reports=warm_up.start
+                session,
+                storage,
+                settings,
+                clock_ms=_wall_clock_ms,
+                table_log=table_log,
+                on_ready=on_ready,
+                on_no_reports=warm_up.start,
             )
             try:
                 with closing(warm_up), _metrics(job, options.metrics_port):
@@ -116,6 +126,10 @@ def run_job(
         log.error("pipeline_cannot_run", reason=reason_of(error))
         return 1
     return FELL_SHORT if options.once and job.shortcomings else 0
+
+
+def _table_log(storage: Storage, options: JobOptions) -> TableLog:
+    return open_log(storage, chosen_format(storage, options.table_format), clock_ms=_wall_clock_ms)
 
 
 @contextmanager

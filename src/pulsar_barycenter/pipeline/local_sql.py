@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from pulsar_barycenter.pipeline.storage.files import LocalStorage
 from pulsar_barycenter.pipeline.storage.layout import TABLES_FOLDER
-from pulsar_barycenter.pipeline.tables.files import table_files
 from pulsar_barycenter.pipeline.tables.reading import raise_damage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES, Columns
+from pulsar_barycenter.pipeline.tables.time_travel import FilePart, all_parts, check_batch, parts_as_of
 
 MEMORY_MIB: Final = 1024
 """What DuckDB may hold in memory for a query; beyond it, it writes to a temporary folder."""
@@ -50,8 +50,12 @@ class QueryError(Exception):
     """The query cannot be answered; the text is a sentence that says why."""
 
 
-def run_local_sql(storage: LocalStorage, query: str, *, limit: int = 10_000) -> pa.Table:
+def run_local_sql(
+    storage: LocalStorage, query: str, *, limit: int = 10_000, as_of_batch: int | None = None
+) -> pa.Table:
     """Return at most `limit` rows of the answer; every table that the query names is a view, read once as of now.
+
+    With `as_of_batch` the tables are as that batch left them.
 
     A query that names none, such as `show tables`, has all of them.
 
@@ -60,7 +64,10 @@ def run_local_sql(storage: LocalStorage, query: str, *, limit: int = 10_000) -> 
     Raises:
         QueryError: the query is wrong, fails, needs more disk than `DISK_MIB`, or is no question.
         DamagedTableError: a file of a table that it names cannot be read.
+        TimeTravelError: the tables are not known as of that batch.
     """
+    if as_of_batch is not None:
+        check_batch(storage, as_of_batch)
     named = tables_in(query) or list(TABLES)
     with tempfile.TemporaryDirectory(prefix="barycenter-sql-") as scratch, _connection(Path(scratch)) as connection:
         try:
@@ -70,9 +77,9 @@ def run_local_sql(storage: LocalStorage, query: str, *, limit: int = 10_000) -> 
             if statements[0].type != duckdb.StatementType.SELECT:  # an explained one could write, too
                 raise QueryError("the tables are only read: the query must be a select, describe or show")
             for name in named:  # a damaged file of a table that nobody asks for hinders no answer
-                files = [storage.address(file.path) for file in table_files(storage, name)]
-                _create_view(connection, name, files)
-                if _lacks_columns(connection, name, files):
+                parts = all_parts(storage, name) if as_of_batch is None else parts_as_of(storage, name, as_of_batch)
+                _create_view(connection, storage, name, parts)
+                if _lacks_columns(connection, name, [storage.address(part.path) for part in parts]):
                     raise_damage(storage, [name], QueryError(f"a file of {name} lacks columns"))
             _shut_in(connection, storage)
             return _plain(_first_rows(connection.sql(query), limit))
@@ -110,19 +117,33 @@ def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> No
     connection.execute("set lock_configuration = true")
 
 
-def _create_view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[str]) -> None:
-    """Make the view `name` of some files: its columns typed, each row once."""
+def _create_view(
+    connection: duckdb.DuckDBPyConnection, storage: LocalStorage, name: str, parts: Sequence[FilePart]
+) -> None:
+    """Make the view `name` of files and first rows of files: its columns typed, each row once."""
     table = TABLES[name]
     none = ", ".join(f'null::{_TYPES[column.kind]} as "{column.name}"' for column in table.schema)
-    rows = f"select {none} where false"
-    if files:  # by a variable: a view takes no parameters
-        connection.execute(f'set variable "{name}" = $1', [list(files)])
-        read = f"read_parquet(getvariable('{name}'), union_by_name = true, hive_partitioning = false)"
-        rows = f"({rows}) union all by name (from {read})"
+    rows = f"(select {none} where false)"
+    whole = [storage.address(part.path) for part in parts if part.rows is None]
+    if whole:
+        rows += f" union all by name (from {_read(connection, name, whole)})"
+    for number, part in enumerate(parts):
+        if part.rows is not None:
+            read = _read(connection, f"{name}_{number}", [storage.address(part.path)], "file_row_number = true")
+            first = f"from {read} where file_row_number < {part.rows:d}"
+            rows += f" union all by name (select * exclude (file_row_number) {first})"
     columns = ", ".join(f'"{column.name}"' for column in table.schema)
     connection.execute(f'create view "{name}" as {_once(name, columns, rows)}')
 
 
+def _read(connection: duckdb.DuckDBPyConnection, variable: str, files: Sequence[str], *options: str) -> str:
+    """Return the expression that reads some files; their names are in a variable, as a view takes no parameters."""
+    connection.execute(f'set variable "{variable}" = $1', [list(files)])
+    arguments = ", ".join((f"getvariable('{variable}')", *_OPTIONS, *options))
+    return f"read_parquet({arguments})"
+
+
+_OPTIONS: Final = ("union_by_name = true", "hive_partitioning = false")
 _LACKING: Final = """
     select 1 from parquet_schema($files) group by file_name
     having count(distinct name) filter (list_contains($needed, name)) < len($needed) limit 1

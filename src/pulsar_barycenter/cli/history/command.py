@@ -34,6 +34,7 @@ from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql, tabl
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.time_travel import TimeTravelError, batch_as_of
 from pulsar_barycenter.questions.history_rows import PLAIN_WIDTH, Rows, one_owner_at_a_time, print_rows, trend
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import spark_progress, spark_start, with_progress
@@ -277,8 +278,22 @@ def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
 @click.option("--master", metavar="URL", help="Spark master.  [default: local[*]]")
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
 @click.option("--limit", default=10_000, show_default=True, type=click.IntRange(1), help="The maximum number of rows.")
+@click.option("--as-of-batch", type=click.IntRange(0), metavar="N", help="Read the tables as batch N left them.")
+@click.option(
+    "--as-of", default="", metavar="TIME", help="The same, for the newest batch with reports up to TIME, such as 2h."
+)
 @with_spark_settings
-def sql(query: str, data: str, engine: str | None, master: str | None, form: str, limit: int, conf: Conf) -> None:
+def sql(
+    query: str,
+    data: str,
+    engine: str | None,
+    master: str | None,
+    form: str,
+    limit: int,
+    as_of_batch: int | None,
+    as_of: str,
+    conf: Conf,
+) -> None:
     """Run SQL over the tables; each is a view of its name (docs/tables.md has examples).
 
     For example: barycenter history sql --data DIR "select broker, max(cpu_percent) from broker_usage group by broker"
@@ -294,14 +309,21 @@ def sql(query: str, data: str, engine: str | None, master: str | None, form: str
             if folder is None
             else "--master and --conf are for Spark; leave out --engine duckdb, or these"
         )
+    at_ms = moment_ms("--as-of", as_of)
+    if at_ms and as_of_batch is not None:
+        raise click.UsageError("give --as-of-batch or --as-of, not both")
+    if (at_ms or as_of_batch is not None) and (wants_spark or engine == "spark"):
+        raise click.UsageError("tables of before are read by DuckDB, of a folder of this machine; leave out Spark")
     try:
         if folder is not None:
             check_load_folder(folder)
         if folder is None or wants_spark or engine == "spark":
             rows = _asked_of_spark(data, query, master or "local[*]", limit, conf, form)
         else:
-            rows = run_local_sql(PipelineLayout.of(folder), query, limit=limit)
-    except (OSError, QueryError, WrongFolderError) as error:
+            layout = PipelineLayout.of(folder)
+            batch = batch_as_of(layout, at_ms) if at_ms else as_of_batch
+            rows = run_local_sql(layout, query, limit=limit, as_of_batch=batch)
+    except (OSError, QueryError, TimeTravelError, WrongFolderError) as error:
         fail(in_words(error))
         return
     print_rows(rows, form)

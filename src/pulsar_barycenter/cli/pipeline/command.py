@@ -9,6 +9,8 @@ _COMMANDS: Final = {
     "status": ("pipeline.status", "Show the state of the pipeline of DIR: running, idle, stopped, failed, restarting."),
     "prepare": ("pipeline.prepare", "Create the archive that lets Spark start faster, or delete it; needs PySpark."),
     "check": ("pipeline.check", "Compare the tables of DIR with tables computed from its logs; needs PySpark."),
+    "convert": ("pipeline.convert", "Add a log of Delta Lake to the tables of DIR for other engines, or remove it."),
+    "files": ("pipeline.files", "Print the Parquet files that make up a table, for engines that take a list."),
     "refold": ("pipeline.refold", "Compute the averages of DIR again and compare them; needs PySpark."),
 }
 

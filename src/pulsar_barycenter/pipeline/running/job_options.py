@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from pulsar_barycenter.pipeline.storage.files import local_folder
+from pulsar_barycenter.pipeline.tables.table_log import TableFormat
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -25,6 +26,8 @@ class JobOptions:
     once: bool = False
     metrics_port: int | None = None
     publication: Path | None = None
+    table_format: TableFormat | None = None
+    """None: the format that the folder has."""
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -143,6 +146,12 @@ _OPTIONS = (
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
         help="Publish for the leader in this file, instead of in DIR.",
+    ),
+    click.option(
+        "--table-format",
+        type=click.Choice(TableFormat, case_sensitive=False),
+        help="parquet: plain Parquet files; delta: these with a log of Delta Lake, for other engines.  [default: that"
+        " of DIR; parquet in a new one]",
     ),
     click.option("--once", is_flag=True, help="Fold every report that is there, then end."),
     click.option(

@@ -34,6 +34,7 @@ from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSet
 from pulsar_barycenter.pipeline.stream.state import StateFolder
 from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings, delete_replaced, keep_house
 from pulsar_barycenter.pipeline.tables.files import Tables, date_folders, date_of, utc_date
+from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableLog
 
 log = structlog.get_logger(__name__)
 
@@ -80,6 +81,7 @@ class PipelineJob:
         settings: JobSettings,
         *,
         clock_ms: Callable[[], int],
+        table_log: TableLog = NO_LOG,
         on_ready: Callable[[], None] = lambda: None,
         on_no_reports: Callable[[], None] = lambda: None,
     ) -> None:
@@ -88,6 +90,7 @@ class PipelineJob:
         self._storage = storage
         self._settings = settings
         self._clock_ms = clock_ms
+        self._table_log = table_log
         self._on_ready = on_ready
         self._on_no_reports = on_no_reports
         self._status = StatusFile(storage, pid=os.getpid())
@@ -188,7 +191,7 @@ class PipelineJob:
 
     def _clear_unfinished(self) -> None:
         completed = StateFolder(self._storage).batch_ids()
-        Tables(self._storage).clear_unfinished(completed[-1] if completed else None)
+        Tables(self._storage, self._table_log).clear_unfinished(completed[-1] if completed else None)
 
     def _waiting_files(self) -> set[str]:
         return waiting_files(self._storage) - self._left_in_log
@@ -287,6 +290,7 @@ class PipelineJob:
                 newest_date=self._newest_date(now_ms),
                 now_s=now_ms / 1000,
                 settings=settings,
+                table_log=self._table_log,
             )
             if settings.retention_days is not None:
                 remove_old(self._storage, now_s=now_ms / 1000, days=settings.retention_days)
@@ -321,6 +325,7 @@ class PipelineJob:
             settings=self._settings.stream,
             clock_ms=self._clock_ms,
             publication=self._settings.publication,
+            table_log=self._table_log,
             on_batch=self._note_batch,
             on_full=on_full,
         )

@@ -7,9 +7,9 @@ it keeps, and writes what changed: what a batch costs grows with its samples, no
 Batch N does, in this order: sort out the reports (see `reports.acceptance`); append the reports accepted to
 `load_reports`, `broker_usage` and `bundle_samples`; fold the samples into the windows of state N-1, and append the
 bundles that had samples to `bundle_data` and all brokers to `broker_data`; append what changed to `ownership`, new
-decisions to `decisions`, intervals settled to `balance`; keep state N; publish. Spark may run N again after a crash,
-with the same files. It then starts from state N-1 again and writes the same files over, so each report takes effect
-exactly once, wherever the crash was.
+decisions to `decisions`, intervals settled to `balance`; keep state N; commit to the log of the tables, if they
+have one; publish. Spark may run N again after a crash, with the same files. It then starts from state N-1 again and
+writes the same files over, so each report takes effect exactly once, wherever the crash was.
 
 A report reaches at most one batch through Spark's own record of files, and counts at most once through the sequences
 kept in the state. The second holds alone: the record of files may be thrown away (see `stream.generations`).
@@ -59,6 +59,7 @@ from pulsar_barycenter.pipeline.stream.publication import Changed, PublicationTi
 from pulsar_barycenter.pipeline.stream.state import MemoryChange, StateChange, StateFolder
 from pulsar_barycenter.pipeline.tables.files import Tables
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableLog
 
 FILE = "file"
 """The column of the path a line came from."""
@@ -120,6 +121,7 @@ class BatchFold:
         settings: StreamSettings | None = None,
         clock_ms: Callable[[], int],
         publication: Path | None = None,
+        table_log: TableLog = NO_LOG,
         on_batch: Callable[[BatchResult], None] = lambda result: None,
         on_full: Callable[[], None] = lambda: None,
     ) -> None:
@@ -135,7 +137,7 @@ class BatchFold:
         self._on_full = on_full
         self._storage = storage
         self._publisher = Publisher(storage, publication, whole_below=self._settings.whole_below)
-        self._tables = Tables(storage)
+        self._tables = Tables(storage, table_log)
         self._states = StateFolder(storage)
         self._live: LiveState | None = None
         self._forbidden: set[str] = set()
@@ -273,6 +275,7 @@ class BatchFold:
         )
         rows = live.rows.of(touched) if silent else with_samples
         live.keep(self._states, StateChange(memory, rows, live.held), whole_below=self._settings.whole_below)
+        self._tables.commit(batch_id)
         self._live = live
         return _Folded(rows, silent, owners.brokers, summed, len(overdue), len(overdue_times))
 

@@ -4,7 +4,7 @@
 whole, under a name that says which batches are in it (see `tables.files`). From that moment it stands for its
 sources; they are deleted when it is `grace_s` old, so that a reader who listed the folder before can still open them. A
 kill at any moment leaves an unfinished file, or sources that will be deleted later. Batches that might run again are
-not touched.
+not touched. Where the table has a log, one commit puts the new file in the place of its sources.
 
 Files of the newest date are merged by `run` at a time, each row thus about once; those of a date that is over once
 more, into files of up to `file_bytes`.
@@ -12,7 +12,7 @@ more, into files of up to `file_bytes`.
 **Retention** deletes a whole date; in an object store, which has no folders, file by file.
 
 A reader that lists `*.parquet` by itself sees rows twice for the time of grace, which ends with the run;
-`files.live_files` and `spark.table_reader.read_table` do not.
+`files.live_files`, `spark.table_reader.read_table` and readers of a log do not.
 """
 
 import datetime
@@ -25,7 +25,6 @@ import pyarrow.parquet as pq
 
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.tables.files import (
-    TableFile,
     date_folders,
     date_of,
     files_of_date,
@@ -35,6 +34,8 @@ from pulsar_barycenter.pipeline.tables.files import (
 )
 from pulsar_barycenter.pipeline.tables.reading import DamagedTableError, opened_table
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.pipeline.tables.segments import Segment, as_metadata, segments_of
+from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableFile, TableLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,13 @@ class HousekeepingResult:
 
 
 def keep_house(
-    storage: Storage, *, completed_batch: int, newest_date: str, now_s: float, settings: CompactionSettings
+    storage: Storage,
+    *,
+    completed_batch: int,
+    newest_date: str,
+    now_s: float,
+    settings: CompactionSettings,
+    table_log: TableLog = NO_LOG,
 ) -> HousekeepingResult:
     """Compact and delete what is due in all tables.
 
@@ -75,11 +82,13 @@ def keep_house(
         for folder in date_folders(storage, name):
             date = date_of(folder)
             if settings.retention_days is not None and date < _days_before(newest_date, settings.retention_days):
+                table_log.settle(name, folder, ())
                 storage.delete(folder)
                 dates += 1
                 continue
             files = files_of_date(storage, folder)
             live = without_replaced(files)
+            table_log.settle(name, folder, live)  # of a compaction that was cut off before its commit
             deleted += _delete_replaced(storage, files, live, now_s=now_s, grace_s=settings.grace_s)
             completed = [file for file in live if file.last <= completed_batch]
             for run in list(_runs(completed, settings, is_over=date < newest_date)):
@@ -89,6 +98,7 @@ def keep_house(
                     damage = error
                 else:
                     merged += len(run)
+                    table_log.settle(name, folder, without_replaced(files_of_date(storage, folder)))
     if damage is not None:
         raise damage
     return HousekeepingResult(merged, deleted, dates)
@@ -122,22 +132,28 @@ def merge_files(storage: Storage, name: str, files: list[TableFile]) -> None:
     """Write the rows of neighbouring `files` of one date into one file that stands for them."""
     folder = files[0].path.rpartition("/")[0]
     schema = TABLES[name].arrow_schema
+    segments: list[Segment] = []
     with (
         storage.new_file(f"{folder}/{table_file_name(files[0].first, files[-1].last)}") as file,
         pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
     ):
-        for table in _in_pieces(storage, name, files):
+        for table in _in_pieces(storage, name, files, segments):
             writer.write_table(table.cast(schema))
+        writer.add_key_value_metadata(as_metadata(segments))
 
 
 _PIECE_BYTES = 32 * 2**20
 
 
-def _in_pieces(storage: Storage, name: str, files: list[TableFile]) -> Iterator[pa.Table]:
-    """The rows of `files` as tables of some ten megabytes, each a row group: memory is bounded, groups are not tiny."""
+def _in_pieces(storage: Storage, name: str, files: list[TableFile], segments: list[Segment]) -> Iterator[pa.Table]:
+    """The rows of `files` as tables of some ten megabytes, each a row group: memory is bounded, groups are not tiny.
+
+    Which batches they are of is added to `segments`.
+    """
     piece: list[pa.Table] = []
     for file in files:
         with opened_table(storage, file.path) as source:
+            segments += segments_of(file, source)
             for group in range(source.num_row_groups):
                 piece.append(with_lacking_columns(source.read_row_group(group), name))
                 if sum(table.nbytes for table in piece) >= _PIECE_BYTES:

@@ -14,7 +14,6 @@ import math
 import re
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,27 +23,12 @@ import pyarrow.parquet as pq
 from pulsar_barycenter.pipeline.storage.files import LocalStorage, Storage, clear_unfinished
 from pulsar_barycenter.pipeline.storage.layout import TABLES_FOLDER
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableFile, TableLog
 
 DATE_PREFIX = "date="
 
 _DATE = re.compile(DATE_PREFIX + r"\d{4}-\d{2}-\d{2}")
 _NAME = re.compile(r"batch-(\d{12})(?:-(\d{12}))?\.parquet")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TableFile:
-    """A Parquet file with the rows of the batches `first` to `last`, both included, of one date."""
-
-    first: int
-    last: int
-    path: str
-    """Relative to the data directory."""
-    size: int = field(default=0, compare=False)
-    modified_s: float = field(default=0.0, compare=False)
-
-    def stands_for(self, other: "TableFile") -> bool:
-        is_within = self.first <= other.first and other.last <= self.last
-        return is_within and (self.first, self.last) != (other.first, other.last)
 
 
 def table_file_name(first: int, last: int) -> str:
@@ -123,8 +107,12 @@ def date_of(folder: str) -> str:
 class Tables:
     """Writes the tables of a data directory; one process at a time."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, table_log: TableLog = NO_LOG) -> None:
         self._storage = storage
+        self._log = table_log
+        self._batch = -1
+        self._written: dict[str, list[str]] = {}
+        """The paths that the batch under way wrote, by table."""
 
     def newest_batches(self) -> list[int]:
         """The newest batch of each table's newest date: batch ids go on from there, should states be lost."""
@@ -135,22 +123,32 @@ class Tables:
         """Remove what a killed writer left: unfinished files, and those of batches after the newest completed one.
 
         The batches will run again; should Spark's record of them be lost, they will hold other reports. None, as
-        nothing is known of batches, removes no rows.
+        nothing is known of batches, removes no rows. The log is brought up to what stays before anything is deleted.
         """
         completed = math.inf if newest_batch is None else newest_batch
         for name in TABLES:
             clear_unfinished(self._storage, f"{TABLES_FOLDER}/{name}")
-            for folder in date_folders(self._storage, name):
+            folders = {folder: files_of_date(self._storage, folder) for folder in date_folders(self._storage, name)}
+            live = [
+                file
+                for files in folders.values()
+                for file in without_replaced(file for file in files if file.last <= completed)
+            ]
+            self._log.adopt(name, live, completed=completed)
+            for folder, files in folders.items():
                 clear_unfinished(self._storage, folder)
-                for file in files_of_date(self._storage, folder):
+                for file in files:
                     if file.last > completed:
                         self._storage.delete(file.path)
 
     def write(self, name: str, batch_id: int, rows: pa.Table, *, dates: Sequence[str] | None = None) -> None:
         """Write a batch's rows as one file per date: that of each row in `dates`, or of the table's time column."""
         table = TABLES[name]
+        if batch_id != self._batch:
+            self._batch, self._written = batch_id, {}
         if not len(rows):
             return
+        self._log.withdraw(name, batch_id)
         rows_dates = pc.strftime(rows.column(table.time), format="%Y-%m-%d") if dates is None else pa.array(dates)
         rows = rows.select(table.schema.names).cast(table.arrow_schema)
         for date in pc.unique(rows_dates).to_pylist():
@@ -159,3 +157,12 @@ class Tables:
                 pq.write_table(
                     rows.filter(pc.equal(rows_dates, date)), file, compression="zstd", write_page_checksum=True
                 )
+            written = self._written.setdefault(name, [])
+            if path not in written:
+                written.append(path)
+
+    def commit(self, batch_id: int) -> None:
+        """Have the log name what the batch wrote, once its state is kept: it will not be taken back."""
+        written = self._written if batch_id == self._batch else {}
+        self._log.commit(batch_id, written)
+        self._written = {}

@@ -1,0 +1,59 @@
+"""Which rows of a file are of which batch.
+
+A compacted file has the rows of its sources one after the other, in the order of their batches. Its metadata hold the
+number of rows of each source, so the rows as of a batch are the first ones of the file. A file without such metadata,
+as earlier releases compacted it, is one segment of all its batches, which cannot be divided.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import pyarrow.parquet as pq
+
+from pulsar_barycenter.pipeline.tables.table_log import TableFile
+
+SEGMENTS: Final = "barycenter.batches"
+"""The key of the metadata: a JSON array of [first batch, last batch, rows]."""
+
+
+class Segment(NamedTuple):
+    """Neighbouring rows of a file, of the batches `first` to `last`, both included."""
+
+    first: int
+    last: int
+    rows: int
+
+
+def segments_of(file: TableFile, opened: pq.ParquetFile) -> list[Segment]:
+    """Return the segments of a file, in the order of its rows; those of a file without them, or with others, are one.
+
+    Raises what reading the opened file does.
+    """
+    metadata = opened.metadata
+    whole = [Segment(file.first, file.last, metadata.num_rows)]
+    kept = (metadata.metadata or {}).get(SEGMENTS.encode())
+    if file.first == file.last or kept is None:
+        return whole
+    try:
+        found = msgspec.json.decode(kept, type=list[Segment])
+    except msgspec.DecodeError:
+        return whole
+    return found if sum(segment.rows for segment in found) == metadata.num_rows else whole
+
+
+def as_metadata(segments: Iterable[Segment]) -> dict[str, str]:
+    """Return the metadata of a file that has these segments."""
+    return {SEGMENTS: msgspec.json.encode(list(segments)).decode()}
+
+
+def rows_as_of(segments: Sequence[Segment], batch_id: int) -> int | None:
+    """Return how many rows from the first on are of batches up to `batch_id`; None if a segment would be divided."""
+    rows = 0
+    for segment in segments:
+        if segment.first > batch_id:
+            break
+        if segment.last > batch_id:
+            return None
+        rows += segment.rows
+    return rows

@@ -186,7 +186,7 @@ async def test_the_same_is_written_today(tmp_path: Path) -> None:
 
 
 def copied(folder: Path) -> Path:
-    """Return `folder` with the kept SQLite file in it, as even reading one writes beside it."""
+    """Return `folder` with a copy of the kept SQLite file, because even reading one writes files next to it."""
     folder.mkdir()
     shutil.copy(KEPT / METADATA, folder / METADATA)
     return folder

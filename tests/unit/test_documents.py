@@ -74,9 +74,10 @@ def test_the_index_has_every_document() -> None:
 
 
 def commands(page: Path) -> list[str]:
-    """The lines by which a page has somebody run the `barycenter` program, in blocks and within sentences.
+    """Return the lines of a page that run the `barycenter` program, in blocks and within sentences.
 
-    Those of `barycenter admin` are left out, whose flags are those of pulsar-admin."""
+    Those of `barycenter admin` are left out, whose flags are those of pulsar-admin.
+    """
     text = page.read_text().replace("\\\n", " ")
     lines = re.findall(r"^ *(?:[A-Z_]+=\S+ )?(?:\.venv/bin/)?barycenter +([^\n#|>]*)", text, re.MULTILINE)
     lines += re.findall(r"`(?:\.venv/bin/)?barycenter +([^`\n]*)`", text)

@@ -67,7 +67,7 @@ def test_questions_to_history_need_one_extra(tmp_path: Path) -> None:
 
 
 def test_the_core_shows_the_state_of_a_pipeline(tmp_path: Path) -> None:
-    """The folder is of another process, with PySpark; whoever asks need not have it."""
+    """Another process wrote the folder, with PySpark; the command does not need it."""
     layout = PipelineLayout.of(tmp_path)
     layout.create()
     StatusFile(layout, pid=1).enter("stopped", now_ms=1_790_000_000_000)

@@ -62,7 +62,7 @@ def shown(words: list[str], columns: int) -> list[str]:
 
 
 def figures(lines: list[str]) -> Counter[str]:
-    """Everything with a digit that stands alone, but for names, which wrap behind slashes."""
+    """Return every word with a digit, except names, which wrap after slashes."""
     return Counter(word for line in lines for word in line.split() if re.search(r"\d", word) and "/" not in word)
 
 

@@ -33,7 +33,7 @@ def run(*words: str | Path) -> Result:
 
 @pytest.fixture
 def strangers(tmp_path: Path) -> Path:
-    """A folder with files of somebody else."""
+    """A folder with files of another program."""
     folder = tmp_path / "home"
     (folder / "project").mkdir(parents=True)
     (folder / "project" / "package.json").write_text('{"name": "secret"}')

@@ -12,7 +12,7 @@ NO_EFFECT = {"loadBalancerDebugModeEnabled", "openIDCacheSize"}
 
 
 def read_attributes() -> set[str]:
-    """Every name that is read of anything, or, outside `config`, stands as a text, as of one that `getattr` reads."""
+    """Return every attribute name that code reads or, outside `config`, has as a text, as for `getattr`."""
     found = set()
     for path in SOURCE.rglob("*.py"):
         is_of_config = path.is_relative_to(SOURCE / "config")

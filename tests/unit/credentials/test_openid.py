@@ -149,7 +149,7 @@ def test_a_token_without_a_signature_is_refused() -> None:
 @pytest.mark.parametrize("form", [PublicFormat.SubjectPublicKeyInfo, PublicFormat.PKCS1])
 @pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER])
 def test_a_public_key_is_no_secret_to_sign_with(form: PublicFormat, encoding: Encoding) -> None:
-    """PyJWT itself does not sign so; who attacks would."""
+    """PyJWT itself does not sign in this way; an attacker would."""
     import hashlib
     import hmac
 

@@ -25,7 +25,7 @@ def server_tls(issued: Issued, **options: Any) -> ServerTls:
 
 @asynccontextmanager
 async def listening(context: ssl.SSLContext) -> AsyncIterator[int]:
-    """Listen at a port that tells every client the CN of the certificate it showed."""
+    """Listen at a port that sends every client the CN of the certificate that it presented."""
 
     async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(f"{common_name(writer.get_extra_info('peercert'))}\n".encode())
@@ -40,7 +40,7 @@ async def listening(context: ssl.SSLContext) -> AsyncIterator[int]:
 
 
 async def told(port: int, context: ssl.SSLContext) -> tuple[str, str, str]:
-    """Return what the server at a port tells a client, the version of TLS, and who issued what the server shows."""
+    """Return the server's answer to a client, the version of TLS, and the issuer of the server's certificate."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     try:
         line = (await reader.readline()).decode().strip()
@@ -63,7 +63,7 @@ async def test_a_client_is_known_by_its_certificate(tmp_path: Path) -> None:
 
 
 async def heard(port: int, context: ssl.SSLContext) -> str:
-    """Return what a server tells; of one that refuses, nothing. With TLS 1.3 a client hears of it when it reads."""
+    """Return the server's answer; nothing if it refuses. With TLS 1.3 a client notices that when it reads."""
     try:
         return (await told(port, context))[0]
     except (OSError, ssl.SSLError):
@@ -187,9 +187,8 @@ async def test_new_connections_go_by_renewed_files_and_open_ones_live_on(tmp_pat
 def hand_shake(
     client_side: ssl.SSLContext, server_side: ssl.SSLContext, session: Any = None
 ) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Let both shake hands without a socket, and return the client's side, which has heard all that the server said,
-    and the server's: while that is open, what OpenSSL remembers of the session is not forgotten by an end in disorder.
-    """
+    """Perform a handshake without a socket. Return the client's side, which has received everything that the server
+    sent, and the server's: while that is open, OpenSSL does not drop its session after an unclean end."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_side.wrap_bio(to_client, to_server, server_hostname="localhost", session=session)
     server = server_side.wrap_bio(to_server, to_client, server_side=True)

@@ -95,7 +95,7 @@ def test_a_token_without_a_signature_is_refused() -> None:
 
 @pytest.mark.parametrize("form", ["der", "pem"])
 def test_a_public_key_is_no_secret_that_tokens_may_be_signed_with(form: str) -> None:
-    """The confusion of algorithms: who knows the public key signs HS256 with its bytes."""
+    """Confusion of algorithms: an attacker with the public key signs HS256 with its bytes."""
     private, public = new_key_pair("RS256")
     loaded = load_der_private_key(private, None).public_key()
     pem = loaded.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -105,7 +105,7 @@ def test_a_public_key_is_no_secret_that_tokens_may_be_signed_with(form: str) -> 
 
 
 def signed_by_hand(header: dict[str, str], claims: dict[str, str], key: bytes) -> str:
-    """Sign by HMAC with whatever bytes, which libraries refuse for keys of another kind."""
+    """Sign by HMAC with any bytes, which libraries refuse for keys of another kind."""
     import hashlib
     import hmac
 

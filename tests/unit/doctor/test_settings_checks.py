@@ -117,7 +117,7 @@ def test_authentication_without_authorization_is_told() -> None:
 
 @pytest.mark.parametrize("authenticated", ["true", "false"])
 def test_authorization_and_an_open_cluster_are_no_finding(authenticated: str) -> None:
-    """Without authentication nothing else holds either: that is the default, on loopback."""
+    """Without authentication the rest has no effect either: that is the default, on loopback."""
     settings = {"authenticationEnabled": authenticated, "authorizationEnabled": authenticated}
     assert subjects(without_authorization, changed("b2:8080", **settings)) == []
 

@@ -174,7 +174,7 @@ def extensible(case: ExtensibleCluster, *drained: str) -> Placement:
 
 
 def test_the_extensible_manager_spares_drained_brokers_before_its_filters() -> None:
-    """Anti-affinity would else choose the empty one, and nobody be left for what comes after."""
+    """Anti-affinity would otherwise choose the empty one, and leave no broker for the later filters."""
     case = ExtensibleCluster(groups={"t/new": "g", "t/old": "g"}).add("b1", 0.0)
     held = equal_bundles(1, throughput=0)
     case.add("b2", 0.5, bundles={"t/old/0x00000000_0x80000000": next(iter(held.values()))})

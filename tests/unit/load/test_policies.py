@@ -335,7 +335,7 @@ DOMAINS = {
 
 
 def test_domains_then_brokers_with_the_fewest_namespaces_of_the_group_stay() -> None:
-    """The example of the module: domains of 3, 3 and 4, then the brokers that hold one."""
+    """The example of the module: domains of 3, 3 and 4, then the brokers that have one."""
     snapshot = spread(EXAMPLE, DOMAINS)
     steps = anti_affinity(snapshot, np.ones(6, bool), "t/new", failure_domains=True)
     assert [names(snapshot, step.kept) for step in steps] == [["b1:80", "b2:80", "b3:80", "b4:80"], ["b2:80", "b4:80"]]

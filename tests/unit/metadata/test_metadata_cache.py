@@ -177,7 +177,7 @@ async def test_a_reader_that_gives_up_does_not_take_the_answer_from_the_others(c
 
 
 async def test_a_read_overtaken_by_a_change_is_not_kept(cache, store, backend):
-    """The read's answer is on its way when the change is told; the next reader must not get the old value."""
+    """The read's answer is in flight when the change is reported; the next reader must not get the old value."""
     other = backend.connect()
     await store.put("/key", b'{"bundles": 1}')
     reading = asyncio.ensure_future(cache.get("/key"))
@@ -189,7 +189,7 @@ async def test_a_read_overtaken_by_a_change_is_not_kept(cache, store, backend):
 
 
 async def test_what_was_cached_is_read_again_when_it_changes(cache, store, backend):
-    """So that whoever only looks at memory gets the new value without asking; what nobody read is not read."""
+    """So a reader of the cache gets the new value without a request; keys without readers are not read."""
     other = backend.connect()
     await store.put("/read", b"{}")
     await store.put("/unread", b"{}")

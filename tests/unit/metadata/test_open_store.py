@@ -56,7 +56,7 @@ async def test_what_is_wrong_with_an_etcd_url_or_its_file_is_told(tmp_path):
 
 
 async def test_a_library_that_is_not_there_is_named(monkeypatch):
-    """The program says then which extra brings it."""
+    """The program then names the extra that installs it."""
     for module in (
         "grpc",
         "pulsar_barycenter.metadata.etcd.etcd_store",

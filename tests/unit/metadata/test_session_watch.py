@@ -78,8 +78,8 @@ def test_the_table_says_what_follows_in_every_state():
 
 
 def test_whatever_the_signs_the_events_come_in_one_of_two_sequences():
-    """CONNECTION_LOST, RECONNECTED or CONNECTION_LOST, SESSION_LOST, RECONNECTED, SESSION_REESTABLISHED: each of
-    their events is told in the state that the ones before have led to, as `SessionEvent` promises."""
+    """CONNECTION_LOST, RECONNECTED or CONNECTION_LOST, SESSION_LOST, RECONNECTED, SESSION_REESTABLISHED: each event
+    is reported in the state that the previous ones have led to, as `SessionEvent` guarantees."""
     follows = {None: {LOST}, LOST: {FOUND, ENDED}, ENDED: {FOUND}, FOUND: {LOST, RENEWED}, RENEWED: {LOST}}
     last_told = {
         SessionState.CONNECTED: {None, FOUND, RENEWED},

@@ -34,7 +34,7 @@ def test_one_is_singular_and_all_else_plural_with_digits_in_groups(count: int, n
 
 
 def test_no_message_writes_a_plural_behind_a_number_that_may_be_one() -> None:
-    """`count_of` writes both. Constants, which are not one, may stand before a plural; a name may before a verb."""
+    """`count_of` writes both. A constant, which is not one, may precede a plural; a name may precede a verb."""
     found = [
         f"{file.relative_to(SOURCE)}:{line}: {text}"
         for file in sorted(SOURCE.rglob("*.py"))

@@ -102,7 +102,7 @@ class PublishedLoad:
 async def collected(
     cluster: ForeignCluster, folder: Path, rounds: int = 1, **options: Any
 ) -> tuple[list[LocalBrokerData], Round]:
-    """Collect so many rounds, one second apart by the clock, each by a collector that was started anew."""
+    """Collect `rounds` times, one second apart by the clock, each time with a new collector."""
     log, client, now = MemoryReportLog(), AdminClient(), 1_000_000
     await cluster.server.start_server()
     try:
@@ -124,7 +124,7 @@ async def collected(
 
 
 async def test_a_modular_report_is_dated_by_the_moment_of_asking(tmp_path: Path) -> None:
-    """Pulsar's report tells when it was last written to the store; two rounds are two samples nevertheless."""
+    """Pulsar's report has the time of its last write to the store; two rounds are two samples nevertheless."""
     report = {"lastUpdate": 7, "startTimestamp": 5, "lastStats": {BUNDLE: STATS}, "bundles": [BUNDLE], "unheard": 1}
     reports, found = await collected(ForeignCluster([report, report]), tmp_path, rounds=2)
     assert [(each.last_update, each.sequence) for each in reports] == [(1_000_000, 1), (1_001_000, 2)]
@@ -146,7 +146,7 @@ async def test_numbers_go_on_when_the_collector_restarts_and_begin_anew_with_a_b
 
 
 async def test_a_simple_managers_report_becomes_one_of_the_common_kind(tmp_path: Path) -> None:
-    """The host's figures and the bundles stand where the pipeline looks for them; the broker is the one asked."""
+    """The host's values and the bundles are where the pipeline reads them; the broker is the queried one."""
     report = {
         "name": "elsewhere:1",
         "loadReportType": "LoadReport",
@@ -161,7 +161,7 @@ async def test_a_simple_managers_report_becomes_one_of_the_common_kind(tmp_path:
 
 
 async def test_brokers_of_the_extensible_manager_are_read_from_their_topics(tmp_path: Path) -> None:
-    """Without a load report to ask for, the topics tell of the host and of the top bundles."""
+    """Without a load report to request, the topics have the host and the top bundles."""
     cluster = ForeignCluster([None])
     (found,), _ = await collected(
         cluster, tmp_path, extensible=lambda: PublishedLoad(f"127.0.0.1:{cluster.server.port}")
@@ -196,7 +196,7 @@ async def snapshot_of(
 async def test_the_snapshot_names_the_owners_of_all_bundles_by_the_channel(
     tmp_path: Path, configuration: dict[str, str]
 ) -> None:
-    """One that no list of top bundles holds, too; a version that knows one place only has it in the topic."""
+    """Including one in no list of top bundles; a version with only one location has it in the topic."""
     document, found, published, _ = await snapshot_of(tmp_path, configuration)
     known = document.extensible
     assert known is not None
@@ -287,7 +287,7 @@ async def test_a_broker_that_published_nothing_yet_is_named_with_how_long_that_m
 
 
 def failure_of_pulsar(exception: str) -> web.Response:
-    """As Pulsar tells an exception that it did not foresee: with the stack."""
+    """The answer of Pulsar for an unexpected exception: with the stack."""
     head = "\n --- An unexpected error occurred in the server ---\n\nMessage: null\n\nStacktrace:\n\n"
     text = f"{head}{exception}\n\tat a.B.c\n"
     return web.json_response({"reason": text}, status=500)
@@ -307,7 +307,7 @@ OWN_WORDS = "The extensible load manager makes no load report. Its load data is 
 async def test_a_broker_that_says_it_has_no_report_is_read_from_its_topics(
     answer: web.Response, tmp_path: Path
 ) -> None:
-    """So do Pulsar 4.2, by an exception, and our own; it is not a broker in trouble."""
+    """Pulsar 4.2 says so by an exception, and ours as well; it is not a failing broker."""
     cluster = ForeignCluster([answer])
     (found,), _ = await collected(
         cluster, tmp_path, extensible=lambda: PublishedLoad(f"127.0.0.1:{cluster.server.port}")
@@ -403,7 +403,7 @@ async def test_old_clusters_are_asked_by_name(tmp_path: Path) -> None:
 
 
 async def test_an_admin_address_that_does_not_answer_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    """Whoever mistypes it reads what was asked."""
+    """The message names the address."""
     client = AdminClient(timeout_s=2)
     numbers = ReportNumbers(tmp_path / "collect.json", now_ms=1)
     collector = Collector(["http://127.0.0.1:1"], client, MemoryReportLog(), numbers, clock_ms=lambda: 1)
@@ -413,7 +413,7 @@ async def test_an_admin_address_that_does_not_answer_is_refused_in_a_sentence(tm
 
 
 async def test_a_barycenter_cluster_is_collected_by_the_command(tmp_path: Path) -> None:
-    """Two rounds over two real brokers: four files, told as JSON, none of them counted twice."""
+    """Two rounds over two real brokers: four files, reported as JSON, none of them counted twice."""
     async with rest_cluster(2) as cluster:
         await cluster.create_namespace()
         await cluster.owner("persistent/public/ns/topic")
@@ -430,7 +430,7 @@ async def test_a_barycenter_cluster_is_collected_by_the_command(tmp_path: Path) 
 
 
 async def test_a_token_goes_with_every_request_and_into_no_output(tmp_path: Path) -> None:
-    """The admin API of a secured cluster wants it; nobody else sees it."""
+    """The admin API of a secured cluster requires it; no output shows it."""
     cluster = ForeignCluster([{"lastStats": {}}])
     await cluster.server.start_server()
     options = ["--admin-url", str(cluster.server.make_url("")), "--out", str(tmp_path), "--rounds", "1"]

@@ -30,7 +30,7 @@ def record(state: ServiceUnitState, version: int, dst: str | None = "a:1", sourc
 
 
 def owners_of(*messages: tuple[str, bytes], most: int = 100) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Return the owners after some messages, and keys and reasons of what was told."""
+    """Return the owners after some messages, and keys and reasons of what was reported."""
     records = OwnershipRecords(set(), most=most)
     with capture_logs() as logged:
         for key, value in messages:
@@ -73,7 +73,7 @@ def test_a_tombstone_takes_the_record_away_and_another_begins_anew() -> None:
 
 
 def test_of_two_records_the_one_counts_that_every_broker_keeps() -> None:
-    """Two brokers said the same bundle's second record: who came later lost, and compaction has not been there yet."""
+    """Two brokers published the second record of a bundle: the later one lost, and compaction has not run yet."""
     messages = [
         (BUNDLE, record(STATE.OWNED, 1, "a:1")),
         (BUNDLE, record(STATE.RELEASING, 2, "b:1", "a:1")),

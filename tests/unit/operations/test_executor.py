@@ -16,7 +16,7 @@ A, B, C = "a:1", "b:1", "c:1"
 
 
 class Cluster:
-    """Bundles with their brokers; an unload takes `takes_s` and then nobody serves the bundle until it is looked up.
+    """Bundles with their brokers; an unload takes `takes_s` and then no broker serves the bundle until it is looked up.
 
     `answers` are raised by the next calls before any of them does something.
     """

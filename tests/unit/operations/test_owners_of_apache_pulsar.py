@@ -49,7 +49,7 @@ def path(bundle: str) -> str:
 
 
 async def test_owners_are_asked_without_a_look_up_which_would_give_a_bundle_one() -> None:
-    """The owner of a bundle lists its non-persistent topics; others redirect to it, or say that there is none."""
+    """The owner of a bundle lists its non-persistent topics; others redirect to it, or answer that there is none."""
     there = web.Response(status=307, headers={"Location": f"http://{OTHER}{path(THEIRS)}?authoritative=false"})
     answers = {path(MINE): web.json_response([]), path(THEIRS): there, path(FREE): web.Response(status=204)}
     found, asked = await owners(answers, MINE, THEIRS, FREE)

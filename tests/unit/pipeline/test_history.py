@@ -113,7 +113,7 @@ def test_top_bundles_are_those_of_the_greatest_mean(
 
 
 def test_a_period_without_an_end_reaches_until_now_at_most(layout: PipelineLayout) -> None:
-    """The last report of a broker holds until now, and for no longer than reports do; there the period ends."""
+    """The last report of a broker is valid until now, and no longer than reports are; there the period ends."""
     (row, *_) = make_samples(1)
     last = {**row, "reported_at": at(0), "msg_rate_in": 10.0, "msg_rate_out": 20.0}
     write(layout, "bundle_samples", [last], batches=1)
@@ -126,7 +126,8 @@ def test_a_period_without_an_end_reaches_until_now_at_most(layout: PipelineLayou
 
 
 def test_brokers_over_a_threshold_are_told_with_their_share_of_time(layout: PipelineLayout) -> None:
-    """Above, not at; one that never was is not told of. The last report of a holds for 16 minutes, the others 500 s."""
+    """Above, not at; a broker that never was is not listed. The last report of a is valid for 16 minutes, the others
+    500 s."""
     usages = {"a": [0.9, 0.85, 0.2, 0.95], "b": [0.85, 0.1], "c": [0.86]}
     rows = [
         {"broker": broker, "incarnation": "i", "sequence": n, "reported_at": at(n * 500), "weighted_usage": usage}
@@ -163,8 +164,8 @@ def test_a_bundles_owners_stand_once_with_their_ends(layout: PipelineLayout) -> 
 
 
 def test_a_bundle_has_one_owner_at_a_time_for_people(layout: PipelineLayout) -> None:
-    """Reports of two brokers overlap: the table ends an owner where the next begins; what nobody owned next, and what
-    the same broker owned again, was unloaded. JSON has the times of the reports."""
+    """Reports of two brokers overlap: the table ends an owner where the next begins. A bundle without a next owner,
+    or with the same owner again, was unloaded. JSON has the times of the reports."""
     moved = {"bundle": BUNDLES[0], "incarnation": "i", "ended": "moved"}
     lives = [("a", 0, 15), ("b", 11, 20), ("b", 30, 45)]
     rows = [{**moved, "broker": who, "owned_from": at(since), "owned_to": at(until)} for who, since, until in lives]
@@ -217,7 +218,7 @@ def decided(number: int, manager: str | None = None, kind: str = "unload", bundl
 
 @pytest.fixture
 def decisions(layout: PipelineLayout) -> PipelineLayout:
-    """Ten decisions on two dates: the first four of a version that did not say which manager, one of those copied."""
+    """Ten decisions on two dates: the first four of a version that did not record the manager, one of those copied."""
     tables = Tables(layout)
     tables.write("decisions", 0, rows_of("decisions", [decided(n) for n in range(4)]))
     without_manager(layout)
@@ -287,7 +288,7 @@ def test_where_no_decision_was_kept_the_command_says_so(layout: PipelineLayout) 
 
 
 def test_a_bundles_load_is_averaged_per_interval(layout: PipelineLayout) -> None:
-    """Intervals begin at whole multiples of their length; one for which no report holds has no row."""
+    """Intervals begin at whole multiples of their length; an interval without a valid report has no row."""
     rows = [
         {
             "bundle": BUNDLES[0],
@@ -349,7 +350,7 @@ def test_answers_for_machines_hold_the_same_rows(layout: PipelineLayout, form: s
 
 
 def test_a_bundles_life_is_told_for_people(layout: PipelineLayout) -> None:
-    """What there is is told; a bundle of which nothing is known ends with 1, a name that is none with 2."""
+    """The known data is printed; an unknown bundle ends with 1, an invalid name with 2."""
     write(layout, "bundle_samples", make_samples(3))
     result = asked(layout, "bundle", BUNDLES[2], "--every", "1m")
     assert result.exit_code == 0

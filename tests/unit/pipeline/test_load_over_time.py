@@ -79,7 +79,7 @@ def layout(tmp_path: Path, reports: list[Row]) -> PipelineLayout:
 def expected(
     reports: list[Row], question: LoadQuestion, figure: Callable[[Row], float], thing: str = "broker"
 ) -> dict[tuple[int, str], float]:
-    """Return the mean of each step in which a report of the thing holds, tick by tick of a second."""
+    """Return the mean of each step with a valid report, tick by tick of a second."""
     ticks = {id(row): int(row["reported_at"].timestamp()) - BEGIN_MS // 1000 for row in reports}
     of_brokers: dict[str, list[int]] = {}
     of_things: dict[str, list[Sample]] = {}
@@ -161,7 +161,8 @@ def test_compacted_files_count_once(layout: PipelineLayout) -> None:
     ],
 )
 def test_what_goes_beyond_the_bounds_is_left_out_and_the_rest_is_whole(layout: PipelineLayout, bounds: Bounds) -> None:
-    """The newest is read first; each look at the clock takes a second. What is not read may hold for LONGEST_HELD."""
+    """The newest is read first; each read of the clock takes a second. What is not read may be valid for
+    LONGEST_HELD."""
     seconds, question = count(), LoadQuestion(QUESTION.since_ms, BEGIN_MS + 48 * STEP_MS, STEP_MS)
     found = read_load(layout, question, bounds, now=lambda: float(next(seconds)))
     assert question.since_ms < found.whole_since_ms < question.until_ms

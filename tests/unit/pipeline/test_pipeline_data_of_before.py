@@ -47,7 +47,7 @@ def folded(layout: PipelineLayout) -> LiveFold:
 
 
 def test_its_files_have_the_columns_of_the_tables(layout: PipelineLayout) -> None:
-    """A compacted file of the first two batches and one of the third; nobody's ownership changed in the second."""
+    """A compacted file of the first two batches and one of the third; no ownership changed in the second."""
     for name, table in TABLES.items():
         files = live_files(layout.tables, name)
         first = "batch-000000000000.parquet" if name == "ownership" else "batch-000000000000-000000000001.parquet"
@@ -58,7 +58,7 @@ def test_its_files_have_the_columns_of_the_tables(layout: PipelineLayout) -> Non
 
 
 def test_questions_about_load_are_answered_from_its_tables(layout: PipelineLayout) -> None:
-    """Means, owners and shares are those of the reports that lie beside the tables."""
+    """Means, owners and shares are those of the reports next to the tables."""
     samples, times, usages = defaultdict(list), defaultdict(list), defaultdict(list)
     for report in logged(layout)[:-1]:
         tick = report.last_update // TICK_MS
@@ -81,7 +81,7 @@ def test_questions_about_load_are_answered_from_its_tables(layout: PipelineLayou
 
 
 def test_questions_about_a_bundle_are_answered_from_its_tables(layout: PipelineLayout) -> None:
-    """Owners and decisions are those that reports and the decision log tell of."""
+    """Owners and decisions are those of the reports and the decision log."""
     history = History(layout)
     owners = [(row["broker"], row["ended"]) for row in history.bundle_owners(DECIDED_ABOUT).to_pylist()]
     assert owners == [("127.0.0.1:8080", None)]

@@ -67,7 +67,7 @@ def test_states_are_kept_by_batch_and_the_oldest_go(layout: PipelineLayout) -> N
 
 
 def test_a_new_checkpoint_follows_the_states_kept(layout: PipelineLayout) -> None:
-    """A lost checkpoint does not make batch ids start anew, which would write over older table files."""
+    """A lost checkpoint does not restart batch ids, which would overwrite older table files."""
     StateFolder(layout).write(41, state(41, 0))
     folder, first = current_generation(layout)
     assert (folder, first) == (str(layout.checkpoints / "from-000000000042"), 42)

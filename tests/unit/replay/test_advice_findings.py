@@ -122,7 +122,7 @@ def test_brokers_of_another_size_are_told() -> None:
 
 
 def usages(strength: dict[str, float], reports: int = 40, every_ms: int = MINUTE_MS) -> Usages:
-    """Return what brokers report of a load that varies; one of strength 0.5 takes twice the CPU for it."""
+    """Return the reports of brokers with varying load; one of strength 0.5 takes twice the CPU for it."""
     rng = np.random.default_rng(1)
     names = [name for name in strength for _ in range(reports)]
     at = np.concatenate([np.arange(reports) * every_ms for _ in strength])
@@ -150,7 +150,7 @@ def test_a_broker_half_as_strong_is_told_and_no_other() -> None:
 
 
 def test_who_differs_because_another_bends_the_fit_is_not_told() -> None:
-    """Beside one that takes twice the CPU the other two seem to take less of it than others."""
+    """Compared with one that takes twice the CPU the other two seem to take less of it than others."""
     every = usages({"a": 1, "b": 1, "c": 1 / 2}, reports=400)
     assert [each.subject for each in of_other_strength(every)] == ["c"]
     two = usages({**dict.fromkeys("abdef", 1.0), "c": 1 / 2, "g": 1 / 3}, reports=100)

@@ -86,7 +86,7 @@ def question(
 
 
 def known_by(asked: Question, of: Callable[[Scenario], Measures]) -> tuple[dict[str, list[Trial]], list[int]]:
-    """Return all runs that are asked for, with figures by the scenario, and how many each time."""
+    """Return all requested runs, with values by the scenario, and their number each time."""
     known: dict[str, list[Trial]] = {}
     counts = []
     while batch := wanted(asked, known):

@@ -37,7 +37,8 @@ def test_a_replay_comes_out_as_was_published(experiment: Experiment) -> None:
 
 
 def test_pairs_settle_where_rates_never_do() -> None:
-    """The order that the authors tell: on load that comes and goes AvgShedder is calm, UniformLoadShedder is not."""
+    """The order that the authors report: with load that comes and goes AvgShedder is calm, UniformLoadShedder is
+    not."""
     wave = ALL["consumers-pause"]
     assert run_experiment(wave, AVG, 1)["unloads"] == 0 < run_experiment(wave, UNIFORM, 1)["unloads"]
 

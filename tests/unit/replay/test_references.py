@@ -10,7 +10,7 @@ from pulsar_barycenter.replay.scenario import NONE, OURS, catalogue, run_case
 
 
 def truth(seed: int, brokers: int = 4, bundles: int = 12, steps: int = 3) -> ActualLoad:
-    """Return a cluster whose last broker is gone, and one bundle that nobody has."""
+    """Return a cluster whose last broker is gone, and one bundle without an owner."""
     drawn = np.random.default_rng(seed)
     live = np.ones(brokers, bool)
     live[-1] = False

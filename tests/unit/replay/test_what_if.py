@@ -114,7 +114,7 @@ def test_a_snapshot_without_load_cannot_be_gone_on_with() -> None:
 @settings(max_examples=40, deadline=None)
 @given(cluster=clusters(), kind=st.sampled_from([ManagerKind.MODULAR, ManagerKind.SIMPLE]), added=st.integers(0, 2))
 def test_any_snapshot_has_a_forecast_that_adds_up(cluster: Cluster, kind: ManagerKind, added: int) -> None:
-    """What was carried is carried in the end, wherever it is; what has an owner has one."""
+    """All load is still there at the end, on whichever broker; every bundle with an owner has one."""
     snapshot = cluster.snapshot()
     if snapshot.bundles.broker_bound.all() or not len(snapshot.brokers):
         return

@@ -186,7 +186,7 @@ def test_a_garbled_snapshot_file_is_named(tmp_path: Path) -> None:
 
 
 def history() -> list[list[tuple[str, LocalBrokerData]]]:
-    """Three batches: a bundle moves from a to b, c leaves after the first, and a starts anew."""
+    """Three batches: a bundle moves from a to b, c leaves after the first, and a restarts."""
     a, b, c = (report(name, rate, incarnation="1", sequence=1) for name, rate in (("a:1", 40), ("b:1", 10), ("c:1", 5)))
     moved = with_stats(b, {**b.last_stats, **a.last_stats})
     later = [

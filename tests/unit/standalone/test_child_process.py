@@ -181,7 +181,7 @@ def test_a_port_that_the_system_chose_is_kept_for_the_next_start(tmp_path: Path)
 
 
 async def test_a_signal_to_a_child_that_just_ended_leaves_its_exit_code(tmp_path: Path) -> None:
-    """It has ended, and nobody was told yet: the loop did not run in between."""
+    """It has ended, without a notification yet: the loop did not run in between."""
     process = child(tmp_path, SERVES)
     await process.start()
     await process.wait_ready(timeout_s=60)

@@ -26,7 +26,7 @@ PIPELINE = """
 
 
 class Shown:
-    """Keeps what is shown, and wakes up whoever waits for a part of it."""
+    """Keeps what is shown, and wakes up tests that wait for a part of it."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -22,7 +22,7 @@ NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
 class Greeting(asyncio.Protocol):
-    """Says so to whoever is through, and stays."""
+    """Sends a greeting to every client whose handshake is done, and stays open."""
 
     def connection_made(self, transport: Any) -> None:
         transport.write(HELLO)

@@ -128,7 +128,7 @@ async def test_without_rights_every_command_is_refused_and_nothing_comes_of_it(c
 
 
 async def test_nobody_may_any_command_where_nobody_is_asked_who_it_is_either() -> None:
-    """Such a configuration is refused when it is read; if it were not, nothing would stand open by it."""
+    """Such a configuration is refused when it is read; otherwise it would still allow nothing."""
     async with rest_cluster(authorization_enabled=True) as running:
         await refuse_every_command(running.brokers[0], "")
 
@@ -151,7 +151,7 @@ async def test_a_proof_that_holds_opens_what_those_below_do_not(asking_for_proof
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_behind_a_bad_proof_no_command_is_heard(asking_for_proof: RestCluster, name: str) -> None:
-    """All are written in one go with CONNECT; strangers who show nothing would be let in, by `anonymousUserRole`."""
+    """All are written at once with CONNECT; clients without credentials would be admitted, by `anonymousUserRole`."""
     client = await WireClient.open(port_of(asking_for_proof.brokers[0]))
     client.wire.connect("Test", **BAD[name].in_connect)
     behind = b"".join(frame_of(number, filled(number)) for number in sorted(set(HANDLERS) - {TYPE.CONNECT}))
@@ -284,7 +284,7 @@ async def test_the_operator_hears_of_refusals_with_the_reason_but_not_of_each(cl
 async def test_a_right_that_goes_while_the_topic_is_loaded_attaches_nobody(
     cluster: RestCluster, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The grants were held against who is attached already, and this one was not yet."""
+    """The grants were checked for attached clients, and this one was not attached yet."""
     registry = cluster.brokers[0].registry
     get_or_create = registry.get_or_create
     role = f"hasty-{kind}"

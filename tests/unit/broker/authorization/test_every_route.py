@@ -90,7 +90,7 @@ async def cluster() -> AsyncIterator[RestCluster]:
 
 
 async def restored(cluster: RestCluster) -> None:
-    """Have what the requests are about, whatever those before did to it."""
+    """Restore what the requests are about, whatever earlier requests did to it."""
     for method, path, body in (
         ("PUT", "/admin/v2/tenants/acme", {"adminRoles": ["admin"], "allowedClusters": ["standalone"]}),
         ("PUT", "/admin/v2/namespaces/acme/orders", {"bundles": {"numBundles": 1}}),
@@ -146,7 +146,7 @@ async def test_a_proof_that_holds_opens_what_those_below_do_not(asking_for_proof
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_bad_proof_opens_no_route_not_even_to_strangers(asking_for_proof: RestCluster, name: str) -> None:
-    """Strangers who show nothing may ask for some of it here, by `anonymousUserRole`."""
+    """Clients without credentials may use some routes here, by `anonymousUserRole`."""
     for method, path in EVERY_ROUTE:
         if (method, path) in PUBLIC:
             continue
@@ -156,7 +156,7 @@ async def test_a_bad_proof_opens_no_route_not_even_to_strangers(asking_for_proof
 
 
 async def test_nobody_sees_more_where_nobody_is_asked_who_it_is_either() -> None:
-    """Such a configuration is refused when it is read; if it were not, nothing would stand open by it."""
+    """Such a configuration is refused when it is read; otherwise it would still allow nothing."""
     async with rest_cluster(authorization_enabled=True) as cluster:
         for route in EVERY_ROUTE:
             answer = await ask(cluster, route, "")
@@ -207,7 +207,7 @@ async def test_a_proxy_gets_no_further_than_its_client(cluster: RestCluster) -> 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_refusal_says_nothing_of_what_there_is(cluster: RestCluster) -> None:
-    """Whether a tenant, a namespace, a topic exists looks the same to whoever has no rights."""
+    """Whether a tenant, a namespace, a topic exists looks the same to a role without permissions."""
     await restored(cluster)
     for path in ("/admin/v2/namespaces/{}", "/admin/v2/namespaces/{}/orders", "/admin/v2/persistent/{}/orders/t/stats"):
         here, nowhere = [

@@ -137,7 +137,7 @@ def test_a_leader_that_stood_still_finds_every_write_and_command_refused() -> No
 
 
 async def paths(cluster: ControlCluster, below: str) -> list[str]:
-    """Return the lasting keys that only a leader writes, or splits."""
+    """Return the persistent keys that only a leader writes, or splits."""
     found = []
     for name in await cluster.admin.children(below):
         path = f"{below.rstrip('/')}/{name}"
@@ -178,7 +178,7 @@ def test_a_split_that_a_former_leader_ordered_is_not_written_though_it_passed_th
 
 
 def test_a_leader_whose_epoch_somebody_passed_ends_its_duties_and_takes_another() -> None:
-    """It is still elected: the record was restored from elsewhere, or somebody led whom nobody heard of."""
+    """It is still elected: the record was restored from elsewhere, or another broker led unnoticed."""
 
     class Interrupted(HashLoadManager):
         ended = 0
@@ -209,7 +209,7 @@ def test_a_leader_whose_epoch_somebody_passed_ends_its_duties_and_takes_another(
 
 
 def test_nobody_leads_while_the_epochs_cannot_be_told() -> None:
-    """Lookups go on: what is owned is served, and who is asked decides."""
+    """Lookups continue: owned bundles are served, and the queried broker decides."""
 
     async def scenario(cluster: ControlCluster) -> None:
         await cluster.create_namespace(1)

@@ -218,7 +218,7 @@ def test_the_list_of_brokers_is_right_although_no_notification_arrives():
 
 
 def test_a_broker_whose_coming_was_told_to_nobody_is_known_as_soon_as_it_is_seen():
-    """Somebody had asked for it before, so that its absence was remembered."""
+    """A client had asked for it before, so its absence was cached."""
 
     async def scenario(cluster):
         await cluster.create_namespace(1)

@@ -83,7 +83,7 @@ class Brokers:
     async def tell(
         self, broker: ControlBroker, usage: float, bundles: Mapping[Bundle, float], now_ms: int, report: int | None
     ) -> None:
-        """Put a load in a broker's place; `report` is the number of the one that it says the pipeline should have."""
+        """Publish a load as a broker would; `report` is the sequence of the report that the pipeline should have."""
         load = BrokerLoadData(
             weighted_max_ema=usage,
             msg_throughput_in=sum(bundles.values()),
@@ -100,7 +100,7 @@ class Brokers:
         await self.tops.publish(broker.broker_id, encode_without_none(top))
 
     def publish(self, number: int, windows: Mapping[Bundle, float]) -> None:
-        """Publish windows of bundles, bytes/s, that hold every broker's report up to that number."""
+        """Publish windows of bundles, bytes/s, that include every broker's reports up to that sequence."""
         names = sorted(windows, key=str)
         zeros, figures = [0.0] * len(names), [windows[name] for name in names]
         self.pipeline.publication = PipelinePublication(
@@ -266,7 +266,8 @@ def test_placement_sees_the_averages_that_the_pipeline_published() -> None:
 
 
 def test_a_broker_tells_which_report_the_pipeline_should_have_only_where_windows_are_decided_by() -> None:
-    """With the key it tells its load after each report that it logs, else by Pulsar's rule and in Pulsar's words."""
+    """With the key it publishes its load after each report that it logs, otherwise by Pulsar's rule and in Pulsar's
+    format."""
 
     async def scenario(cluster: ControlCluster) -> None:
         brokers = Brokers()

@@ -127,7 +127,7 @@ def test_the_leader_hands_bundles_of_a_loaded_broker_to_an_idle_one_once_the_gap
 
 
 def test_the_leader_shows_how_usages_spread_although_nothing_moves_yet() -> None:
-    """As Pulsar's gauge does, which keeps the last figures while loads cannot be used."""
+    """Like Pulsar's gauge, which keeps the last values while loads cannot be used."""
 
     async def scenario(cluster: ControlCluster) -> None:
         tables, brokers = await cluster_of(cluster, 2, 4)

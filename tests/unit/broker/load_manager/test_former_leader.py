@@ -71,7 +71,7 @@ def test_the_modular_leader_splits_nothing() -> None:
 
 
 def test_the_modular_leader_that_is_passed_during_a_split_leaves_the_figures_of_the_parent() -> None:
-    """They may be those of a bundle that the next leader made anew."""
+    """They may belong to a bundle that the next leader created again."""
 
     async def scenario(cluster: ControlCluster) -> None:
         made = list((await cluster.create_namespace(2)).bundles)

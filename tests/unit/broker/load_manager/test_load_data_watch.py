@@ -14,7 +14,7 @@ from support.control_cluster import on_virtual_time
 
 
 class Cluster:
-    """Who is registered, who is known of them, and what refreshing runs into."""
+    """The registered brokers, the known ones, and the errors of a refresh."""
 
     def __init__(self) -> None:
         self.brokers = frozenset({"a", "b"})

@@ -220,7 +220,7 @@ def metric(broker: Balanced, name: str) -> float:
 
 
 def test_steady_load_is_told_from_a_pipeline_that_stopped() -> None:
-    """No report waits in either case, and the leader decides by what was published; only its last look tells."""
+    """No report waits in either case, and the leader decides by the publication; only the last look differs."""
 
     async def scenario(cluster: ControlCluster) -> None:
         (b0,) = brokers = await balanced(cluster, 1)

@@ -408,7 +408,7 @@ def test_decisions_count_in_metrics_of_pulsars_names() -> None:
 
 
 def test_a_broker_that_came_back_after_it_lost_its_session_reports_anew() -> None:
-    """What the others knew of it may have been gone in between, and under steady load it would be silent for long."""
+    """The others may have dropped its load in between, and under steady load it would be silent for long."""
 
     async def scenario(cluster: ControlCluster) -> None:
         b0, b1 = await balanced(cluster, 2)

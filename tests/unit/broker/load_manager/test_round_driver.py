@@ -14,7 +14,7 @@ WHY = Reason(code=Code.ABOVE_LIMIT)
 
 
 class RefusalLog:
-    """Who is told of refusals, and remembers them."""
+    """Receives and records refusals."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []

@@ -52,7 +52,7 @@ def test_what_is_no_answer_of_the_store_is_raised() -> None:
 
 
 def test_when_another_broker_leads_the_rest_is_left_to_it() -> None:
-    """Thousands of writes would all be refused, and each refusal told."""
+    """Thousands of writes would all be refused, and each refusal logged."""
 
     async def scenario(_: Any) -> None:
         asked = 0

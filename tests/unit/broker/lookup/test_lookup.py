@@ -100,7 +100,7 @@ def test_a_known_owner_is_answered_without_waiting():
 
 
 def test_what_is_known_of_another_owner_is_forgotten_without_notification():
-    """Broker 2 hears nothing; after REMOTE_OWNER_LIFE_S it asks the store again."""
+    """Broker 2 gets no notification; after REMOTE_OWNER_LIFE_S it reads the store again."""
 
     async def scenario(cluster):
         await three(cluster)

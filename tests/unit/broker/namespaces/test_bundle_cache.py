@@ -39,7 +39,7 @@ async def write(store: MemoryStore, bundles: int, before: bytes | None = None) -
 
 
 async def test_a_record_that_did_not_change_is_not_made_out_again(store: MemoryStore, cache: BundleCache) -> None:
-    """Each acquisition reads the record afresh: with thousands of bundles, all would be made anew for each of them."""
+    """Each acquisition reads the record again: with thousands of bundles, all would be created for each of them."""
     await write(store, 3)
     first = await cache.fresh(NAMESPACE)
     assert await cache.fresh(NAMESPACE) is first

@@ -79,14 +79,14 @@ def refusals(broker: Balanced) -> dict[str, Code]:
 
 
 class StandingClock:
-    """Says of everything that it happened at once, as a store does that keeps no times."""
+    """Reports one time for everything, like a store that keeps no times."""
 
     def now_ms(self) -> int:
         return 0
 
 
 async def test_policies_that_were_deleted_and_written_anew_are_read() -> None:
-    """The new ones have the version of the old and, for all that the store says, their age."""
+    """The new ones have the version of the old and, as far as the store shows, their age."""
     store = MemoryBackend().connect(StandingClock())
     watch = ClusterPolicyWatch(store, "standalone")
     await watch.start()
@@ -201,7 +201,7 @@ def test_a_choice_of_a_moment_ago_does_not_outlive_a_policy_that_forbids_it() ->
 
 
 def test_the_simple_load_manager_heeds_a_policy_that_is_newer_than_its_choice() -> None:
-    """At once, although nobody told of it: the bundle on its way goes elsewhere, and stays on its way there."""
+    """At once, without a notification: the bundle in transition goes elsewhere, and stays in transition there."""
 
     async def scenario(cluster: ControlCluster) -> None:
         bundle = (await cluster.create_namespace(1)).bundles[0]
@@ -238,7 +238,7 @@ def test_a_policy_counts_at_once_although_nobody_told_of_it() -> None:
 
 
 class FailingStore:
-    """A store whose reads of some paths fail while `broken` says so."""
+    """A store whose reads of some paths fail while `broken` is set."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -380,7 +380,7 @@ def test_a_group_that_changes_while_it_is_read_is_read_again() -> None:
 
 
 def test_groups_that_are_forgotten_while_others_are_read_are_read_again() -> None:
-    """The store came back, and nobody knows what changed meanwhile."""
+    """The store came back, and changes in between are unknown."""
 
     async def scenario(cluster: ControlCluster, store: FailingStore, watch: ClusterPolicyWatch) -> None:
         for name in ("t/a", "t/b", "t/c"):

@@ -98,7 +98,7 @@ async def test_system_topics_are_created_whatever_is_allowed(store: MemoryStore)
 
 
 async def test_a_partition_is_created_by_use_if_its_topic_has_it(store: MemoryStore) -> None:
-    """Even if creation by use is not allowed: who made the partitioned topic wanted its partitions."""
+    """Even if creation by use is not allowed: the partitioned topic was created with its partitions."""
     found = await resources(store, allow_auto_topic_creation=False)
     await found.partitioned_topics.create(TOPIC.persistence_name, PartitionedTopicMetadata(2))
     assert await found.may_create(TOPIC.partition(1))

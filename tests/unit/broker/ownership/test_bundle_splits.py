@@ -122,7 +122,8 @@ def test_a_split_without_boundary_changes_nothing_and_impossible_ones_are_refuse
 
 
 def test_a_split_whose_write_is_not_answered_is_cleared_up():
-    """The boundaries are written but the answer is lost: the attempt is repeated, found done, and the split stands."""
+    """The boundaries are written but the answer is lost: the attempt is repeated, found done, and the split is in
+    force."""
 
     async def scenario(cluster):
         await three(cluster)
@@ -147,8 +148,8 @@ def test_a_split_whose_write_is_not_answered_is_cleared_up():
 
 
 def test_the_children_of_a_parent_that_is_lost_while_its_split_is_written_find_owners():
-    """The boundaries stand, but nobody may serve in the lost term: the children are given up, not held for ever, and
-    what is open of the parent is closed."""
+    """The boundaries are in force, but the lost term may not serve: the children are released, not held for ever,
+    and open topics of the parent are closed."""
 
     async def scenario(cluster):
         await three(cluster)

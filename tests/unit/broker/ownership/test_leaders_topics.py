@@ -32,7 +32,8 @@ def topics_of(
 
 
 def test_a_leader_that_hears_late_of_its_predecessors_end_serves_the_internal_topics() -> None:
-    """While it takes the number of its term, the election is told that the key was deleted, and finds its own key."""
+    """While it takes the number of its term, the election is notified that the key was deleted, and finds its own
+    key."""
 
     async def scenario(cluster: ControlCluster) -> None:
         store = cluster.backend.connect(LoopClock(), 10_000)
@@ -57,7 +58,7 @@ def test_a_leader_that_hears_late_of_its_predecessors_end_serves_the_internal_to
 
 
 def test_who_follows_is_told_when_the_same_broker_leads_in_another_life() -> None:
-    """His connections of before may lead nowhere without a word, so they are to be looked at."""
+    """Its former connections may lead nowhere without an error, so they have to be checked."""
 
     async def scenario(cluster: ControlCluster) -> None:
         stores = [cluster.backend.connect(LoopClock(), 10_000) for _ in range(2)]

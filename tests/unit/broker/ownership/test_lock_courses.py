@@ -39,7 +39,7 @@ def test_no_row_says_what_goes_without_saying() -> None:
 
 
 def test_a_bundle_is_answered_with_only_while_its_term_is_certain() -> None:
-    """Only SERVING answers with this broker, and a process that may have stood still is not SERVING."""
+    """Only SERVING answers with this broker, and a process that may have been paused is not SERVING."""
     for state, request in product(LockState, LockRequest):
         if course_of(state, request) in {LockCourse.ANSWER_SELF, LockCourse.DIVIDE}:
             assert state is LockState.SERVING

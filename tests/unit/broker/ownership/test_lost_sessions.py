@@ -224,7 +224,7 @@ def test_a_broker_whose_session_ended_unnoticed_during_a_stop_owns_its_own_names
 
 
 def test_a_broker_whose_recovery_was_not_answered_owns_its_own_namespaces_again():
-    """No session ends and no connection breaks: nothing but the failed recovery itself says that it is due."""
+    """No session ends and no connection breaks: only the failed recovery itself shows that it is due."""
 
     async def scenario(cluster):
         await cluster.create_namespace(1, BOOTSTRAP)
@@ -363,7 +363,7 @@ def test_a_lock_that_comes_to_be_when_nobody_waits_for_it_any_more_is_let_go(hea
 
 @pytest.mark.parametrize("unanswered", [-1, 0], ids=["the lock", "that it serves"])
 def test_a_record_that_changes_while_it_is_let_go_is_looked_at_again(unanswered):
-    """What was asked for in vain says at last that the broker serves, which it does not."""
+    """The record whose release failed now says that the broker serves, which it does not."""
 
     async def scenario(cluster):
         first, second, _ = await three(cluster)

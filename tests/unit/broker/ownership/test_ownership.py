@@ -311,8 +311,8 @@ def test_a_leaving_broker_hands_over_one_bundle_after_the_other_and_another_lead
 
 @pytest.mark.parametrize("is_overdue", [True, False], ids=["the session was overdue", "the clock was wrong"])
 def test_a_term_that_withheld_a_receipt_never_gives_another(is_overdue):
-    """The store answers after all, or somebody puts the clock right, before the broker looked: the term is over all the
-    same, or its clients would get the receipts that follow and not the one that was withheld."""
+    """The store answers after all, or the clock is corrected, before the broker checks: the term is over
+    nevertheless. Otherwise its clients would get the following receipts and not the withheld one."""
 
     async def scenario(cluster):
         await three(cluster)

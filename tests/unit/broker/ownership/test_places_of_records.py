@@ -43,7 +43,7 @@ class TwoPlaces(Followed):
         self.config.apply({SYNCER_KEY: syncer})
 
     async def leader(self, view: View) -> RecordsSyncer:
-        """Have a view's broker take part in the election, and lead if nobody does."""
+        """Let a view's broker take part in the election, and lead if no other does."""
         store = self.stores[view.node.name]
 
         def made() -> tuple[Leadership, RecordsSyncer]:
@@ -252,7 +252,7 @@ def test_a_broker_that_cannot_be_heard_of_holds_the_move_up_until_its_session_en
 
 
 def test_the_sign_that_a_reader_stands_still_ends_with_its_session() -> None:
-    """Else a broker that is gone would hold every later move up."""
+    """Otherwise a broker that is gone would delay every later move."""
 
     async def scenario(places: TwoPlaces) -> None:
         one, two = await places.view(), await places.view()

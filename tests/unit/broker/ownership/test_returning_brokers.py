@@ -58,7 +58,7 @@ def returned(cluster: ControlCluster, broker: ControlBroker, make: Make) -> Cont
 
 
 def put_late(broker: ControlBroker, root: str, *, after_s: float) -> None:
-    """Have what a broker writes below `root` be written late."""
+    """Delay a broker's writes below `root`."""
     at_once = broker.store.put
 
     async def late(path: str, *arguments: Any, **options: Any) -> Any:
@@ -112,7 +112,7 @@ def test_a_cluster_of_which_all_brokers_start_again_refuses_no_look_up(make: Mak
 
 @of_both_managers
 def test_a_client_that_comes_while_a_broker_starts_again_is_held_until_it_has(make: Make) -> None:
-    """Other brokers send it there as long as they have not heard that the former process is dead."""
+    """Other brokers send it there until they are notified that the former process is dead."""
 
     async def scenario(cluster: ControlCluster) -> None:
         (owner, *_), bundle = await owner_first(cluster, await three(cluster, make))

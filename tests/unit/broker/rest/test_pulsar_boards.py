@@ -100,7 +100,7 @@ NOT_YET = {
 
 @pytest.fixture
 async def told(tmp_path: Path) -> set[str]:
-    """What a broker of the extensible load manager tells, with a topic that is used."""
+    """The metrics of a broker with the extensible load manager, with a topic in use."""
     families = list(text_string_to_metric_families(await scrape_of_leader(ManagerKind.EXTENSIBLE, tmp_path)))
     not_counted_yet = {f"{family.name}_total" for family in families if family.type == "counter"}
     not_shown_yet = {family.name for family in families}

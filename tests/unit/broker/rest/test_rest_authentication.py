@@ -79,7 +79,7 @@ async def test_settings_are_shown_without_what_is_secret() -> None:
 
 
 async def test_brokers_show_one_another_who_they_are() -> None:
-    """The leader is told to unload, the owner does it, and all partitions are asked of whoever serves them."""
+    """The leader gets the request to unload, the owner carries it out, and every owner is asked for its partitions."""
     async with rest_cluster(2, **asking()) as cluster:
         cluster.authorize(token("admin"))
         await cluster.create_namespace(bundles=4)

@@ -72,7 +72,7 @@ def test_every_body_of_fields_is_in_the_table() -> None:
 
 
 async def test_every_route_refuses_an_unknown_field_by_name() -> None:
-    """A misspelt field would otherwise be left out of what is said to be done."""
+    """A misspelt field would otherwise be ignored in a request that succeeds."""
     async with rest_cluster() as cluster:
         await cluster.create_namespace()
         await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/parted/partitions", 1)
@@ -115,7 +115,7 @@ def test_a_field_within_others_is_named_by_its_path(kind: Any, body: Any, path: 
 
 @pytest.mark.parametrize("name", sorted(NOT_DONE[Policies]))
 def test_policies_that_no_broker_acts_on_are_refused(name: str) -> None:
-    """A namespace with a retention that nobody keeps would lose messages its creator wanted."""
+    """A namespace with a retention that no broker keeps would lose messages its creator wanted."""
     for value in ("x", 7, {"a": 1}):
         with pytest.raises(RestError, match=name):
             require_known_fields({name: value}, Policies)

@@ -221,7 +221,7 @@ async def test_the_traffic_of_bundles_is_shown_where_pulsar_shows_it(settings: d
 
 
 class _WithDecisions:
-    """A load manager's log put beside the broker's own load manager."""
+    """A load manager's log added to the broker's own load manager."""
 
     def __init__(self, cluster: RestCluster) -> None:
         self.log = DecisionLog("me")
@@ -261,7 +261,8 @@ async def test_decisions_are_shown_oldest_first_and_by_bundle() -> None:
 
 @pytest.mark.parametrize("folders", ["one", "each"])
 async def test_decisions_outlive_their_broker_and_any_other_tells_them(tmp_path: Path, folders: str) -> None:
-    """The leader is gone: whoever reads its log answers, in a folder of all brokers or, once it is back, its own."""
+    """The leader is gone: every broker that reads its log answers, in a shared folder or, once it is back, in its
+    own."""
     cluster = RestCluster()
     path = "/barycenter/v1/decision-log"
 
@@ -329,7 +330,7 @@ async def test_a_shutdown_is_begun_and_carried_out() -> None:
 
 
 async def test_the_modular_load_managers_decisions_and_metrics_are_shown(tmp_path: Path) -> None:
-    """With the default load manager an assignment has a reason, and its gauges stand beside the broker's own."""
+    """With the default load manager an assignment has a reason, and its gauges are next to the broker's own."""
     cluster = RestCluster()
     try:
         leader = await cluster.add(

@@ -44,7 +44,7 @@ async def test_a_bundle_is_unloaded_by_its_owner_and_by_nobody_if_unowned() -> N
 
 
 async def test_an_unloaded_bundle_goes_to_the_broker_that_was_named() -> None:
-    """The call passes the leader, who remembers the destination, and then the owner."""
+    """The request passes the leader, which remembers the destination, and then the owner."""
     async with rest_cluster(3) as cluster:
         await cluster.create_namespace()
         bundle = await bundle_of(cluster)

@@ -55,7 +55,7 @@ async def test_damage_that_was_found_is_shown_and_counted() -> None:
 
 
 async def test_a_damaged_topic_can_be_deleted_by_force() -> None:
-    """Damaged or absent, none of it keeps a topic from going, nor from coming anew."""
+    """Damaged or absent parts prevent neither the deletion of a topic nor its creation."""
     async with rest_cluster() as cluster:
         ledger_id = await written(cluster)
         cluster.disk.remove(ledger_id)

@@ -134,7 +134,7 @@ async def test_who_looks_later_sees_the_load_that_was_looked_at_before(cluster: 
 
 
 async def test_a_redirect_out_of_the_cluster_is_not_followed(cluster: RestCluster) -> None:
-    """Whoever may name another cluster's address must not have brokers ask what only they reach."""
+    """An address in another cluster must not make brokers request what only they reach."""
     await cluster.expect(200, "PUT", "/admin/v2/clusters/other", {"serviceUrl": "http://127.0.0.1:9"})
     answer = await sent(cluster.brokers[0], "/admin/v2/brokers/other", FOLLOWING)
     assert answer.status == 307
@@ -186,7 +186,7 @@ async def test_the_time_line_has_the_decisions_of_all_brokers_each_once_in_order
 
 
 async def test_the_time_line_reaches_back_beyond_the_life_of_a_broker(tmp_path: Path) -> None:
-    """The leader is gone, and nobody remembers what it decided: the logs of the folder do."""
+    """The leader is gone, and no broker remembers its decisions: the logs of the folder have them."""
     cluster = RestCluster()
     try:
         for _ in range(2):
@@ -206,7 +206,7 @@ async def test_the_time_line_reaches_back_beyond_the_life_of_a_broker(tmp_path: 
 
 
 async def explained(cluster: RestCluster, **query: str) -> dict[str, Any]:
-    """Return what the broker that does not lead says, which is what the leader says."""
+    """Return the answer of the broker that does not lead, which is the leader's."""
     pairs = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
     answer = await sent(follower_of(cluster), f"/barycenter/v1/explanation?{pairs}", FOLLOWING)
     assert answer.status == 200, answer.body
@@ -368,7 +368,7 @@ async def test_what_nobody_owns_has_no_split_and_gets_no_owner_by_the_question(c
 
 
 async def test_nobody_may_do_more_through_another_broker_than_at_once(tmp_path: Path) -> None:
-    """What a broker passes on is passed on as whoever asked: neither its token nor its name goes along."""
+    """A broker passes requests on as their sender: neither its token nor its name goes along."""
     cluster = RestCluster()
     try:
         for number in range(2):

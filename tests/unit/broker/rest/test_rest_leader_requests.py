@@ -83,7 +83,7 @@ async def test_of_many_who_create_one_namespace_at_different_brokers_one_does() 
 
 
 async def test_a_leader_that_was_passed_stores_nothing_that_it_was_asked_for() -> None:
-    """It does not know yet; who asked may ask again, and is then answered in the next term."""
+    """It has not noticed yet; the client may ask again, and is then answered in the next term."""
     async with rest_cluster(1, **MODE) as cluster:
         (broker,) = cluster.brokers
         cluster.backend.route_notifications(broker.env.store, lambda told: None)  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ async def everyone_knows(cluster: RestCluster, brokers: list[Broker]) -> None:
 
 
 async def owners(cluster: RestCluster, namespace: str, topics: int = 12) -> set[str]:
-    """Return who owns the bundles of so many topics."""
+    """Return the owners of the bundles of this number of topics."""
     found = [await cluster.owner(f"persistent/{namespace}/t-{number}") for number in range(topics)]
     return {broker.broker_id for broker in found}
 
@@ -292,7 +292,7 @@ async def test_the_namespaces_of_a_group_are_listed_without_regard_to_case() -> 
 
 
 async def test_a_group_is_spread_over_failure_domains_and_then_over_brokers() -> None:
-    """Four namespaces on four brokers in two domains: the first two in different domains, one a broker in the end."""
+    """Four namespaces on four brokers in two domains: the first two in different domains, at the end one per broker."""
     async with rest_cluster(0) as cluster:
         brokers = await modular_cluster(cluster, 4, failure_domains_enabled=True)
         domain_of = {}

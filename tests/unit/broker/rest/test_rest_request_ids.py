@@ -20,7 +20,7 @@ GIVEN = "ticket-4711:a"
 
 
 def of_request(logged: Iterable[Any], request_id: str) -> set[tuple[str, str]]:
-    """Return each event of a request, with the broker that told it."""
+    """Return each event of a request, with the broker that logged it."""
     return {(each["event"], each.get("broker", "")) for each in logged if each.get("request_id") == request_id}
 
 

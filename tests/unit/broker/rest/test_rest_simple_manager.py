@@ -22,7 +22,7 @@ STATS = "/admin/v2/broker-stats"
 
 
 class Machines:
-    """What the brokers' machines and bundles carry, as the test says."""
+    """The load of the brokers' machines and bundles, as the test sets it."""
 
     def __init__(self) -> None:
         self.meters: list[FixedUsage] = []

@@ -177,7 +177,7 @@ async def test_connections_by_tls_are_counted_when_their_handshake_is_done(pki: 
 
 
 async def test_without_plain_ports_brokers_reach_one_another_by_tls(pki: Pki) -> None:
-    """Known by certificates, the broker by its own: an unload of a namespace goes to whoever owns its bundles."""
+    """Known by certificates, the broker by its own: an unload of a namespace goes to the owners of its bundles."""
     settings = pki.by_certificate(broker_service_port=None, web_service_port=None)
     async with rest_cluster(2, factory=ModularLoadManager, **settings) as cluster:
         first, second = cluster.brokers
@@ -240,7 +240,7 @@ GREETINGS = {
 
 
 async def answered(broker: Broker, url: str, context: ssl.SSLContext) -> bool:
-    """Tell whether a port says anything to a greeting. With TLS 1.3 a client hears of a refusal when it reads."""
+    """Return whether a port answers a greeting. With TLS 1.3 a client notices a refusal when it reads."""
     port = int(getattr(broker.urls, url).rpartition(":")[2])
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)

@@ -21,7 +21,7 @@ BOMB = gzip.compress(b" " * (8 << 20))
 
 
 async def answer_to(cluster: RestCluster, head: str, *headers: str, body: bytes = b"") -> tuple[int, str, bytes]:
-    """Send a request as it stands, and return status, head and body of the answer once the connection is closed."""
+    """Send a request unchanged, and return status, head and body of the answer once the connection is closed."""
     port = cluster.brokers[0].web.port  # type: ignore[union-attr]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -36,7 +36,7 @@ async def answer_to(cluster: RestCluster, head: str, *headers: str, body: bytes 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have whatever inflates in this process fail; what is sent was compressed before."""
+    """Make every inflation in this process fail; the sent bodies were compressed before."""
 
     def refused(*_: object, **__: object) -> None:
         raise AssertionError("a body was inflated")

@@ -286,7 +286,7 @@ async def test_a_seek_to_a_time_finds_what_was_kept_of_what_was_trimmed(broker: 
 
 
 async def test_the_last_message_is_the_last_that_was_kept(broker: OneBroker) -> None:
-    """Else a reader would wait for one that never comes; others are told of the topic's own last one."""
+    """Otherwise a reader would wait for one that never comes; others get the topic's own last message."""
     publisher = await Publisher.of(broker)
     places = await publisher.publish("a=1", "x=1 b=1 a=2 b", "c=1", "c")
     await compact(broker)

@@ -20,7 +20,7 @@ from support.fake_issuer import FakeIssuer, fake_issuer, oauth2
 
 @dataclass
 class AskingBroker(asyncio.Protocol):
-    """Greets whoever connects, and keeps what it was shown, first by CONNECT and then by AUTH_RESPONSE."""
+    """Greets every client, and keeps the credentials that it got, first by CONNECT and then by AUTH_RESPONSE."""
 
     shown: asyncio.Queue[bytes] = field(default_factory=asyncio.Queue)
     lost: asyncio.Event = field(default_factory=asyncio.Event)

@@ -206,7 +206,7 @@ def test_a_last_message_that_the_broker_cannot_tell_does_not_keep_it_from_readin
 
 
 async def answer_last(end: ScriptedEnd, *last: int) -> None:
-    """Take the question for the last message, and answer it."""
+    """Take the request for the last message, and answer it."""
     question, _ = await end.take(TYPE.GET_LAST_MESSAGE_ID)
     end.write(commands.last_message_id(question.request_id, commands.message_id(*last)))
 

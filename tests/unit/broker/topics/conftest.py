@@ -18,7 +18,7 @@ async def cluster() -> AsyncIterator[TwoBrokers]:
 
 @pytest.fixture
 async def held() -> AsyncIterator[TwoBrokers]:
-    """The ledgers of broker A make nothing durable until they are let go."""
+    """The ledgers of broker A make nothing durable until they are released."""
     running = await TwoBrokers(storage=HeldLedgers).start()
     yield running
     ledgers_of(running).let_go()

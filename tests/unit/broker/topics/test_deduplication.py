@@ -89,7 +89,7 @@ async def test_what_comes_in_the_same_read_behind_a_message_still_under_way_is_d
 
 @pytest.mark.parametrize("entries", [5, 1005])
 async def test_the_memory_outlives_an_unload(broker: OneBroker, entries: int) -> None:
-    """Whether a snapshot was written meanwhile or the entries have to be read again."""
+    """With a snapshot that was written meanwhile, or by reading the entries again."""
     client = await WireClient.connect(broker.port)
     await client.produce(TOPIC, producer_name="p")
     await client.send_all(entries)

@@ -230,7 +230,7 @@ events = st.lists(
 def test_what_is_remembered_is_bounded_and_the_rest_is_what_left_first(
     events: list[tuple[str, int]], most: int
 ) -> None:
-    """Beside a model: a name is known if its producer is attached, or it is among those that left last."""
+    """Compared with a model: a name is known if its producer is attached, or among those that left last."""
     ids = SequenceIds(most)
     highest: dict[str, int] = {}
     attached: set[str] = set()

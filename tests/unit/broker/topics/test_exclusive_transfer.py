@@ -72,7 +72,7 @@ async def test_the_epoch_stays_through_a_split(cluster: TwoBrokers) -> None:
 
 @pytest.mark.parametrize("leaves", [True, False], ids=["the holder leaves meanwhile", "the holder stays"])
 async def test_who_waits_at_a_topic_in_transfer_is_sent_on(cluster: TwoBrokers, leaves: bool) -> None:
-    """Nobody is admitted by the former owner any more, also not when its turn comes then."""
+    """The former owner admits no producer any more, not even one whose turn comes then."""
     topic = await open_topic(cluster.a)
     holder = await attach(topic, "holder", AccessMode.EXCLUSIVE)
     waiting = asyncio.create_task(attach(topic, "waits", AccessMode.WAIT_FOR_EXCLUSIVE))

@@ -102,7 +102,7 @@ async def test_the_next_ledger_is_made_while_the_topic_is_written_to_elsewhere(c
 
 
 async def test_a_client_that_comes_before_the_topic_is_known_to_be_closed_opens_it(cluster: TwoBrokers) -> None:
-    """Its own broker serves it: so nobody else does."""
+    """Its own broker serves it, so no other does."""
     await written(cluster.a)
     number = cluster.number()
     await made_ahead(cluster, number)
@@ -183,7 +183,7 @@ async def test_what_no_client_asks_for_is_closed_and_opened_when_somebody_does(
 
 
 async def test_who_asks_while_an_unused_topic_is_closed_waits_for_that(cluster: TwoBrokers) -> None:
-    """Both are of one number: opened beside each other, the second would be refused as the term's end."""
+    """Both have one number: opened in parallel, the second would be refused as the term's end."""
     await written(cluster.a)
     await cluster.begin(cluster.a)
     number = cluster.number()

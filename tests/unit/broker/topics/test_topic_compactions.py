@@ -78,7 +78,7 @@ async def test_a_topic_that_is_deleted_ends_its_compaction(broker: OneBroker) ->
 
 
 async def test_only_so_many_compactions_run_at_once(broker: OneBroker) -> None:
-    """The others wait their turn, and all are run in the end; one of a topic at a time."""
+    """The others wait for their turn, and all run at last; one per topic at a time."""
     names = [TopicName.parse(f"persistent://public/default/t{n}") for n in range(2 * MOST_AT_ONCE + 1)]
     topics = [await published(broker, Message("a", b"1"), name=name) for name in names]
     at_once = 0

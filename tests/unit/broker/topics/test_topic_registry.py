@@ -170,7 +170,7 @@ async def test_only_topics_that_nobody_uses_are_deleted_when_idle(broker: OneBro
 async def test_after_a_split_open_topics_belong_to_the_terms_of_the_children(
     broker: OneBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients notice nothing; figures are those of the children; what they send is counted there."""
+    """Clients notice nothing; stats are those of the children; what clients send is counted there."""
     client = await WireClient.connect(broker.port)
     names = [TopicName.parse(f"persistent://public/default/t{n}") for n in range(10)]
     for at, name in enumerate(names):

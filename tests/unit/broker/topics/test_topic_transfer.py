@@ -21,7 +21,7 @@ ELSEWHERE = TopicName.parse("persistent://public/other/t")
 
 
 def test_every_state_and_event_is_in_the_table_or_refused() -> None:
-    """Nothing leads out of CLOSED, nor back to OPEN, and whatever can be closed can end."""
+    """No event leads out of CLOSED, nor back to OPEN, and every state that can be closed can end."""
     for state, event in product(TopicState, TopicEvent):
         if (state, event) in TRANSITIONS:
             assert after(state, event) is not TopicState.OPEN
@@ -60,7 +60,7 @@ async def test_the_first_phase_answers_what_was_written_lets_the_ledger_go_and_k
 
 
 async def test_nothing_is_dispatched_and_nothing_taken_from_consumers_in_transfer(held: TwoBrokers) -> None:
-    """Entries that become durable in the first phase get receipts, and go to nobody here."""
+    """Entries that become durable in the first phase get receipts, and go to no consumer here."""
     for kind in SubscriptionType:
         link = RecordingLink()
         topic = await open_topic(held.a)

@@ -21,7 +21,7 @@ from support.two_brokers import BUNDLE, TwoBrokers, running_topics, turns
 @pytest.mark.parametrize("is_done", [True, False], ids=["after the first phase", "during the first phase"])
 @pytest.mark.parametrize("way", ["close_bundle", "close_topic", "close", "ledger_fenced"])
 async def test_any_close_ends_a_transfer(held: TwoBrokers, way: str, is_done: bool) -> None:
-    """Clients are told to look the topic up, once; no task, no topic and no ledger is left."""
+    """Clients are asked to look the topic up, once; no task, no topic and no ledger is left."""
     link = RecordingLink()
     topic = await open_topic(held.a)
     producer = await attach_producer(topic, link)

@@ -12,7 +12,8 @@ from support.wire_consumer import TOPIC
 
 @pytest.fixture
 async def broker() -> AsyncIterator[OneBroker]:
-    """A broker for tests of consumers: it soon asks whether one lives, and holds back those that acknowledge little."""
+    """A broker for tests of consumers: it checks soon whether a consumer is alive, and blocks those that acknowledge
+    little."""
     config = BrokerConfig(
         connection_liveness_check_timeout_millis=100,
         active_consumer_failover_delay_time_millis=0,

@@ -38,7 +38,7 @@ def waiting_in_stats(broker: OneBroker) -> int:
 
 
 async def wait_in_line(broker: OneBroker, name: str, producer_id: int = 1, client: WireClient | None = None) -> Any:
-    """Have a producer wait for exclusive access; return its client and what it was told."""
+    """Let a producer wait for exclusive access; return its client and the answer."""
     client = client or await WireClient.connect(broker.port)
     told = await client.produce(TOPIC, producer_id, producer_name=name, access_mode=api.WaitForExclusive)
     assert told.producer_ready is False
@@ -258,7 +258,8 @@ async def test_statistics_show_the_epoch_of_a_topic_that_was_loaded_anew(broker:
 async def test_an_epoch_that_cannot_be_stored_admits_nobody_and_does_not_displace_the_one_before(
     broker: OneBroker,
 ) -> None:
-    """The store refuses: the newcomer gets an error; the one before comes back; nobody ever has the same epoch."""
+    """The store refuses: the new producer gets an error; the previous one comes back; no two ever have the same
+    epoch."""
     client = await WireClient.connect(broker.port)
     first = await client.produce(TOPIC, 1, producer_name="a", access_mode=api.Exclusive)
     await client.ask(commands.close_producer(1, client.request_id()), TYPE.SUCCESS)

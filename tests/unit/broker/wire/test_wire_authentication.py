@@ -39,7 +39,7 @@ def principal_of(broker: OneBroker) -> Principal:
 
 
 async def refusal(broker: OneBroker, **proof: Any) -> str:
-    """Return what the broker says to a client before it closes the connection."""
+    """Return what the broker sends to a client before it closes the connection."""
     client = await WireClient.introduced(broker.port, **proof)
     error = await client.expect(TYPE.ERROR)
     await client.expect_closed()
@@ -55,7 +55,7 @@ async def test_who_shows_a_token_is_let_in_by_its_role() -> None:
 
 
 async def test_a_flood_of_strangers_is_a_number_in_the_log() -> None:
-    """The clock stands still, so that all come within one second."""
+    """The clock is stopped, so that all come within one second."""
     async with asking_broker() as broker:
         with capture_logs() as logs:
             for _ in range(MOST_A_SECOND + 3):

@@ -85,7 +85,7 @@ async def test_one_message_may_be_said_in_any_way(broker: OneBroker, said: int |
 
 @pytest.mark.parametrize("sub_type", [api.CommandSubscribe.Exclusive, SHARED, api.CommandSubscribe.Key_Shared])
 async def test_no_entry_takes_permits_below_what_a_batch_may_hold(broker: OneBroker, sub_type: Any) -> None:
-    """A data folder may hold entries that were counted without a bound."""
+    """A data folder may have entries that were counted without a bound."""
     client = await WireClient.connect(broker.port)
     await client.subscribe(TOPIC, permits=5, sub_type=sub_type)
     await client.produce(TOPIC)
@@ -160,7 +160,7 @@ async def test_the_last_message_id_is_told_also_of_an_entry_that_cannot_be_read(
 
 
 class UnreadTransport(asyncio.Transport):
-    """A socket whose other end reads nothing until it is told to."""
+    """A socket whose other end reads nothing until the test lets it."""
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -304,7 +304,7 @@ async def test_a_producer_refused_for_its_name_leaves_no_topic_behind(broker: On
 
 
 async def test_a_client_that_is_refused_again_and_again_does_not_fill_the_log() -> None:
-    """Whatever it is refused for; the next that is told says how many were not."""
+    """For every reason of a refusal; the next logged refusal has the number of omitted ones."""
     broker = await OneBroker(clock=SetClock()).start()
     client = await WireClient.connect(broker.port)
     await client.produce(TOPIC)

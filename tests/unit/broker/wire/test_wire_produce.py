@@ -258,7 +258,7 @@ async def test_an_unload_answers_what_was_written_then_closes_and_drops_the_rest
 
 
 async def test_nothing_is_acknowledged_once_the_term_is_revoked() -> None:
-    """The entry may be durable: it is not this broker's to say so any more."""
+    """The entry may be durable, but this broker may no longer acknowledge it."""
     storage = MemoryLedgerStorage(MemoryDisk(), durability_delay_s=lambda: 0.01)
     running = await OneBroker(ledgers=storage).start()
     client = await WireClient.connect(running.port)
@@ -276,7 +276,7 @@ async def test_nothing_is_acknowledged_once_the_term_is_revoked() -> None:
 
 
 async def test_a_fenced_ledger_ends_the_term_without_a_receipt(broker: OneBroker) -> None:
-    """Another owner opens the topic; our next write finds out, and clients are told to look again."""
+    """Another owner opens the topic; our next write finds out, and clients are asked to look it up again."""
     client = await WireClient.connect(broker.port)
     await client.produce(TOPIC)
     await client.subscribe(TOPIC)

@@ -12,7 +12,7 @@ from support.wire_consumer import TOPIC, assert_no_message, ids, payloads
 
 
 async def seek(client: WireClient, request_id: int, **where: Any) -> list[int]:
-    """Seek and return the types of what was said until SUCCESS or ERROR, that included."""
+    """Seek and return the types of the answers until SUCCESS or ERROR, inclusive."""
     client.write(client_requests.seek(request_id, 1, **where))
     said = []
     while not said or said[-1] not in (TYPE.SUCCESS, TYPE.ERROR):

@@ -145,12 +145,13 @@ def test_what_is_for_barycenter_alone_is_said_in_the_files_of_an_advice(tmp_path
 
 
 def write_moves(data: Path, moves: int, step_s: int) -> None:
-    """Write who owned a bundle: it went to and fro between two brokers, each time after so many seconds."""
+    """Write the owners of a bundle that moved back and forth between two brokers, each time after this number of
+    seconds."""
     write_owners(data, [(BROKERS[number % 2], number * step_s) for number in range(moves + 1)])
 
 
 def write_owners(data: Path, owners: Sequence[tuple[str, int]]) -> None:
-    """Write who owned a bundle, each from so many seconds on."""
+    """Write the owners of a bundle, each from a given second on."""
     names = TABLES["ownership"].arrow_schema
     ends = [since_s for _, since_s in owners[1:]]
     rows = [

@@ -20,7 +20,7 @@ LOCK = "/namespace/t/n/0x00000000_0x80000000"
 
 @pytest.fixture
 async def stopped(tmp_path: Path) -> str:
-    """A store with a hole and a lock of nobody; its URL."""
+    """The URL of a store with a gap in the boundaries and a lock without an owner."""
     url = f"sqlite:{tmp_path}/metadata.sqlite"
     store = await open_store(url)
     await store.put("/admin/local-policies/t/n", msgspec.json.encode({"bundles": {"boundaries": BOUNDARIES}}))
@@ -138,7 +138,7 @@ def test_the_last_line_names_only_options_that_were_not_given(
 
 
 async def test_a_healthy_cluster_reads_healthy_in_one_line_and_verbose_says_what_options_add() -> None:
-    """Fresh, with bundles that nobody has used yet, and without a pipeline."""
+    """New, with bundles that no client has used yet, and without a pipeline."""
     cluster = RestCluster()
     try:
         for _ in range(2):

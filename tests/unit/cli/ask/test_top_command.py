@@ -67,7 +67,7 @@ def seen(bundles: int = 4) -> ClusterView:
 
 
 class Cluster:
-    """Answers with `says`; None is no answer. Each bundle has a topic a and a topic b, which nobody uses."""
+    """Answers with `says`; None is no answer. Each bundle has a topic a and a topic b, which no client uses."""
 
     def __init__(self, says: ClusterView | None) -> None:
         self.says = says
@@ -172,7 +172,7 @@ async def test_a_filter_keeps_rows_with_all_its_words() -> None:
 
 
 async def test_a_filter_that_no_row_has_is_the_name_of_a_topic() -> None:
-    """Who does not know bundles finds a topic's, and the decisions about it."""
+    """A user who does not know bundles finds a topic's, and the decisions about it."""
     names = ("public/default/0x00000000_0xffffffff", "t/n/0x00000000_0xffffffff")
     board = Board(0, (), tuple(BundleRow(bundle=name, broker="b0:8080") for name in names))
     decisions = [decision(number, name, "why") for number, name in enumerate(names)]

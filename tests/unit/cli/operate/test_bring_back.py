@@ -37,7 +37,8 @@ def unloaded(number: int, bundle: str, source: str, destination: str, principal:
 def test_what_people_moved_away_last_comes_back_from_where_they_moved_it(
     moves: list[tuple[str, str, str, str]], owners: dict[str, str]
 ) -> None:
-    """By a slow model: of each bundle the last move by a person away from the broker counts, and who owns it now."""
+    """By a slow model: for each bundle the last move by an operator away from the broker counts, and its present
+    owner."""
     broker = "a:1"
     decisions = [unloaded(number, *move) for number, move in enumerate(moves)]
     owned = {name: frozenset(bundle for bundle, owner in owners.items() if owner == name) for name in BROKERS}

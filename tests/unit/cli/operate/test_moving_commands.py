@@ -50,7 +50,7 @@ async def two_brokers(tmp_path: Path) -> AsyncIterator[RestCluster]:
 
 
 async def served(cluster: RestCluster) -> dict[str, str]:
-    """Who serves which bundle of the namespace."""
+    """Return the broker that serves each bundle of the namespace."""
     found = {}
     for broker in cluster.brokers:
         path = f"/admin/v2/brokers/{BrokerConfig().cluster_name}/{broker.broker_id}/ownedNamespaces"

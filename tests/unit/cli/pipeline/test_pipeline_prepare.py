@@ -14,7 +14,7 @@ def prepare(*options: str) -> Result:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of a user whose only Java is a script that says it is version 25."""
+    """The cache of a user whose only Java is a script that reports version 25."""
     java = tmp_path / "jvm" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'openjdk version \"25.0.1\" 2026-01-01' >&2\n")

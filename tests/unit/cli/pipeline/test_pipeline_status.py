@@ -32,7 +32,7 @@ def layout(tmp_path: Path) -> PipelineLayout:
 
 @pytest.fixture
 def held(layout: PipelineLayout) -> Iterator[None]:
-    """This process holds the pipeline, as a job does."""
+    """This process holds the lock of the pipeline, as a job does."""
     with layout.lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -129,7 +129,7 @@ def test_what_came_too_late_is_shown_with_the_time_that_it_leaves_wrong(layout: 
 
 
 def test_a_killed_pipeline_is_not_said_to_run(layout: PipelineLayout) -> None:
-    """Its last word is `running`; nobody holds the data folder, though another process has its number by now."""
+    """Its last status is `running`; no process holds the data folder, though another process has its number by now."""
     layout.lock.touch()
     write_status(layout, "running")
     answer = ask(layout)

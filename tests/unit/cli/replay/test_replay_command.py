@@ -141,7 +141,7 @@ def test_a_data_folder_may_be_named_by_its_address(tmp_path: Path) -> None:
 
 
 def test_a_period_begins_with_the_brokers_that_were_there() -> None:
-    """One came and one went before; what was on the one that went is placed anew."""
+    """One joined and one left before; the bundles of the one that left are placed again."""
     demand = generated(Shape(brokers=3, bundles=12, steps=20), 1)
     one, two, three = broker_names(3)
     came, gone = demand.start_ms + 5 * demand.step_ms, demand.start_ms + 7 * demand.step_ms

@@ -50,7 +50,7 @@ def disk(monkeypatch, request):
 
 @pytest.mark.parametrize("disk", ["text"], indirect=True)
 def test_nothing_that_strangers_say_steers_the_terminal(disk):
-    """Title, colours, a bell, and lines that look like others of the log; whatever the kind of the value."""
+    """Title, colours, a bell, and lines that look like others of the log; for any kind of value."""
     log = structlog.get_logger("test")
     hostile = "\x1b]0;title\x07 \x1b[2J\r\n2026-01-01 [info] all_is_well \x9b31m \u202e"
     log.warning("connection_closed", client=hostile, lines=[hostile], more={"a": hostile}, long="x" * 100_000)

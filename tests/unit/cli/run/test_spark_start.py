@@ -28,7 +28,7 @@ def test_a_program_that_is_answered_is_told_nothing(capsys: pytest.CaptureFixtur
 
 
 def test_on_a_terminal_the_time_runs_and_the_answer_stays_whole() -> None:
-    """Whatever standard output is."""
+    """For any kind of standard output."""
     output, shown = run_in_terminal(IN_TERMINAL)
     assert output == b'{"answer": 1}\n'
     assert "starting Spark on Java 17" in shown

@@ -165,7 +165,7 @@ async def test_a_number_that_does_not_fit_fails_its_ledger_alone(storage: FileLe
 
 
 class LateGate:
-    """The gate of a writer whose loop stands still between queueing an entry and taking the gate."""
+    """The gate of a writer whose loop is paused between queueing an entry and taking the gate."""
 
     def __init__(self, writer: FileLedgerWriter, disk: Event) -> None:
         self._writer, self._disk = writer, disk
@@ -223,7 +223,7 @@ async def test_an_entry_that_went_with_the_group_before_leaves_the_writer_in_ord
 
 
 async def test_a_closed_storage_refuses_work(tmp_path: Path) -> None:
-    """After close every call says so; closing twice is no error."""
+    """After close every call raises that error; closing twice is no error."""
     storage = FileLedgerStorage(tmp_path)
     await written(storage, 1, [b"one"])
     await storage.close()
@@ -249,7 +249,7 @@ async def test_a_file_of_a_later_release_is_refused(storage: FileLedgerStorage) 
 async def test_a_damaged_header_hides_no_entry_and_keeps_no_former_owner(
     storage: FileLedgerStorage, offset: int
 ) -> None:
-    """All entries are there, and the fence holds: the former owner's writer is stopped by it."""
+    """All entries are there, and the fence works: it stops the former owner's writer."""
     failed = asyncio.Event()
     writer = await storage.create(1, epoch=1, on_durable=lambda _id, error: failed.set() if error else None)
     writer.append(b"one", 1, 0)

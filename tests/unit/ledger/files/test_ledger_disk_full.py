@@ -16,7 +16,7 @@ from support.ledger_world import LedgerWorld, Owner
 
 @dataclass
 class Quota:
-    """Stands before the operating system's writes and lets so many bytes pass; partly written groups included."""
+    """Wraps the operating system's writes and lets this number of bytes pass; partly written groups included."""
 
     left: int = 1 << 40
     sync_fails: bool = False
@@ -61,7 +61,8 @@ async def full_owner(world: LedgerWorld) -> Owner:
 
 @pytest.mark.parametrize("left", [0, 5, 40])
 async def test_a_full_disk_fails_appends_and_nothing_else(tmp_path: Path, quota: Quota, left: int) -> None:
-    """Whatever part of the group still went to the disk is cut; reads work; the next append after space returns too."""
+    """The part of the group that reached the disk is truncated; reads work, and so does the next append after space
+    returns."""
     world = LedgerWorld(lambda: FileLedgerStorage(tmp_path))
     owner = await full_owner(world)
     sizes = file_sizes(tmp_path)

@@ -70,7 +70,7 @@ def test_damage_that_comes_again_keeps_both_files(root: str) -> None:
 
 @pytest.mark.parametrize("content", [None, b"", b"no ledger" * 30])
 def test_an_absent_ledger_becomes_one_whose_entries_are_gone(root: str, content: bytes | None) -> None:
-    """So the topic is read on behind it; of what stood in its place nothing is lost."""
+    """So the topic is read on after it; nothing that was in its place is lost."""
     path = Path(ledger_path(root, 1))
     path.unlink()
     if content is not None:

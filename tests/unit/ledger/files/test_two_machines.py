@@ -17,7 +17,7 @@ from support.stale_files import StaleFiles, two_machines
 
 
 class _ByHand(GroupCommitter):
-    """Commits nothing by itself: the test says when."""
+    """Commits nothing by itself: the test decides when."""
 
     def __init__(self) -> None:
         pass
@@ -58,7 +58,7 @@ class Play:
         self.found.append(len(_fence(self.second, self.ledger_id, epoch).index))
 
     def fenced_by(self) -> int:
-        """Return what the file itself says, past all memories."""
+        """Return the fence in the file itself, without any cache."""
         data = Path(self.first.path(self.ledger_id)).read_bytes()
         return fmt.decode_header("", data[: fmt.HEADER_SIZE], self.ledger_id).fenced_by
 
@@ -90,7 +90,7 @@ def come_between(play: Play, machine: str, act: Callable[[], None], between: Cal
 
 
 def held(play: Play) -> bool:
-    """Let the former owner try once more, and tell whether the fence did what it is there for."""
+    """Let the former owner try once more, and return whether the fence stopped it."""
     before = play.reported
     play.write()
     lost = play.reported > play.found[0]
@@ -122,7 +122,7 @@ def test_past_the_caches_a_fence_holds_whenever_the_two_meet(tmp_path: Path, mon
 
 
 def test_through_the_caches_it_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-in is one on which brokers that trust their caches do serve a topic twice, and lose a fence."""
+    """With this substitute, brokers that rely on their caches serve a topic twice, and lose a fence."""
     with plays(tmp_path, monkeypatch, direct=False) as made:
         met = list(every_meeting(made))
         assert not all(map(held, met))

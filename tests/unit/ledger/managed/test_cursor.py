@@ -72,7 +72,7 @@ async def test_individual_acknowledgements_move_the_mark_when_the_gap_closes(wor
 
 
 async def test_acknowledging_in_order_makes_no_ranges(world: LedgerWorld) -> None:
-    """The mark follows, and tells its listener, over ledger boundaries to the end."""
+    """The mark-delete position follows, and notifies its listener, across ledger boundaries to the end."""
     owner, places = await three_ledgers(world)
     cursor = await owner.ledger.open_cursor("sub", "earliest")
     marks: list[Position] = []
@@ -180,7 +180,7 @@ async def test_writes_are_throttled_and_the_last_state_is_written(world: LedgerW
 
 
 async def test_a_non_durable_cursor_leaves_no_trace(world: LedgerWorld) -> None:
-    """It moves and counts like any, is not stored, and holds no ledger back."""
+    """It moves and counts like any other, is not stored, and keeps no ledger from being trimmed."""
     owner, places = await three_ledgers(world)
     cursor = owner.ledger.new_non_durable_cursor(places[4])
     assert cursor.first_unacked == places[4]

@@ -178,7 +178,7 @@ async def test_a_damaged_topic_can_be_deleted(disk: Disk, ledger: int, how: str)
 
 @pytest.mark.parametrize("lost", [[0], [2, 3], [4], [5, 6], [9], [3, 4, 5, 9], list(range(5)), list(range(10))])
 async def test_a_repaired_topic_is_read_to_its_end_without_any_setting(disk: Disk, lost: list[int]) -> None:
-    """Positions stay, subscriptions pass what is gone, also after a restart that nobody has read since."""
+    """Positions stay, subscriptions skip removed entries, also after a restart without reads since."""
     for number in lost:
         disk.flip(number // 5 + 1, number % 5, 0)
     for ledger_id, entries in ((1, 5), (2, None)):
@@ -204,7 +204,7 @@ async def test_a_repaired_topic_is_read_to_its_end_without_any_setting(disk: Dis
 
 
 async def test_much_damage_is_told_once_and_in_a_line_of_bounded_length(tmp_path: Path) -> None:
-    """Every other entry's data is damaged: the first read finds it, the log says it once, and skipping is quick."""
+    """Every other entry's data is damaged: the first read finds it, the log has it once, and skipping is quick."""
     world = LedgerWorld(lambda: FileLedgerStorage(tmp_path / "ledgers"))
     count = 3000
     owner = await world.open(1, settings=replace(STOP, max_entries_per_ledger=count))

@@ -38,7 +38,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def test_the_former_owners_appends_fail(world: LedgerWorld) -> None:
-    """After a takeover the former owner gets no entry reported, is told once, and refuses further appends."""
+    """After a takeover the former owner gets no entry reported, is notified once, and refuses further appends."""
     old = await world.open(1)
     await old.append("a")
     new = await world.open(2)
@@ -171,7 +171,7 @@ async def test_a_ledger_made_ahead_of_a_takeover_that_is_refused_goes_again(worl
 async def test_a_ledger_made_ahead_that_may_be_listed_is_there_for_the_next_owner(
     world: LedgerWorld, monkeypatch: pytest.MonkeyPatch, *, is_written: bool
 ) -> None:
-    """A listed ledger without a file would stand for a lost entry."""
+    """A listed ledger without a file would mean a lost entry."""
     first = await world.open(1)
     (position,) = await first.append("a")
     await first.ledger.close()
@@ -210,7 +210,7 @@ async def test_a_ledger_made_ahead_is_let_go_when_the_rest_cannot_be_recovered(w
 
 
 def test_a_topic_is_opened_and_closed_in_few_rounds_of_the_store() -> None:
-    """What does not depend on each other is asked at once: each round takes a second here, whatever is in it.
+    """Independent requests are sent at once: each round takes a second here, whatever is in it.
 
     To open: the list and the cursors' names are read while the next ledger gets its number; the list is written with
     that one, while the cursors' records are read; these are written. To close: one round.
@@ -368,7 +368,7 @@ async def test_a_write_of_unknown_outcome_is_not_mistaken_for_a_takeover() -> No
 
 
 async def test_a_topic_whose_record_is_gone_is_reported_as_deleted(world: LedgerWorld) -> None:
-    """Not as taken over by an owner who never was, at the first write or later."""
+    """Not as taken over by an owner that never existed, at the first write or later."""
     owner = await world.open(5)
     await owner.append("a")
     await delete_tree(world.connect(), "/managed-ledgers")

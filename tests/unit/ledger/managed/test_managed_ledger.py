@@ -151,7 +151,7 @@ async def test_what_left_the_cache_is_read_from_the_ledger(world: LedgerWorld) -
 
 
 async def test_a_topic_goes_on_after_close_and_reopening(world: LedgerWorld) -> None:
-    """Entries, positions and columns are the same for the next owner, who appends behind them."""
+    """Entries, positions and columns are the same for the next owner, which appends after them."""
     first = await world.open(1, settings=SMALL)
     await first.ledger.open_cursor("keep", "earliest")
     await first.append_numbers(33)
@@ -281,7 +281,7 @@ async def test_positions_between_ledgers(world: LedgerWorld) -> None:
 
 
 async def test_delete_leaves_nothing(world: LedgerWorld) -> None:
-    """Record, cursors and ledgers are gone; the topic can be made anew."""
+    """Record, cursors and ledgers are gone; the topic can be created again."""
     owner = await world.open(1, settings=SMALL)
     await owner.ledger.open_cursor("a/b c", "earliest")
     await owner.append_numbers(25)

@@ -136,7 +136,7 @@ def test_a_ratio_that_every_two_brokers_have_sheds_the_smallest_difference() -> 
 
 @pytest.mark.parametrize("evenly", [True, False])
 def test_even_distribution_takes_the_destination_of_the_avg_shedder_away(evenly: bool) -> None:
-    """b0 holds one bundle of the namespace, b1 three light ones: what AvgShedder sends to b1 may only stay at b0."""
+    """b0 has one bundle of the namespace, b1 three light ones: what AvgShedder sends to b1 may only stay at b0."""
     own, other = bundle_name(0), {bundle_name(i, "t/big"): NamespaceBundleStats(msg_rate_in=40_000) for i in (1, 2)}
     cluster = Cluster()
     cluster.add("b0", cpu=80, bundles={own: NamespaceBundleStats(msg_rate_in=20_000), **other})

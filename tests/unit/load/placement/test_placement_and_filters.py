@@ -232,7 +232,7 @@ def test_namespaces_excluded_from_shedding_are_placed_in_turn() -> None:
 
 
 def test_round_robin_keeps_its_order_while_the_candidates_are_as_many() -> None:
-    """The remembered order is taken anew only when the number differs or the hit is no candidate."""
+    """The remembered order is replaced only when the number differs or the hit is no candidate."""
     snapshot = Cluster().add("a").add("b").add("c").snapshot()
     flags = lambda text: np.array([name in text for name in "abc"], bool)  # noqa: E731
     memory = RoundRobinMemory(0, ("b", "a"), np.arange(2))

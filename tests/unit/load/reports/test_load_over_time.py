@@ -67,7 +67,7 @@ SAMPLES = st.lists(
 
 @given(st.dictionaries(st.integers(0, 40 * STEP // 1000), st.tuples(st.sampled_from("abc"), st.floats(0, 200))))
 def test_each_step_has_the_mean_of_the_time_for_which_moments_hold(samples: dict[int, tuple[str, float]]) -> None:
-    """Against a table of all seconds: a moment holds until the next one, or for a minute of its own step."""
+    """Compared with a table of all seconds: a moment is valid until the next one, or for a minute of its own step."""
     times = sorted(samples)
     seconds: dict[int, dict[str, list[float]]] = {}
     moments_of: dict[int, dict[str, list[float]]] = {}
@@ -108,7 +108,7 @@ def test_many_moments_of_a_short_time_do_not_outweigh_the_rest_of_a_step() -> No
 
 
 def is_covered(begin: int, times: list[int], step: int = STEP) -> bool:
-    """Tell whether moments tell of a step, and leave no long stretch of it until the last of them."""
+    """Return whether moments are in a step, and leave no long part of it uncovered until the last of them."""
     inside = [at for at in times if begin <= at < begin + step]
     spanned = any(b - a <= COVERED_MS and a < begin + step and b >= begin for a, b in pairwise(times))
     if not inside and not spanned:
@@ -178,7 +178,7 @@ def test_one_broker_is_told_of_alone() -> None:
 
 
 def test_a_bundle_is_told_of_as_tables_say_and_not_in_the_steps_between() -> None:
-    """It moved from a to b and back, and nobody reported it for a step."""
+    """It moved from a to b and back, and no broker reported it for a step."""
     owners = {10: "a", 11: "b", 13: "a"}
     tables = {step * STEP: [load(broker, 1.0)] for step, broker in owners.items()}
     question = replace(QUESTION, bundle="t/n/0x00000000_0xffffffff")

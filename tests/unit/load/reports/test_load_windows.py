@@ -173,7 +173,7 @@ HOURS = st.integers(0, 40).map(lambda tenths: tenths * HISTORY_GAP_MS // 10)
 )
 @settings(max_examples=300)
 def test_what_nobody_reports_any_more_is_forgotten_on_time_whatever_the_brokers_clocks_say(events: list[Any]) -> None:
-    """Times of reports lie up to four hours beside the clock of whoever folds them in."""
+    """Times of reports differ by up to four hours from the clock of the fold."""
     live, brokers, now_ms, newest = LiveFold(), set[str](), 2 * HISTORY_GAP_MS, dict[str, int]()
     for sequence, event in enumerate(events, 1):
         match event:

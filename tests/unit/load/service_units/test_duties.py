@@ -24,7 +24,7 @@ VERSION, AT_MS, IN_FLIGHT_MS = 5, 0, 10
 
 
 class Situation(NamedTuple):
-    """A bundle's record, and of each live broker what it holds and whether it published upon the record."""
+    """A bundle's record, and for each live broker what it holds and whether it published after the record."""
 
     record: ServiceUnitStateData
     held: tuple[Held, ...]
@@ -39,7 +39,7 @@ class Situation(NamedTuple):
         return self._replace(held=(*self.held[:place], held, *self.held[place + 1 :]))
 
     def published(self, record: ServiceUnitStateData) -> "Situation":
-        """Return the situation when everybody has read a record, if it is kept; its version is not told apart."""
+        """Return the situation when all brokers have read a record, if it is kept; its version is ignored."""
         if conflict(self.record, record, StorageType.SYSTEM_TOPIC) is not None:
             return self
         same = msgspec.structs.replace(record, version_id=VERSION, epoch=None if record.epoch is None else 1)
@@ -70,7 +70,7 @@ def after_duty(now: Situation, place: int) -> Situation:
 
 
 def repaired(now: Situation) -> Iterator[Situation]:
-    """What may come of the leader's look when nobody has anything to do and the bundle is not at rest."""
+    """Return the possible results of the leader's repair when no broker has a duty and the bundle is not at rest."""
     record = now.record
     found = look_over([("x", record)], LIVE, AT_MS + IN_FLIGHT_MS + 1, in_flight_ms=IN_FLIGHT_MS, tombstone_ms=1000)
     gone = [broker for broker in found.lost_brokers if concerns(record, broker)]
@@ -84,7 +84,7 @@ def repaired(now: Situation) -> Iterator[Situation]:
 
 
 def is_at_rest(now: Situation) -> bool:
-    """Tell whether nothing has to come; nobody may hold then what is not his."""
+    """Return whether no further step is due; then no broker may hold what it does not own."""
     owner = now.record.owner
     if now.record.state.is_in_flight or (now.record.state is S.OWNED and owner not in LIVE):
         return False

@@ -88,7 +88,7 @@ def test_an_owner_that_goes_hands_over_by_force() -> None:
 
 @pytest.mark.parametrize("nobody", ["", "b"])
 def test_a_change_that_somebody_else_began_can_be_ended(nobody: str) -> None:
-    """Where ours names nobody there may be an empty name, or another broker's."""
+    """Where ours names no broker there may be an empty name, or another broker's."""
     parting = ServiceUnitStateData(S.SPLITTING, nobody, "a", {}, version_id=4)
     leaving = ServiceUnitStateData(S.RELEASING, "", "a", version_id=4)
     for storage in StorageType:

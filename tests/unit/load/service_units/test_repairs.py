@@ -53,7 +53,7 @@ def test_a_bundle_is_taken_from_whoever_owns_it_or_has_to_act(
 def test_a_successor_owns_it_after_whoever_had_it_before(
     state: ServiceUnitState, destination: str | None, source: str | None, before: str | None
 ) -> None:
-    """The source is who may hold the bundle still, though it be another one that was lost: it has to let go."""
+    """The source is the broker that may still hold the bundle, even if another one was lost: it has to release it."""
     old = record(state, destination, source)
     successor = override(old, "c", NOW, epoch=8)
     assert successor == ServiceUnitStateData(S.OWNED, "c", before, None, True, NOW, 5, 8)
@@ -107,7 +107,7 @@ def test_a_change_that_lasts_longer_than_it_may_has_nobody_to_end_it(state: Serv
 
 
 def test_a_bundle_owned_by_nobody_named_is_an_orphan() -> None:
-    """Somebody else's record: no broker would take it for its own, and none could be assigned it."""
+    """A foreign record: no broker would take it for its own, and none could be assigned it."""
     for nobody in (None, ""):
         assert looked_over(record(S.OWNED, nobody, "a", IN_FLIGHT)) == (set(), [], [])
         assert looked_over(record(S.OWNED, nobody, "a", IN_FLIGHT + 1)) == (set(), [0], [])

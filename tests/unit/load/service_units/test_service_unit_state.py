@@ -133,7 +133,7 @@ def test_states_are_at_rest_active_or_in_flight() -> None:
 
 @pytest.mark.parametrize("storage", StorageType)
 def test_every_state_has_its_row_and_leads_back_to_ownership(storage: StorageType) -> None:
-    """From every state Owned can be come to; of Deleted through a tombstone, after which it may begin anew."""
+    """From every state Owned can be reached; from Deleted through a tombstone, after which it may begin again."""
     table = TRANSITIONS[storage]
     assert set(table) == set(S)
     for state in S:

@@ -281,7 +281,7 @@ def test_draws_are_even_and_pins_stay_when_there_are_many() -> None:
 
 @pytest.mark.parametrize("other", ["shedding", "placement"])
 def test_it_has_to_be_both_or_neither_in_4(other: str) -> None:
-    """Naming it in one key only is refused with both keys and the mend."""
+    """Naming it in one key only is refused with both keys and the fix."""
     half = replace(
         default_config("4.x"),
         **{f"load_balancer_load_{'placement' if other == 'shedding' else 'shedding'}_strategy": "AvgShedder"},

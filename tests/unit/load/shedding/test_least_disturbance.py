@@ -39,7 +39,7 @@ def cluster(usages: Mapping[str, float], bundles: int = 10, limits: Mapping[str,
 
 
 def at(snapshot: LoadSnapshot, minute: float, *, reported: Mapping[str, float] | None = None) -> LoadSnapshot:
-    """Return the snapshot of a minute, reports being of that minute unless told."""
+    """Return the snapshot of a minute, with reports of that minute unless given."""
     now_ms = START_MS + round(minute * MINUTE_MS)
     brokers = snapshot.brokers
     times = [START_MS + round((reported or {}).get(name, minute) * MINUTE_MS) for name in brokers.names]
@@ -72,7 +72,7 @@ def test_newcomers_are_filled_in_their_first_round_by_their_strength() -> None:
 
 
 def test_a_broker_within_the_band_gives_nothing_unless_another_is_out_of_it() -> None:
-    """Levels 53 and 56: 60 lies within 8 points of the one, 70 beyond those of the other, and 62 near their edge."""
+    """Levels 53 and 56: 60 is within 8 points of the one, 70 beyond those of the other, and 62 near their edge."""
     calm, _ = LeastDisturbance().decide(cluster({"b1": 60, "b2": 54, "b3": 45}).snapshot(), DisturbanceMemory())
     assert not moves_of(calm)
     assert calm.reason.code is Code.BALANCED
@@ -82,7 +82,7 @@ def test_a_broker_within_the_band_gives_nothing_unless_another_is_out_of_it() ->
 
 
 def test_the_fewest_bundles_leave() -> None:
-    """Of bundles of 2, 3, 5, 10 and 40 the one of 10 is what b1 at 60 has too much beside b2 at 40."""
+    """Of bundles of 2, 3, 5, 10 and 40 the one of 10 is what b1 at 60 has too much compared with b2 at 40."""
     found = Cluster()
     sizes = [2, 3, 5, 10, 40]
     stats = {bundle_name(n): NamespaceBundleStats(msg_rate_in=1e3 * size, topics=1) for n, size in enumerate(sizes)}
@@ -116,7 +116,7 @@ def test_an_exchange_helps_where_nothing_fits() -> None:
 
 
 def test_a_bundle_that_is_too_much_for_anybody_is_left_alone_by_itself() -> None:
-    """120 points in one bundle, 24 beside it; the others at 30. The two of 12 leave, the large one stays."""
+    """120 points in one bundle, 24 in others; the other brokers at 30. The two of 12 leave, the large one stays."""
     found = Cluster()
     large = {bundle_name(0): NamespaceBundleStats(msg_rate_in=1.2e5, topics=1)}
     found.add("b1", cpu=144, cpu_limit=200, bundles=large | equal_bundles(2, throughput=0, rate=2.4e4, first=1))
@@ -175,7 +175,7 @@ def test_a_broker_whose_report_is_old_neither_gives_nor_takes() -> None:
 
 
 def test_a_broker_of_one_report_takes_nothing_until_the_second() -> None:
-    """Windows of one sample say no more than the newest figures."""
+    """Windows of one sample contain no more than the newest values."""
     built = cluster({"b1": 80, "b2": 20}).snapshot()
     once = replace(built, bundles=replace(built.bundles, short_samples=np.ones(len(built.bundles), np.int64)))
     strategy = LeastDisturbance()
@@ -218,7 +218,7 @@ def test_a_namespace_that_is_excluded_stays() -> None:
 
 
 def test_a_move_on_its_way_is_not_decided_again() -> None:
-    """What is preallocated counts for who gets it, though the giver reports it still."""
+    """A preallocated bundle counts for its destination, though the source still reports it."""
     found = cluster({"b1": 80, "b2": 0}, bundles=8)
     plan, memory = LeastDisturbance().decide(at(found.snapshot(), 0), DisturbanceMemory())
     moved = [unload.bundle for unload in plan]
@@ -233,7 +233,7 @@ def test_a_move_on_its_way_is_not_decided_again() -> None:
 
 
 def test_the_estimates_of_a_bundle_that_doubles() -> None:
-    """As the module says: 18.6 and 10.1 after five minutes, both 19.9 in the twelfth."""
+    """As in the module's docstring: 18.6 and 10.1 after five minutes, both 19.9 in the twelfth."""
     calm, high = (cluster({"b1": usage, "b2": 50}, bundles=1).snapshot() for usage in (10, 20))
     loads, settings, never = first_loads(calm), Settings(), np.zeros(2, bool)
     unit = loads.recent[0] / 10
@@ -247,7 +247,7 @@ def test_the_estimates_of_a_bundle_that_doubles() -> None:
 
 
 def test_the_line_of_a_broker_that_pays_more() -> None:
-    """As the module says: of the 39 points above its line 8 are background, 31 the slope's."""
+    """As in the module's docstring: of the 39 points above its line 8 are background, 31 the slope's."""
     snapshot = cluster({"b1": 20, "b2": 80}, bundles=1).snapshot()
     loads, settings = first_loads(snapshot), Settings()
     lines = next_lines(None, snapshot, loads.units, 0.0, settings)

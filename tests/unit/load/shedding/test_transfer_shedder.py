@@ -278,7 +278,7 @@ def test_a_broker_without_a_list_counts_as_one_without_data_and_the_next_has_its
 
 
 def test_a_broker_without_usage_is_left_alone() -> None:
-    """Its traffic divided by its usage is no number; nothing leaves, whatever the throughputs are."""
+    """Its traffic divided by its usage is not a number; nothing leaves, for any throughputs."""
     seen = TransferRound().add("b1", 0.0).add("b2", 0.0, 5.0, 5.0, 5.0)
     plan = shed(seen)
     assert (len(plan), plan.reason.code) == (0, Code.NOTHING_FITS)

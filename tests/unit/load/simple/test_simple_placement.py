@@ -158,7 +158,7 @@ def test_a_placed_bundle_counts_until_its_broker_reports_it() -> None:
 
 
 def test_a_bundle_still_in_a_report_is_taken_off_that_broker_before_it_is_placed() -> None:
-    """a's only bundle is placed anew: a counts as idle, and ends with its 10 % used and 50 % on their way."""
+    """a's only bundle is placed again: a counts as idle, and ends with its 10 % used and 50 % in transition."""
     moving, other = bundle_name(0, "t/x"), bundle_name(1, "t/x")
     reports = {"a": broker(10, 0), "b": broker(55, 0)}
     held = {"a": moving, "b": other}
@@ -189,7 +189,7 @@ def test_a_bundle_is_taken_off_its_broker_once_however_often_it_is_placed() -> N
 
 
 def test_policies_even_distribution_and_registration_narrow_the_candidates() -> None:
-    """a is left out by policies, b holds more of the namespace, c is not registered any more."""
+    """Policies exclude a, b has more bundles of the namespace, c is no longer registered."""
     taken = bundle_name(0, "other/ns")
     reports = {name: broker(10, first=10 * place) for place, name in enumerate("abcd")}
     reports["b"] = complete(

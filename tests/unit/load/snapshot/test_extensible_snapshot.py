@@ -82,7 +82,7 @@ def test_brokers_are_all_that_are_registered_or_whose_load_is_known() -> None:
 
 
 def test_bundles_are_those_of_the_lists_and_those_that_the_channel_names() -> None:
-    """1 moves: b still lists it, a owns it already. 4 is owned and in no list, 5 belongs to a broker nobody knows."""
+    """1 moves: b still lists it, a owns it already. 4 is owned and in no list, 5 belongs to an unknown broker."""
     loads = {"a": BrokerLoadData(), "b": BrokerLoadData()}
     tops = {"a": listing((2, 20.0)), "b": listing((3, 5.0), (1, 7.0)), "nobody": listing((6, 1.0))}
     owners = {bundle_name(1): "a", bundle_name(2): "a", bundle_name(3): "b", bundle_name(4): "b", bundle_name(5): "c"}
@@ -214,7 +214,7 @@ def test_policies_pass_through_and_nobody_is_a_cluster_too() -> None:
 
 @given(st.integers(0, 2**62))
 def test_every_listed_and_every_owned_bundle_of_a_known_broker_has_one_row(seed: int) -> None:
-    """Whatever is listed, owned, both or neither: the rows are those of a plain walk, in the order of names."""
+    """Listed, owned, both or neither: the rows are those of a plain iteration, in the order of names."""
     rng = random.Random(seed)
     seen = draw_round(rng)
     for number in range(rng.randint(0, 8)):

@@ -116,7 +116,7 @@ def test_a_range_of_one_hash_is_never_counted() -> None:
 
 
 def test_a_bundle_that_moves_is_split_by_its_owner_and_forgotten() -> None:
-    """Two brokers report it, the channel names the second; nobody counts it afterwards."""
+    """Two brokers report it, the channel names the second; no broker counts it afterwards."""
     case = ExtensibleCluster()
     case.cluster.add("b1", bundles={NAME: HOT}).add("b2", bundles={NAME: HOT})
     snapshot = case.snapshot()

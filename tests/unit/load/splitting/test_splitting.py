@@ -161,7 +161,7 @@ def loads(*rates: tuple[int, float]) -> tuple[TopicLoad, ...]:
 def test_traffic_is_parted_so_that_no_part_exceeds_the_limits(
     carried: tuple[TopicLoad, ...], boundaries: tuple[int, ...]
 ) -> None:
-    """Limits 30 000 msg/s and 100 MiB/s, cut from 10 % above; the end of each part lies between two topics."""
+    """Limits 30 000 msg/s and 100 MiB/s, cut from 10 % above; the end of each part is between two topics."""
     request = SplitRequest(BundleRange(0, 0x8000), loads=carried)
     assert split_algorithm("flow_or_qps_equally_divide")(request) == boundaries
 

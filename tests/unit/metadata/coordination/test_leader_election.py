@@ -90,7 +90,7 @@ async def test_of_candidates_at_once_exactly_one_leads(candidates):
 
 
 async def test_a_leader_whose_key_is_deleted_by_somebody_is_elected_again_and_says_so(candidates, stores, backend):
-    """[leaderNodeIsDeletedExternally] Whoever asked in between saw that it did not lead."""
+    """[leaderNodeIsDeletedExternally] A client that asked in between saw that it did not lead."""
     one = candidates[0]
     await one.elect()
     await stores[1].delete(PATH)
@@ -200,7 +200,7 @@ async def test_a_leader_that_lost_its_session_follows_whoever_took_its_place(can
 
 
 def test_a_leader_cut_off_goes_on_believing_and_is_elected_again_unheard():
-    """[testElectAfterReconnected, testReacquireLeadershipAfterSessionLost] Nobody else wanted the place."""
+    """[testElectAfterReconnected, testReacquireLeadershipAfterSessionLost] No other broker wanted to lead."""
 
     async def scenario(world: World) -> None:
         client = world.machine().store

@@ -298,7 +298,7 @@ async def test_after_an_update_of_unknown_outcome_nothing_is_deleted(backend, mi
 
 @pytest.mark.parametrize("takes_effect", [True, False])
 async def test_an_update_of_unknown_outcome_is_undone_when_the_store_answers_again(backend, mine, stores, takes_effect):
-    """The caller was told that it failed, so the value from before is what the proof puts in place."""
+    """The caller got an error, so the check restores the previous value."""
     lock = await mine.acquire(PATH, "me")
     faults = Unanswered(stores[0], takes_effect=takes_effect)
     with pytest.raises(StoreUnavailableError):
@@ -322,7 +322,7 @@ async def test_a_failed_release_is_remembered(backend, mine, stores):
 
 
 async def test_a_deletion_between_the_store_and_its_answer_is_not_overlooked(backend, mine, stores):
-    """The key is deleted before the acquirer hears that it has it; the notification comes first."""
+    """The key is deleted before the acquirer gets the answer; the notification comes first."""
     world = backend
     acquiring = asyncio.ensure_future(mine.acquire(PATH, "me"))
     await asyncio.sleep(0)
@@ -334,7 +334,7 @@ async def test_a_deletion_between_the_store_and_its_answer_is_not_overlooked(bac
 
 
 async def test_an_update_under_way_when_its_lock_expires_writes_nothing_more(backend, mine, stores):
-    """The update looks at the key again, because somebody touched it; meanwhile the locks are given up."""
+    """The update reads the key again, because another client changed it; meanwhile the locks are released."""
     lock = await mine.acquire(PATH, "me")
     await stores[0].put(PATH, b'"touched"', ephemeral=True)
     updating = asyncio.ensure_future(lock.update("me again"))
@@ -430,7 +430,7 @@ def test_revalidation_goes_on_with_back_off_until_the_store_answers():
 
 
 def test_nothing_leads_out_of_an_expired_lock_or_back_to_a_valid_one():
-    """What the table promises whatever the order of the steps."""
+    """What the table guarantees for any order of the steps."""
     after = {state: {there for (here, _), there in LOCK_TRANSITIONS.items() if here is state} for state in LockState}
     assert after[LockState.EXPIRED] == set()
     assert after[LockState.RELEASING] == {LockState.EXPIRED}

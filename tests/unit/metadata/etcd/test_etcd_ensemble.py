@@ -38,7 +38,7 @@ async def put_at_last(store, path):
 
 
 async def test_a_client_outlives_the_leader_and_a_server_that_hangs(tmp_path):
-    """Its session, its keys and the order of changes go on; it is told when a server did not answer."""
+    """Its session, its keys and the order of changes continue; it is notified when a server did not answer."""
     with etcd_ensemble(tmp_path) as servers:
         leader = next(server for server in servers if server.is_leader())
         followers = [server for server in servers if server is not leader]

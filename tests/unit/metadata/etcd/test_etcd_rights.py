@@ -37,7 +37,8 @@ def add_user(server, name, password, *prefixes):
 
 
 async def test_a_store_behind_tls_and_a_password(tmp_path, monkeypatch, capfd):
-    """One server shows it all: who is let in with which rights, a token that is known no more, no secret told."""
+    """One server shows all: which clients are admitted with which permissions, an expired token, no secret in
+    errors."""
     need_etcd()
     monkeypatch.setattr("pulsar_barycenter.metadata.grpc_client.grpc_store.OPENING_S", 1.0)
     certificates = make_certificates(tmp_path / "certificates")

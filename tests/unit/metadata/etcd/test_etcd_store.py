@@ -101,7 +101,7 @@ async def test_more_children_than_fit_on_a_page_are_all_listed(backend):
 
 
 async def test_keys_that_others_put_there_hinder_nobody(backend):
-    """Bytes that are no text name no path; they are neither listed nor told."""
+    """Bytes that are not text name no path; they are neither listed nor reported."""
     store = await backend.connect()
     heard = Heard.changes(store)
     key = backend.url.removeprefix(backend.server.url).encode() + b"/\xff"
@@ -150,7 +150,7 @@ async def test_large_values_are_written_whatever_is_there(backend):
 
 
 async def test_a_broken_connection_is_not_a_lost_session_and_hides_no_change(backend, proxied):
-    """What happened meanwhile is told in its order, once the connection is back."""
+    """Changes in between are reported in their order, once the connection is back."""
     client, proxy = proxied
     other = await backend.connect(LONG_MS)
     await client.put("/mine", b"", ephemeral=True)
@@ -266,7 +266,7 @@ async def test_a_server_that_stops_for_less_than_the_lease_ends_no_session(own_s
 
 
 async def test_a_server_that_stops_for_longer_ends_the_session_and_another_begins(own_server):
-    """The client takes it for lost by itself, and overdue before it says so."""
+    """The client considers it lost by itself, and `session_is_overdue` is set before it reports that."""
     client = await own_server.connect(1_000)
     await client.put("/mine", b"", ephemeral=True)
     overdue = []
@@ -285,7 +285,7 @@ async def test_a_server_that_stops_for_longer_ends_the_session_and_another_begin
 
 
 async def test_a_client_that_is_cut_off_takes_its_session_for_lost_before_others_may_have_its_keys(backend):
-    """By its own clock, as nobody can tell it; it writes nothing until it has another session."""
+    """By its own clock, because no notification reaches it; it writes nothing until it has another session."""
     other = await backend.connect(LONG_MS)
     async with loopback_proxy(backend.server.endpoint) as proxy:
         url = backend.url.replace(backend.server.endpoint, proxy.endpoint)
@@ -322,7 +322,7 @@ async def test_a_server_that_was_killed_and_started_again_has_the_session(own_se
 
 
 async def test_a_server_that_comes_back_without_its_data_is_followed_from_there(own_server):
-    """It knows less than it did: the session is another, and revisions that were told once are told again."""
+    """It has less data than before: the session is another, and reported revisions are reported again."""
     client = await own_server.connect(60_000)
     for number in range(10):
         await client.put(f"/n{number}", b"", ephemeral=True)

@@ -137,10 +137,10 @@ def test_when_keys_are_given_away_their_broker_has_stopped(
     before_s: float,
     reads: list[tuple[float, float, float]],
 ) -> None:
-    """Whatever time reads and the mark take, though two clocks go at different rates, though leader and broker have
-    different timeouts, and though another leader comes while the first one waits. One read was sent, and answered,
-    `before_s` the mark; of each other is drawn when it is sent, by the time of the mark, and how long it takes to the
-    store and back."""
+    """For any duration of reads and of the mark, with two clocks of different rates, with different timeouts of
+    leader and broker, and with another leader that comes while the first one waits. One read was sent, and answered,
+    `before_s` the mark; for each other read a draw decides when it is sent, by the time of the mark, and how long it
+    takes to the store and back."""
     leaders, brokers = LeaseTimes(leaders_timeout_s), LeaseTimes(brokers_timeout_s)
     table = SessionTable(leaders, 0.0)
     table.found(ONE, 0.0, is_marked=False, lease_ms=brokers.lease_ms)

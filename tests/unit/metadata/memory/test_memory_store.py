@@ -45,7 +45,7 @@ def test_a_crashed_clients_keys_vanish_when_its_session_times_out():
 
 
 def test_a_paused_client_loses_its_session_and_hears_of_it_when_it_goes_on():
-    """Its heartbeats cease because they run in its own context; the backend does not stand still with it."""
+    """Its heartbeats stop because they run in its own context; the backend is not paused with it."""
 
     async def scenario(world: World) -> None:
         paused, other = world.machine("paused"), world.machine("other")
@@ -153,7 +153,7 @@ def test_an_operation_without_an_answer_is_of_unknown_outcome():
 
 
 def test_notifications_lost_to_a_short_cut_are_made_up_for_by_reconnecting():
-    """Too short for a heartbeat to fail; the next one tells that something was missed."""
+    """Too short for a heartbeat to fail; the next one shows that something was missed."""
 
     async def scenario(world: World) -> None:
         cut, other = world.machine("cut").store, world.machine("other").store
@@ -218,7 +218,8 @@ def test_a_slow_connection_does_not_keep_a_client_from_a_new_session():
 
 
 def test_answers_slower_than_the_heartbeats_are_no_lost_connection():
-    """Else a slow store would have every client read all that it keeps with each heartbeat, and be slower yet."""
+    """Otherwise every client of a slow store would read all cached keys again with each heartbeat, and slow it
+    further."""
 
     async def scenario(world: World) -> None:
         client = world.machine().store

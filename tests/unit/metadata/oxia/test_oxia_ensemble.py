@@ -29,7 +29,7 @@ async def client_of(*servers):
 
 
 def is_led(server):
-    """Whether a server that was started again knows who leads."""
+    """Whether a restarted server knows the leader."""
     with suppress(grpc.RpcError):
         return server.leader()
 
@@ -47,7 +47,7 @@ async def put_at_last(store, path):
 
 
 async def test_a_client_outlives_the_leader_and_one_that_hangs(tmp_path):
-    """Its session, its keys and the order of changes go on; it is told when a server did not answer."""
+    """Its session, its keys and the order of changes continue; it is notified when a server did not answer."""
     with oxia_ensemble(tmp_path) as servers:
         for signalled in (signal.SIGKILL, signal.SIGSTOP):
             leader = await eventually(lambda: asyncio.to_thread(leader_of, servers))

@@ -32,7 +32,7 @@ def token_of(key, audience):
 
 
 async def test_a_store_behind_tls_and_a_token(tmp_path, monkeypatch, capfd):
-    """A token in a file is read anew with each server; none of them is told."""
+    """A token in a file is read again for each server; no output shows one."""
     need_oxia()
     certificates = make_certificates(tmp_path / "certificates")
     key = rsa.generate_private_key(65537, 2048)

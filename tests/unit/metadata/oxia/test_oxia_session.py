@@ -18,7 +18,7 @@ from support.metadata_backends import Heard
 
 
 class Imitation(OxiaClientServicer):
-    """Says that it leads, grants one session and keeps it alive; writes are taken while it `takes` them."""
+    """Claims to lead, grants one session and keeps it alive; it accepts writes while it `takes` them."""
 
     def __init__(self, *, knows_overrides=True):
         self.endpoint = ""
@@ -75,7 +75,7 @@ async def test_a_server_that_cannot_mark_keys_is_refused_before_anything_is_writ
 
 
 async def test_a_server_that_only_thinks_that_it_leads_keeps_no_session():
-    """It answers keep-alives, as others do not know; what it writes nobody else takes."""
+    """It answers keep-alives, because it has not noticed; no other server accepts its writes."""
     imitation = Imitation()
     async with serving(imitation) as url:
         store = await OxiaStore.open(read_settings(url), session_timeout_ms=2_000, operation_timeout_s=1)

@@ -63,7 +63,7 @@ def read(backend, *keys):
 
 
 def write(backend, request):
-    """Have a write done by somebody else."""
+    """Write with another client."""
     is_answered = threading.Event()
 
     def asked():  # a stream that ends too early has no answer
@@ -140,7 +140,7 @@ async def test_there_is_no_key_at_the_root(backend):
 
 
 async def test_who_made_a_lasting_key_is_known_to_all_and_stays_known(backend):
-    """Whoever writes it after that."""
+    """Whichever client writes it after that."""
     store, other = await backend.connect(), await backend.connect()
     assert (await store.put("/key", b"1")).created_by_self
     assert not (await other.put("/key", b"2")).created_by_self
@@ -185,7 +185,7 @@ async def test_so_many_keys_are_remembered(backend, monkeypatch):
 
 
 async def test_no_write_of_an_ended_session_happens_whatever_was_looked_at_before(backend, monkeypatch):
-    """It ends after the look and before the write, where a client that stands still would be."""
+    """It ends after the check and before the write, as with a paused client."""
     store, other = await backend.connect(LONG_MS), await backend.connect(LONG_MS)
     for path in ("/lasting", "/guard", "/old"):
         await store.put(path, b"1")
@@ -245,7 +245,7 @@ async def test_keys_that_others_put_there_hinder_nobody(backend):
 
 
 async def opened_through(proxy, backend, *, session_timeout_ms=LONG_MS):
-    """A standalone server tells each client the address by which it was reached, so all goes through the proxy."""
+    """A standalone server returns to each client the address by which it was reached, so all traffic uses the proxy."""
     url = backend.url.replace(backend.server.endpoint, proxy.endpoint)
     return await OxiaStore.open(read_settings(url), session_timeout_ms=session_timeout_ms)
 
@@ -261,7 +261,7 @@ async def proxied(backend):
 
 
 async def test_a_broken_connection_is_not_a_lost_session_and_hides_no_change(backend, proxied):
-    """What happened meanwhile is told in its order, once the connection is back."""
+    """Changes in between are reported in their order, once the connection is back."""
     client, proxy = proxied
     other = await backend.connect(LONG_MS)
     heard, events = Heard.changes(client), Heard.session_events(client)
@@ -358,7 +358,7 @@ async def test_a_server_that_stops_for_less_than_the_session_ends_none(own_serve
 
 
 async def test_a_server_that_stops_for_longer_ends_the_session_and_another_begins(own_server):
-    """The client takes it for lost by itself, and overdue before it says so."""
+    """The client considers it lost by itself, and `session_is_overdue` is set before it reports that."""
     client = await own_server.connect(2_000)
     await client.put("/mine", b"", ephemeral=True)
     overdue = []
@@ -377,7 +377,7 @@ async def test_a_server_that_stops_for_longer_ends_the_session_and_another_begin
 
 
 async def test_a_client_that_is_cut_off_takes_its_session_for_lost_before_others_may_have_its_keys(backend):
-    """By its own clock, as nobody can tell it; it writes nothing until it has another session."""
+    """By its own clock, because no notification reaches it; it writes nothing until it has another session."""
     other = await backend.connect(LONG_MS)
     async with loopback_proxy(backend.server.endpoint) as proxy:
         client = await opened_through(proxy, backend, session_timeout_ms=2_000)
@@ -414,7 +414,7 @@ async def test_a_server_that_was_killed_and_started_again_has_the_session(own_se
 
 
 async def test_a_server_that_comes_back_without_its_data_is_followed_from_there(own_server):
-    """It knows less than it did: the session is another, and what was told once is told again."""
+    """It has less data than before: the session is another, and reported changes are reported again."""
     client = await own_server.connect(60_000)
     for number in range(10):
         await client.put(f"/n{number}", b"", ephemeral=True)

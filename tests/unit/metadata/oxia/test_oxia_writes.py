@@ -24,7 +24,7 @@ KEY = "|key"
 
 @dataclass
 class Server:
-    """One key as Oxia keeps it: each operation in turn, under its own condition, the version first."""
+    """One key as Oxia stores it: each operation in order, under its own condition, the version first."""
 
     sessions: frozenset[int]
     record: Known | None = None

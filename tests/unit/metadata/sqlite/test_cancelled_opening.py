@@ -12,7 +12,7 @@ from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 10])
 async def test_once_an_opening_was_cancelled_its_thread_is_gone_and_makes_no_files(tmp_path: Path, turns: int) -> None:
-    """Whoever removes the folder then, as a cluster with an ephemeral one does, has removed it for good."""
+    """A folder that is removed then, as by a cluster with an ephemeral one, stays removed."""
     folder = tmp_path / "data"
     folder.mkdir()
     opening = asyncio.create_task(SqliteStore.open(folder / "metadata.sqlite"))

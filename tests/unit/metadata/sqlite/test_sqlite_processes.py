@@ -41,7 +41,7 @@ async def observer(path):
 
 
 async def test_a_killed_processs_keys_vanish_long_before_its_session_times_out(path, start):
-    """Its session would last ten minutes; the lock on its session file says that the process is gone."""
+    """Its session would last ten minutes; the lock on its session file shows that the process is gone."""
     async with observer(path) as store:
         process = await start(600_000)
         await process.do("put", path="/key", value="1", ephemeral=True)

@@ -129,7 +129,7 @@ async def test_what_is_read_does_not_wait_for_what_is_written(path, opened, monk
 
 
 async def test_a_short_stall_is_waited_out(path, opened):
-    """Another process holds the write lock for a while; nothing is lost but time."""
+    """Another process has the write lock for a while; only time is lost."""
     store = await opened(session_timeout_ms=5000)
     events = Heard.session_events(store)
     hinderer = sqlite3.connect(path, isolation_level=None)
@@ -166,7 +166,7 @@ async def test_a_long_stall_loses_the_connection_then_the_session_and_both_come_
 
 
 async def test_when_the_disk_is_full_writes_fail_and_go_on_when_there_is_room(opened):
-    """The limit on SQLite's pages stands for the disk's; what is stored stays readable, also at the fault."""
+    """The limit on SQLite's pages represents that of the disk; stored data stays readable, also during the fault."""
     store, big = await opened(), bytes(2 * FREE_ROOM)
     await store.put("/key", b"1")
 

@@ -56,7 +56,7 @@ async def test_when_the_thread_dies_nobody_waits_for_it(store, monkeypatch):
 
 
 def test_a_file_that_another_process_is_setting_up_is_waited_for(path, monkeypatch):
-    """Brokers that start together find a new file locked for a moment, at whatever they read of it first. It may take
+    """Brokers that start together find a new file locked for a moment, whatever they read of it first. It may take
     longer than any transaction."""
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     real, release = SqliteFile._user_version, threading.Timer(0.05, lambda: other.execute("ROLLBACK"))

@@ -65,7 +65,7 @@ class Kept:
 
 
 async def test_a_heartbeat_that_keeps_failing_costs_the_session() -> None:
-    """Whatever it fails with: only one that was answered shows that the session lasts."""
+    """For any error: only an answered heartbeat shows that the session is valid."""
     kept = Kept()
     link = await kept.begin()
     asked = link.asked

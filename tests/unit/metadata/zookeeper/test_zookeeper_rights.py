@@ -40,7 +40,7 @@ def written(folder: Path, **keys: object) -> str:
 async def test_over_tls_all_goes_as_without_and_nobody_comes_without_a_certificate(
     server: ZooKeeperServer, certificates: Certificates, tmp_path: Path
 ) -> None:
-    """Many answers at once are more than a socket tells of when the rest lies decrypted already."""
+    """For many answers at once a socket reports nothing when the rest is decrypted already."""
     shown = tmp_path / "shown.pem"
     shown.write_text(certificates.certificate.read_text() + certificates.key.read_text())
     secure = {"zookeeper__client__secure": "true", "zookeeper__ssl__trustStore__location": certificates.authority}

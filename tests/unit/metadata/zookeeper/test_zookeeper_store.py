@@ -265,7 +265,7 @@ async def test_a_server_that_stands_still_for_less_than_a_session_costs_nothing_
 
 
 async def test_a_server_that_stands_still_for_longer_costs_the_session_and_the_next_one_begins(tmp_path):
-    """The client gives up by itself: nobody tells it that the session has ended."""
+    """The client abandons it by itself: no notification says that the session has ended."""
     with zookeeper_server(tmp_path) as server:
         async with closing_clients(InZooKeeper(tmp_path, server)) as backend:
             store = await backend.connect(1000)
@@ -324,7 +324,7 @@ async def test_a_thousand_ephemeral_keys_are_written_and_written_again_after_a_l
 
 
 async def test_servers_without_recursive_watches_are_refused_by_name(tmp_path, monkeypatch):
-    """A type of request that the server does not know stands for one of before 3.6."""
+    """A type of request that the server does not know represents a server before 3.6."""
     monkeypatch.setattr(_AddWatch, "type", 999)
     with pytest.raises(MetadataError, match=r"ZooKeeper 3\.6 or newer is needed"):
         await ZooKeeperStore.open(shared_zookeeper().endpoint)

@@ -20,7 +20,7 @@ def figures(at: int, usage: float, sequence: int = 1) -> BrokerFigures:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_rows_do_not_depend_on_how_reports_are_cut(seed: int) -> None:
-    """Random reports of three brokers with pauses, in one batch or many: the figures at each settled end."""
+    """Random reports of three brokers with pauses, in one batch or many: the values at each settled end."""
     rng = random.Random(seed)
     at, reports = 1_003, []
     for sequence in range(60):

@@ -60,7 +60,7 @@ def test_other_errors_are_final(topics: Topics) -> None:
 
 
 def test_a_token_is_shown_to_the_broker() -> None:
-    """A listener that takes what the client says first: CONNECT, with the method and the token."""
+    """A listener that reads what the client sends first: CONNECT, with the method and the token."""
     said = b""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -101,7 +101,7 @@ def test_credentials_that_the_client_cannot_use_are_told(plugin: str, words: str
 
 
 class Lists(BaseHTTPRequestHandler):
-    """The lists of topics of one namespace, for whoever has the token."""
+    """The lists of topics of one namespace, for clients with the token."""
 
     def do_GET(self) -> None:
         base = "/admin/v2/persistent/shop/eu"

@@ -100,7 +100,7 @@ def test_what_a_person_asked_for_says_who_and_by_which_request(tmp_path: Path) -
 
 
 def test_rubbish_is_refused_with_its_line_and_the_rest_is_read(tmp_path: Path) -> None:
-    """Not JSON, no reason, a time no table can hold, a copy; the lines between count."""
+    """Not JSON, no reason, a time that no table can contain, a copy; the lines between count."""
     bad = [b"nothing\n", b'{"at":1,"by":"x","number":1,"kind":"shed"}\n', line(7, at=-1), b"\xff\xfe\n"]
     (log_folder(tmp_path) / "x.jsonl").write_bytes(
         b"".join([line(1), bad[0], bad[1], line(2), bad[2], line(2), bad[3], line(3)])

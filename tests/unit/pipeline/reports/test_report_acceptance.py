@@ -120,7 +120,7 @@ def test_what_an_earlier_version_wrote_is_relied_on_as_far_as_it_went() -> None:
 
 
 def test_an_incarnation_that_began_before_the_present_one_is_late_as_a_whole() -> None:
-    """Its files came with a later run; a broker that begins anew with a clock that runs behind is not mistaken."""
+    """Its files came with a later run; a broker that restarts with a slow clock is not affected."""
     known = accept_reports(AcceptedReports(), [header(0, 5, at=50), header(1, 6, at=60)]).reports
     former = [header(0, 1, at=20, incarnation="h"), header(1, 2, at=70, incarnation="h")]
     result = accept_reports(known, former, present={"b": "i"})

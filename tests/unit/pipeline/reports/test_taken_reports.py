@@ -29,8 +29,8 @@ def test_reports_of_former_batches_are_known(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_batch_that_runs_again_takes_an_old_report_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report of three days ago, of an incarnation that nobody remembers: late, and in the table once, although the
-    first try had written it; a copy of it later is known as one."""
+    """A report of three days ago, of a forgotten incarnation: late, and in the table once, although the first
+    attempt had written it; a later copy is recognized."""
     layout = PipelineLayout.of(tmp_path)
     layout.create()
     first, *_, last = make_history(6, reports=4, brokers=2)

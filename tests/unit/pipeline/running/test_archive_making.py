@@ -51,7 +51,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
 
 
 def test_an_archive_is_made_once(environment: dict[str, str], runs: Runs) -> None:
-    """That of Java's own classes first, on which the other stands; the training says where."""
+    """That of Java's own classes first, which the other depends on; the training run receives its path."""
     archive = make_archive(environment)
     assert archive.is_there()
     assert make_archive(environment) == archive
@@ -73,7 +73,7 @@ def test_of_several_who_make_it_at_once_one_does(environment: dict[str, str], ru
 
 @pytest.mark.parametrize("part", [".java.jsa", "spark.jsa"])
 def test_what_cannot_be_made_leaves_nothing_but_a_note(environment: dict[str, str], runs: Runs, part: str) -> None:
-    """By which no start tries again; somebody who asks for it tries, and the note is gone."""
+    """The note keeps later starts from trying again; an explicit request tries, and removes the note."""
     runs.fails_at = part
     with pytest.raises(CannotMakeError, match="Java says no"):
         make_archive(environment)

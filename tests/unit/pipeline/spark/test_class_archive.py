@@ -92,7 +92,7 @@ def test_a_link_to_an_archive_is_none(java: Java, cache: JavaCache, tmp_path: Pa
 
 
 def test_those_used_longest_ago_make_room(cache: JavaCache, java: Java, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most so many of at most so many bytes; the last one stays, whatever its size."""
+    """A limited number of archives with a limited total size; the last one stays, whatever its size."""
     archives = [made(ClassArchive(cache.folder / f"classes-{number}", java), size=10) for number in range(5)]
     for age, archive in enumerate(archives):
         os.utime(archive.folder, (1000 - age, 1000 - age))

@@ -22,7 +22,7 @@ def fake_java(home: Path, version: str) -> Path:
 
 
 def started(home: Path, *arguments: str) -> list[str]:
-    """What the Java behind `home` says of itself: its path, and the arguments that reached it."""
+    """Return the output of the Java behind `home`: its path, and the arguments that it received."""
     answer = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
     return answer.stdout.split("\n")[:-1]
 

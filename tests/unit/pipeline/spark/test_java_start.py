@@ -73,7 +73,7 @@ def test_where_nothing_can_be_left_out_it_is_not_tried_again(starts: Starts) -> 
 
 
 def test_an_interrupted_start_is_not_tried_again(starts: Starts) -> None:
-    """The Java of it was ended by who ended this process; another one would be left behind."""
+    """Its Java was ended together with this process; another one would be left behind."""
     starts.failures = 1
     with pytest.raises(OSError, match="ended 1"):
         started("-Xquick", given_up=True)

@@ -54,7 +54,7 @@ def test_folders_are_synced_after_a_name_appeared_in_them(
 
 
 def test_a_file_system_that_cannot_sync_folders_does_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says so by EINVAL; any other error counts."""
+    """It answers EINVAL; any other error counts."""
     fsync, number = os.fsync, [errno.EINVAL]
 
     def refuse(descriptor: int) -> None:

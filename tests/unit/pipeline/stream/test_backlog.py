@@ -26,7 +26,7 @@ def key(at: int, sequence: int, *, broker: str = "b") -> ReportKey:
 
 @given(st.permutations(range(30)), st.integers(1, 12))
 def test_files_are_cut_by_the_times_of_their_reports(order: list[int], most: int) -> None:
-    """Whatever their names and their order; what is no report comes first."""
+    """For any names and any order; files that are not reports come first."""
     headers = [FileHeader(f"{order[at]}", key(at, at // 3, broker=f"b{at % 3}")) for at in order]
     batches = in_order([*headers, FileHeader("torn", None)], most)
     assert [file for batch in batches for file in batch] == ["torn", *(f"{order[at]}" for at in range(30))]

@@ -26,7 +26,7 @@ class CrashError(Exception):
 
 
 def write_batches(root: Path, batches: range) -> None:
-    """One row per date in each batch, told apart by a figure."""
+    """Write one row per date in each batch, distinguished by a value."""
     schema = TABLES[TABLE].arrow_schema
     for batch in batches:
         row: dict[str, Any] = {name: float(batch) for name in schema.names} | {"broker": "b:1", "as_of": 0}
@@ -115,7 +115,7 @@ def test_a_crash_at_any_step_loses_and_doubles_nothing(
 
 
 def test_batches_that_may_run_again_are_left_alone(tmp_path: Path) -> None:
-    """The last batch may write its file once more; merged, its rows would stand twice."""
+    """The last batch may write its file once more; merged, its rows would be there twice."""
     write_batches(tmp_path, range(8))
     keep(tmp_path, completed=6)
     write_batches(tmp_path, range(7, 8))

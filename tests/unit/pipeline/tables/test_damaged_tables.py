@@ -37,7 +37,7 @@ CHANGED_BYTES = 15
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data folder of a cluster, its tables written anew, as this version does."""
+    """The data folder of a cluster, with its tables written again by this version."""
     folder = tmp_path_factory.mktemp("whole")
     for part in ("tables", "pipeline/state"):
         shutil.copytree(RECORDED / part, folder / part)
@@ -147,7 +147,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 
 def said_of_damage(reader: Callable[[Path], object], data: Path) -> str | None:
-    """Return what a reader says of damage, None if it answers; anything else fails the test."""
+    """Return a reader's message about damage, None if it answers; anything else fails the test."""
     try:
         reader(data)
     except DamagedTableError as error:
@@ -178,7 +178,7 @@ def test_every_reader_names_a_damaged_file(data: Path, reader: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_changed_byte_is_found_or_changes_no_row(data: Path, name: str) -> None:
-    """Pages have checksums. A byte of the footer may be one that nobody looks at, or change what the file claims."""
+    """Pages have checksums. A byte of the footer may be unused, or change what the file claims."""
     layout = PipelineLayout.of(data)
     file = file_of(data, name)
     content = file.read_bytes()

@@ -7,7 +7,7 @@ from pulsar_barycenter.pipeline.tables.files import table_files
 
 
 def test_the_files_of_a_table_are_those_that_no_other_stands_for(tmp_path: Path) -> None:
-    """A compacted file stands for the batches in it; unfinished files and other dates are passed over."""
+    """A compacted file represents the batches in it; unfinished files and other dates are skipped."""
     names = ("batch-000000000000.parquet", "batch-000000000001.parquet", "batch-000000000000-000000000001.parquet")
     folder = tmp_path / "tables" / "bundle_data" / "date=2026-01-01"
     folder.mkdir(parents=True)

@@ -17,7 +17,7 @@ def report(sequence: int) -> LocalBrokerData:
 
 
 class Topic:
-    """A topic that takes a report when the next answer says so; without more answers it takes all."""
+    """A topic that accepts a report if the next answer says so; without more answers it accepts all."""
 
     def __init__(self, *answers: bool) -> None:
         self.answers = list(answers)

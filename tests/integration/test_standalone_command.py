@@ -185,7 +185,7 @@ async def test_a_file_that_is_no_broker_conf_is_refused_in_a_sentence(
 async def test_ports_that_overlap_or_do_not_exist_are_refused_before_anything_starts(tmp_path: Path) -> None:
     for web, broker in ((65_535, 30_000), (30_000, 30_001)):
         said = await refusal(*arguments(tmp_path, web, broker))
-        assert "must not overlap nor pass 65535" in said
+        assert "must not overlap or exceed 65535" in said
 
 
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ async def test_a_broker_that_was_asked_to_stop_stays_down_until_asked_and_explai
             (bundle,) = (each for each in by_port[port] if "public/default/" in each)
             await client.call("POST", f"http://127.0.0.1:{port}", "/admin/v2/brokers/shutdown")
             async with asyncio.timeout(60):
-                await said_until(process, f"stopped as it was asked to; to start it again: kill -USR1 {process.pid}")
+                await said_until(process, f"stopped on request; to start it again: kill -USR1 {process.pid}")
                 assert len(children(process)) == 1
                 process.send_signal(signal.SIGUSR1)
                 await said_until(process, "is back")
@@ -247,7 +247,7 @@ async def test_a_broker_that_failed_is_started_again(tmp_path: Path) -> None:
         assert process.stderr is not None
         os.kill(children(process)[0], signal.SIGKILL)
         async with asyncio.timeout(60):
-            await said_until(process, "starting it again")
+            await said_until(process, "restarting it")
             await said_until(process, "is back")
 
 

@@ -130,16 +130,20 @@ def test_a_scenario_that_kills_its_process_is_told(ways: Mapping[str, Way], tmp_
     spec = InputSpec(paths=("generated",), shape={"brokers": "2", "bundles": "4", "steps": "5"})
     source = Source(spec, recorded=Deadly())  # type: ignore[arg-type]
     grid = [Scenario(strategy=name, period=(0, 5)) for name in _NAMES]
-    with pytest.raises(GridError, match="a process that ran scenarios died, perhaps for want of memory"):
+    with pytest.raises(GridError, match="a process that ran scenarios ended unexpectedly"):
         ways["processes"](grid, source, folder(tmp_path / "processes", source))
-    with pytest.raises(GridError, match=r"Spark gave up on \w+, seed 0, steps 0 to 5: Python worker exited unexpect"):
+    with pytest.raises(
+        GridError,
+        match=r"the Spark job failed on \w+, seed 0, steps 0 to 5: Python worker "
+        "exited unexpect",
+    ):
         ways["Spark"](grid, source, folder(tmp_path / "Spark", source))
 
 
 def test_a_folder_is_worked_in_by_one_command_at_a_time(tmp_path: Path) -> None:
     with one_command(tmp_path):
         (tmp_path / SHARED).touch()
-        with pytest.raises(ReplayInputError, match="another replay works in"), one_command(tmp_path):
+        with pytest.raises(ReplayInputError, match="another replay uses"), one_command(tmp_path):
             pass
         assert (tmp_path / SHARED).exists()
     assert not (tmp_path / SHARED).exists()
@@ -156,7 +160,7 @@ def test_a_data_folder_elsewhere_is_read_as_one_of_this_machine(spark: SparkSess
         np.testing.assert_array_equal(getattr(there.demand, name), getattr(here.demand, name))
     assert there.cluster == here.cluster
     assert there.events == here.events
-    assert "settings are read of a folder of this machine only" in there.warnings[0]
+    assert "settings are only read from a folder on this machine" in there.warnings[0]
 
 
 @pytest.mark.parametrize("on", [("--processes", "2"), ("--master", "local[2]")], ids=["processes", "Spark"])

@@ -1,10 +1,13 @@
-"""The laboratory: load of a file, a data folder or a seed, run through strategies on many processors, and reported.
+"""Runs replays on many processors: reads the input, starts processes or Spark, and writes results and reports.
 
-`inputs` reads what is replayed, with `trace_files` of CSV, `shared_input` has it in memory once for many `processes`,
-`running` runs a grid on them and keeps what is done, `spark_grid` runs it on Spark. `series` is what is kept of every
-step of a run, `board` has medians by strategy and setting, `results` writes and prints them, `report` makes a page of
-them. `benches` runs scenarios and published experiments, `advising` has what an advice needs.
+The simulation, its measures and the recommendation are in `replay`, which is pure. This package does the input and
+output around it; `cli` has the options.
 
-The cluster in virtual time, what is measured of it, and how an advice is chosen, are `replay`, which is pure: here
-files are read, processes started, and results written. Options are those of `cli`.
+- Input: `inputs` reads a data folder, traces, a workload file or a seed; `trace_files` finds CSV files.
+- Runs: `running` runs a grid, with one file for each completed run, so that an interrupted grid can continue.
+  `processes` starts the processes, `shared_input` gives them one copy of the input in memory, `spark_grid` runs the
+  grid on Spark instead.
+- Results: `series` has the values of each step of a run, `board` the medians by strategy and settings; `results` writes
+  and prints them; `report` writes an HTML page.
+- `benches` runs scenarios and published experiments; `advising` runs the replays of a recommendation.
 """

@@ -1,4 +1,4 @@
-"""Errors of the laboratory, and all by which an input or a grid cannot be used."""
+"""The errors of this package, and all errors that mean that an input or a grid cannot be used."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from pulsar_barycenter.replay.errors import ReplayInputError
 
 
 class GridError(RuntimeError):
-    """What runs scenarios cannot go on; the text says what to do."""
+    """The runs cannot continue; the text says what to do."""
 
 
 UNUSABLE: Final = (

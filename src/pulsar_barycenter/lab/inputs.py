@@ -1,4 +1,4 @@
-"""What `barycenter replay --input` can name: a data folder, CSV traces, a workload file, or made-up load."""
+"""Reads the input of a replay: a data folder, CSV traces, a workload file, or synthetic load."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -32,12 +32,12 @@ from pulsar_barycenter.snapshots.settings_in_force import in_force
 GENERATED: Final = "generated"
 _CSV_KEYS: Final = {"brokers": int, "bundles": int, "topics": int, "scale": float, "bytes_a_message": float}
 _WORKLOAD_KEYS: Final = {"brokers": int, "bundles": int, "cores": float}
-_MOST_WORKLOAD: Final = 1 << 20
+_MAX_WORKLOAD_BYTES: Final = 1 << 20
 _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 
 
 class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read, as typed."""
+    """The options of the input, as typed."""
 
     paths: tuple[str, ...]
     shape: dict[str, str] = {}
@@ -48,9 +48,9 @@ class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Input:
-    """What is replayed: `settings` are those that came with it, `warnings` what a reader should know of it.
+    """The input of a replay: `settings` came with it; `warnings` are problems of the data.
 
-    `is_apache_pulsar`: it was recorded of brokers of Apache Pulsar, by their reports, which have no incarnation.
+    `is_apache_pulsar` says that it was recorded from brokers of Apache Pulsar, whose reports have no incarnation.
     """
 
     demand: Demand
@@ -63,7 +63,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Source:
-    """All that is read of an input, from which `Input` is made for each seed."""
+    """The data read from an input; it yields an `Input` for each seed."""
 
     spec: InputSpec
     traces: tuple[Trace, ...] = ()
@@ -71,10 +71,10 @@ class Source:
     recorded: Input | None = None
 
     def input(self, seed: int) -> Input:
-        """Return what is replayed; made-up load and the bundles of traces are drawn by `seed`.
+        """Return the input of a seed; the seed determines synthetic load and the bundles of traces.
 
         Raises:
-            ReplayInputError: it cannot be replayed; the text says why.
+            ReplayInputError: the data cannot be replayed; the text says why.
         """
         if self.recorded is not None:
             return self.recorded
@@ -84,14 +84,14 @@ class Source:
 
 
 def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
-    """Return what `spec` names; a data folder that `is_elsewhere` is given opened.
+    """Read the input of `spec`; for a data folder that `is_elsewhere`, the caller passes its opened storage.
 
     Raises:
-        ReplayInputError: it cannot be replayed; the text says why.
+        ReplayInputError: the input cannot be replayed; the text says why.
         NoHistoryError: a data folder has no tables of that time.
-        WrongFolderError: a folder is none of load.
-        ConfigError: a broker.conf in it is none.
-        OSError: it cannot be read.
+        WrongFolderError: a folder has no load data.
+        ConfigError: a broker.conf in it is not valid.
+        OSError: a file cannot be read.
     """
     first = spec.paths[0]
     if first == GENERATED:
@@ -102,23 +102,23 @@ def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
         return Source(spec, workload=_workload(Path(first)))
     if len(spec.paths) > 1:
         raise ReplayInputError(
-            f"give one data folder, one workload file, or CSV files alone, not {', '.join(spec.paths)}"
+            f"give one data folder, one workload file, or only CSV files, not {', '.join(spec.paths)}"
         )
     if spec.shape:
-        raise ReplayInputError(f"--shape is for CSV traces and made-up load; {first} has the shape that was recorded")
+        raise ReplayInputError(f"--shape is for CSV traces and synthetic load; {first} has its recorded shape")
     return Source(spec, recorded=_of_folder(spec, elsewhere or _local(first)))
 
 
 def read_input(spec: InputSpec, seed: int = 0) -> Input:
-    """Return what `spec` names, as replayed by `seed`; raises what `read_source` does."""
+    """Read the input of `spec` for a seed; raises the errors of `read_source`."""
     return read_source(spec).input(seed)
 
 
 def is_elsewhere(spec: InputSpec) -> bool:
-    """Say whether a data folder is at an address that only Spark reaches.
+    """Return whether a data folder is at an address that only Spark reaches.
 
     Raises:
-        ReplayInputError: an address is not to be understood, or traces are at one.
+        ReplayInputError: an address is not valid, or traces are at such an address.
     """
     try:
         found = [path for path in spec.paths if local_folder(path) is None]
@@ -140,21 +140,21 @@ def _numbers(shape: Mapping[str, str], kinds: Mapping[str, Any], what: str) -> d
         except ValueError:
             raise ReplayInputError(f"--shape {key}={text}: give a number") from None
         if not 0 <= found[key] < 1e15:
-            raise ReplayInputError(f"--shape {key}={text}: give a number from 0 on")
+            raise ReplayInputError(f"--shape {key}={text}: give a number of at least 0")
     return found
 
 
 def _generated(spec: InputSpec, seed: int) -> Input:
     kinds = {each.name: int if each.type in (int, "int") else float for each in fields(Shape)} | {"cores": float}
-    numbers = _numbers(spec.shape, kinds, "made-up load")
+    numbers = _numbers(spec.shape, kinds, "synthetic load")
     capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
     shape = Shape(**{"step_ms": spec.step_ms, **numbers})
     return Input(generated(shape, seed), Cluster(dict.fromkeys(broker_names(shape.brokers), capacity)))
 
 
 def _workload(path: Path) -> Workload:
-    if path.stat().st_size > _MOST_WORKLOAD:
-        raise ReplayInputError(f"{path} is larger than a workload file can be")
+    if path.stat().st_size > _MAX_WORKLOAD_BYTES:
+        raise ReplayInputError(f"{path} is larger than {_MAX_WORKLOAD_BYTES:,} bytes, the maximum for a workload file")
     return workload_of(str(path), path.read_bytes())
 
 
@@ -183,7 +183,7 @@ def _within(demand: Demand, spec: InputSpec) -> Demand:
 def _local(address: str) -> Storage:
     folder = local_folder(address)
     if folder is None:
-        raise ReplayInputError(f"{address} is read by Spark, which is not there")
+        raise ReplayInputError(f"only Spark can read {address}, and no Spark session is available")
     check_load_folder(folder)
     return PipelineLayout.of(folder)
 
@@ -195,15 +195,15 @@ def _of_folder(spec: InputSpec, storage: Storage) -> Input:
     reports = history.rows("load_reports", REPORT_COLUMNS)
     found = recording(_samples(samples), usages_of(usages, reports), step_ms=spec.step_ms)
     settings, warnings = _settings(storage.local_root, found.demand.start_ms + found.demand.steps * spec.step_ms)
-    told = (str(found.fit),) if found.fit else ()
+    fitted = (str(found.fit),) if found.fit else ()
     is_foreign = pc.any(pc.starts_with(reports.column("incarnation"), OF_APACHE_PULSAR)).as_py() or False
-    return Input(found.demand, found.cluster, found.events, settings, (*warnings, *told, *found.warnings), is_foreign)
+    return Input(found.demand, found.cluster, found.events, settings, (*warnings, *fitted, *found.warnings), is_foreign)
 
 
 def _settings(folder: Path | None, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
     if folder is not None:
         return in_force(folder, at_ms)
-    return {}, ("settings are read of a folder of this machine only; those not given by --set have their defaults",)
+    return {}, ("settings are only read from a folder on this machine; those not given by --set have their defaults",)
 
 
 _IDENTITY: Final = ("broker", "incarnation", "sequence")
@@ -220,7 +220,7 @@ def _column(table: pa.Table, name: str) -> Any:
 
 
 def _texts(table: pa.Table, name: str) -> list[str]:
-    """Return a column of texts, with one text for all that are equal: a name stands in millions of rows."""
+    """Return a column of texts; equal texts are one object, as a name occurs in millions of rows."""
     coded = table.column(name).combine_chunks().dictionary_encode()
     texts: list[str] = np.array(coded.dictionary.to_pylist(), object)[coded.indices.to_numpy()].tolist()
     return texts
@@ -242,7 +242,9 @@ def _samples(rows: pa.Table) -> Samples:
 
 
 def usages_of(rows: pa.Table, reports: pa.Table) -> Usages:
-    """Return what brokers used, of the tables `broker_usage` (USAGE_COLUMNS) and `load_reports` (REPORT_COLUMNS)."""
+    """Return the usage of brokers from the tables `broker_usage` (USAGE_COLUMNS) and `load_reports`
+    (REPORT_COLUMNS).
+    """
     keys = zip(*(reports.column(name).to_pylist() for name in _IDENTITY), strict=True)
     row_of = {key: row for row, key in enumerate(keys)}
     mine = zip(*(rows.column(name).to_pylist() for name in _IDENTITY), strict=True)
@@ -266,7 +268,7 @@ def shape_of(pairs: Sequence[str]) -> dict[str, str]:
     """Return the pairs of `--shape key=value`.
 
     Raises:
-        ReplayInputError: one is none.
+        ReplayInputError: a pair is not valid.
     """
     found = {}
     for pair in pairs:
@@ -278,9 +280,9 @@ def shape_of(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def brokers_at(found: Input, at_ms: int | None = None) -> dict[str, Capacity]:
-    """Return the brokers that had come before `at_ms` (epoch ms) and had not gone; unless given, those of the end."""
+    """Return the brokers that were in the cluster at `at_ms` (epoch ms), by default at the end."""
     brokers = dict(found.cluster.brokers)
-    for event in sorted(found.events, key=lambda each: each.at_ms):
+    for event in sorted(found.events, key=lambda event: event.at_ms):
         if at_ms is not None and event.at_ms >= at_ms:
             break
         if isinstance(event, BrokerAdded):
@@ -291,7 +293,7 @@ def brokers_at(found: Input, at_ms: int | None = None) -> dict[str, Capacity]:
 
 
 def size_of(found: Input) -> str:
-    """Return in words how large an input is."""
+    """Return the size of an input as text."""
     demand = found.demand
     hours = demand.steps * demand.step_ms / 3_600_000
     bundles, brokers = count_of(len(demand.bundles), "bundle"), count_of(len(found.cluster.brokers), "broker")

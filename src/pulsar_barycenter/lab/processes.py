@@ -1,4 +1,4 @@
-"""Processes of this machine that run scenarios, and end when the command does, however it ends."""
+"""Starts processes that run scenarios, and that end with the command, for whatever reason it ends."""
 
 import os
 import threading
@@ -10,17 +10,17 @@ from multiprocessing import get_context, parent_process
 
 @contextmanager
 def pool_of(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Give so many processes of their own, which hold nothing of this one: threads of Arrow do not outlive a fork."""
+    """Yield a pool of `count` processes, spawned and not forked: Arrow's threads do not survive a fork."""
     pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_end_with_parent)
     try:
         yield pool
     finally:
-        # not waited for: on Ctrl-C the processes are ended and reaped by `interrupt`, which the pool never gets to know
+        # do not wait: after Ctrl-C `interrupt` ends and reaps the processes, and the pool does not notice
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _end_with_parent() -> None:
-    """Have this process end when the one that started it is killed, and waits for nobody's work any more."""
+    """Make this process end when its parent is killed, since no process then waits for its results."""
     parent = parent_process()
     assert parent is not None
 

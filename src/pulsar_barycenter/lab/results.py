@@ -1,4 +1,4 @@
-"""What came out of a grid: `results.json`, Parquet, and a board."""
+"""Writes and prints the results of a grid: `results.json`, Parquet files, and a table."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -29,11 +29,11 @@ class Result(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def write_results(out: Path, runs: Sequence[RunFile]) -> None:
-    """Write what all runs came to, in the order of the grid.
+    """Write the results of all runs, in the order of the grid.
 
-    `results.json` has scenario and measures of each, `moves.parquet` and `splits.parquet` all decisions with their
-    reasons, `series.parquet` the balance of each step, `brokers.parquet` the usage of each broker then. The same runs
-    give the same bytes of `results.json`.
+    `results.json` has the scenario and the measures of each run, `moves.parquet` and `splits.parquet` all decisions
+    with their reasons, `series.parquet` the balance of each step, `brokers.parquet` the usage of each broker at each
+    step. The same runs give the same bytes of `results.json`.
 
     Raises:
         OSError: a file cannot be written.
@@ -96,7 +96,7 @@ _BROKERS: Final = pa.schema(
 
 
 def _usages(run: RunFile) -> pa.Table:
-    """Return the usage of each broker at each step, the steps in their order; null while it was not there."""
+    """Return the usage of each broker at each step, in the order of steps; null while the broker was not running."""
     usage = run.series.usages().ravel().round(4)
     steps, names = len(run.series.at_ms), run.series.names
     live = ~np.isnan(usage)
@@ -119,7 +119,7 @@ def _write_parquet(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) ->
 
 
 def print_board(runs: Sequence[RunFile]) -> None:
-    """Print a row for each strategy and setting, medians over seeds and periods, the least regret first."""
+    """Print a row for each strategy and its settings: medians over seeds and periods, the least regret first."""
     columns = [Column("strategy", Kind.SENTENCE), Column("runs", Kind.FIGURE)]
     columns += [Column(heading(figure), Kind.FIGURE) for figure in FIGURES]
     print_table(

@@ -1,8 +1,9 @@
-"""A grid of runs on the processors of this machine; each one that is done is a file, so that a killed grid goes on.
+"""Runs a grid on the processors of this machine; each completed run is a file, so that an interrupted grid can
+continue.
 
-`DIR/runs/<name>.json` is a run, its name made of what it is; `DIR/grid.json` says of which input and which grid, and
-another one is refused. Processes send what became of a run to the command, which alone writes; what it read of the
-input they share as `DIR/.input`, which goes when the command ends. `spark_grid` does the same on a cluster.
+`DIR/runs/<name>.json` is a run; its name follows from its scenario. `DIR/grid.json` identifies the input and the grid;
+a different one is refused. Processes send their results to the command, and only the command writes files. The
+processes share the input as `DIR/.input`, which is deleted when the command ends. `spark_grid` does the same on Spark.
 """
 
 import fcntl
@@ -42,7 +43,7 @@ FORMAT: Final = 2
 
 
 class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """All that is kept of a run."""
+    """The content of a run's file."""
 
     scenario: Scenario
     measures: Measures
@@ -52,7 +53,7 @@ class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class GridFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Of what a folder holds runs; `digest` is of the input's figures."""
+    """Identifies the grid of a folder; `digest` is a hash of the input data."""
 
     format: int = FORMAT
     spec: InputSpec
@@ -61,7 +62,7 @@ class GridFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> RunFile:
-    """Return what becomes of one run."""
+    """Run one scenario and return its result."""
     first, end = scenario.period
     demand = found.demand.period(first, end)
     start_ms, end_ms = demand.start_ms, demand.start_ms + demand.steps * demand.step_ms
@@ -80,7 +81,7 @@ def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> R
 
 
 def digest_of(found: Input) -> str:
-    """Return what tells inputs apart."""
+    """Return a hash that identifies an input."""
     digest = hashlib.sha256(msgspec.json.encode((found.demand.start_ms, found.demand.step_ms, found.demand.bundles)))
     for name in (*FIGURES, "bundle_of", "hashes", "sessions", "topics"):
         digest.update(np.ascontiguousarray(getattr(found.demand, name)).data)
@@ -91,31 +92,31 @@ def digest_of(found: Input) -> str:
 
 
 def open_folder(out: Path, grid: GridFile) -> None:
-    """Have a folder for the runs of a grid.
+    """Create the folder for the runs of a grid, or open it.
 
     Raises:
-        ReplayInputError: it holds those of another one.
-        OSError: it cannot be made.
+        ReplayInputError: the folder has the runs of another grid.
+        OSError: the folder cannot be created.
     """
     (out / RUNS).mkdir(parents=True, exist_ok=True)
     path = out / GRID
     wanted = msgspec.json.encode(grid, order="sorted")
     if path.exists() and path.read_bytes() != wanted:
         raise ReplayInputError(
-            f"{out} holds runs of another input, or of other settings to begin with; give another folder as --out"
+            f"{out} has runs of another input, or with other initial settings; give another folder as --out"
         )
     write_whole(path, wanted)
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is there whole, or not at all."""
+    """Write a file atomically: it is complete or does not exist."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_bytes(content)
     unfinished.replace(path)
 
 
 def read_run(out: Path, scenario: Scenario) -> RunFile | None:
-    """Return a run that is done; None if it is not, or its file is no longer understood."""
+    """Return a completed run; None if it is not completed, or its file has an unexpected form."""
     try:
         return msgspec.json.decode((out / RUNS / f"{scenario.name}.json").read_bytes(), type=RunFile)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -123,73 +124,73 @@ def read_run(out: Path, scenario: Scenario) -> RunFile | None:
 
 
 class Ended(NamedTuple):
-    """A run that is done, and in its file; or failed, for this reason."""
+    """A run that is completed and written, or that failed with a reason."""
 
     scenario: Scenario
     reason: str = ""
 
 
 Answer: TypeAlias = tuple[bytes, str]
-"""What a run's file holds; or nothing, and why."""
+"""The content of a run's file; or None, and the reason of the failure."""
 
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs one scenario: what processes of this machine and tasks of Spark do alike. Small, to be sent to all of them.
+    """Runs one scenario, in a process of this machine or a task of Spark. Small, as it is sent to all of them.
 
-    `input_of` gives the input of a seed where it runs.
+    `input_of` returns the input of a seed in that process.
     """
 
     base: Mapping[str, str]
     input_of: Callable[[int], Input]
 
     def __call__(self, scenario: str) -> Answer:
-        """Run a scenario, given as JSON; whatever it fails of is its answer, so that the others go on."""
+        """Run a scenario, given as JSON; return an error as the answer, so that other runs continue."""
         try:
             wanted = msgspec.json.decode(scenario, type=Scenario)
             return msgspec.json.encode(run_scenario(wanted, self.input_of(wanted.seed), self.base)), ""
         except (ReplayInputError, ConfigError, StrategyError) as error:
             return b"", str(error)
-        except Exception as error:  # noqa: BLE001 - it is told, and the command ends with 1
+        except Exception as error:  # noqa: BLE001 - the error is printed, and the command ends with 1
             return b"", traceback.format_exception_only(error)[-1].strip()
 
 
 def waiting_of(scenarios: Sequence[Scenario], out: Path) -> list[Scenario]:
-    """Return what is not done yet, one seed after the other: so a process seldom needs the input of another one."""
-    return sorted((each for each in scenarios if read_run(out, each) is None), key=lambda each: each.seed)
+    """Return the scenarios without a completed run, ordered by seed, so that a process rarely changes its input."""
+    return sorted((scenario for scenario in scenarios if read_run(out, scenario) is None), key=lambda one: one.seed)
 
 
 def text_of(scenario: Scenario) -> str:
-    """Return a scenario as `Runner` takes it."""
+    """Return a scenario as JSON, for `Runner`."""
     return msgspec.json.encode(scenario).decode()
 
 
 def kept(out: Path, scenario: Scenario, answer: Answer) -> Ended:
-    """Write the file of a run that is done, and say how it ended.
+    """Write the file of a completed run, and return how the run ended.
 
     Raises:
         OSError: the file cannot be written.
     """
     content, reason = answer
     if not content:
-        return Ended(scenario, reason or "it does not say why")
+        return Ended(scenario, reason or "no reason given")
     write_whole(out / RUNS / f"{scenario.name}.json", content)
     return Ended(scenario)
 
 
 @contextmanager
 def one_command(out: Path) -> Iterator[None]:
-    """Hold the folder as long as the block lasts; what processes share in it goes afterwards.
+    """Lock the folder while the block runs; delete the shared input afterwards.
 
     Raises:
-        ReplayInputError: another command works in it.
+        ReplayInputError: another command uses the folder.
     """
     folder = os.open(out, os.O_RDONLY)
     try:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ReplayInputError(f"another replay works in {out}; wait for it, or give another folder") from None
+            raise ReplayInputError(f"another replay uses {out}; wait for it, or give another folder") from None
         try:
             yield
         finally:
@@ -201,25 +202,25 @@ def one_command(out: Path) -> Iterator[None]:
 def run_on_processes(
     scenarios: Sequence[Scenario], source: Source, base: Mapping[str, str], out: Path, processes: int
 ) -> Generator[Ended]:
-    """Run scenarios on so many processes of this machine, on this one if it is one, and yield each as it ends.
+    """Run scenarios on `processes` processes (in this process if it is 1), and yield each run as it ends.
 
     Raises:
-        GridError: a process died.
+        GridError: a process ended unexpectedly.
     """
     if processes == 1 or len(scenarios) < 2:
         runner = Runner(base, lru_cache(maxsize=1)(source.input))
-        for each in scenarios:
-            yield kept(out, each, runner(text_of(each)))
+        for scenario in scenarios:
+            yield kept(out, scenario, runner(text_of(scenario)))
         return
     write_source(out / SHARED, source)
     runner = Runner(base, partial(shared_input, out / SHARED))
     with pool_of(min(processes, len(scenarios))) as pool:
-        tasks = {pool.submit(runner, text_of(each)): each for each in scenarios}
+        tasks = {pool.submit(runner, text_of(scenario)): scenario for scenario in scenarios}
         try:
             for task in as_completed(tasks):
                 yield kept(out, tasks.pop(task), task.result())
         except BrokenProcessPool as error:
             raise GridError(
-                "a process that ran scenarios died, perhaps for want of memory; give fewer --processes:"
-                " the same command goes on with what is not done"
+                "a process that ran scenarios ended unexpectedly, perhaps because memory was short; give fewer "
+                "--processes: the same command continues with the remaining runs"
             ) from error

@@ -1,7 +1,7 @@
-"""What was read of an input as one file, which the processes of a machine map into memory: there once for all of them.
+"""The input of a grid as one file, which all processes of a machine map into memory, so that it is there only once.
 
-The file is the pickle of a `Source` with its arrays beside it: how many parts there are, the length of each, then the
-parts. It is written and read by one version of this program, within one command.
+The file has a pickle of a `Source`, with its arrays as separate parts: the number of parts, their lengths, then the
+parts. One command writes and reads it, so only one version of this program does.
 """
 
 import mmap
@@ -34,10 +34,10 @@ def write_source(path: Path, source: Source) -> None:
 
 
 def mapped_source(path: Path) -> Source:
-    """Return what is in the file; its arrays are read only, and in memory as far as somebody looked at them.
+    """Return the content of the file; its arrays are read-only, and loaded on access.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -59,7 +59,7 @@ def _source_in(path: Path) -> Source:
 
 @lru_cache(maxsize=1)
 def shared_input(path: Path, seed: int) -> Input:
-    """Return the input of a seed; a process that asks again for the same one has it at hand.
+    """Return the input of a seed; a process keeps the last one.
 
     Raises:
         OSError: the file cannot be read.

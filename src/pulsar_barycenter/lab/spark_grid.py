@@ -1,8 +1,8 @@
-"""A grid of runs as one Spark job: a task a scenario, on the cores of a machine or of a cluster.
+"""Runs a grid as one Spark job, with one task for each scenario, on the cores of a machine or a cluster.
 
-The plan holds the scenarios. What was read of the input is a file that Spark brings to each machine once, where all
-tasks map it into memory; docs/decisions/0039 says why. What becomes of a run comes back as its task ends, and the
-driver writes it, as `running` does: the same files, the same bytes.
+The job's plan has the scenarios. The input is a file that Spark copies once to each machine, where all tasks map it
+into memory; docs/decisions/0039 says why. The result of a run returns when its task ends, and the driver writes the
+same files as `running`, byte for byte.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -30,14 +30,14 @@ _CANNOT_START: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueE
 
 @contextmanager
 def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["SparkGrid"]:
-    """Start Spark for as long as the block lasts; without a master on one core of this machine, to read an input.
+    """Run Spark while the block runs; without a master, on one core of this machine, to read an input.
 
     Raises:
-        GridError: it does not start.
+        GridError: Spark does not start.
     """
     settings = {"spark.driver.memory": "512m", **SETTINGS, **conf}
     try:
-        with spark_start() as on_phase:  # Java brings files and tasks; what is computed is Python's
+        with spark_start() as on_phase:  # Java only moves files and tasks; Python computes
             session = create_session(
                 *("barycenter replay", master or "local[1]", settings), compilers=Compilers.FIRST, on_phase=on_phase
             )
@@ -51,7 +51,7 @@ def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["Spar
 
 @dataclass(frozen=True)
 class _BroughtInput:
-    """Gives a task the input of a seed, by the file that Spark brought."""
+    """Returns the input of a seed in a task, from the file that Spark copied."""
 
     file: BroughtFile
 
@@ -60,26 +60,26 @@ class _BroughtInput:
 
 
 class SparkGrid:
-    """What a session of Spark does for a grid."""
+    """A Spark session that reads the input of a grid and runs it."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
 
     def read(self, spec: InputSpec) -> Source:
-        """Return what a data folder holds at an address that Spark reaches; raises what `read_source` does."""
+        """Read a data folder at an address that Spark reaches; raises the errors of `read_source`."""
         return read_source(spec, open_storage(spec.paths[0], self._session))
 
     def run(
         self, scenarios: Sequence[Scenario], source: Source, base: Mapping[str, str], out: Path
     ) -> Generator[Ended]:
-        """Run scenarios as one job, and yield each as it ends.
+        """Run scenarios as one job, and yield each run as it ends.
 
         Raises:
-            GridError: Spark gave the job up.
+            GridError: the job failed.
         """
         write_source(out / SHARED, source)
         runner = Runner(base, _BroughtInput(bring(self._session, out / SHARED)))
-        texts = [text_of(each) for each in scenarios]
+        texts = [text_of(scenario) for scenario in scenarios]
         try:
             for place, answer in answers(
                 self._session, runner, texts, what=f"replay of {count_of(len(texts), 'scenario')}"
@@ -88,6 +88,6 @@ class SparkGrid:
         except TaskError as error:
             which = "" if error.place is None else f" on {scenarios[error.place].told}"
             raise GridError(
-                f"Spark gave up{which}: {error}; if memory is short, give executors more by --conf, or fewer cores:"
-                " the same command goes on with what is not done"
+                f"the Spark job failed{which}: {error}; if memory is short, give executors more with --conf, or fewer "
+                "cores: the same command continues with the remaining runs"
             ) from error

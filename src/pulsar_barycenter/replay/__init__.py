@@ -1,16 +1,19 @@
-"""A cluster in virtual time: what any load manager would have done with a recorded or made-up load, and how well.
+"""Simulates a cluster in virtual time: what a load manager would do with recorded or synthetic load, and how well.
 
-`demand` is what clients ask of each bundle over time, `capacity` what a broker can carry and how traffic becomes usage,
-`events` what happens to brokers and settings. `bundles` knows who owns what and how bundles split, `reports` what
-brokers told of it and when, as the snapshot that a leader decides upon. `simulator` runs them; its rounds are those of
-`load.rounds`, its splits those of `load.splitting`. `outcome` is what is kept of a run, `measures` how well it went,
-and `references` how well it could have gone, for one who sees what no leader sees.
+Problem. A strategy can only be judged over days of load, under several seeds, next to other strategies. No production
+cluster allows such experiments.
 
-`synthetic` makes load of a seed. `traces` are counts of events read from CSV files; `inputs` make demand of them, and a
-cluster, too, of what the pipeline kept. `grid` spells out the runs that a person asks for.
-`what_if` goes on from a snapshot. `scenario` says what a case of `balance-bench` is, `scenarios` has them, one file
-each. `experiments` are what others
-measured and published, `advice` chooses by a history.
+Rules. The simulated leader runs the real code: the rounds of `load.rounds` and the splits of `load.splitting`. It sees
+only what a real leader sees: reports that are sent at intervals and may be late. Everything is pure: time, randomness
+and inputs are arguments, and the same arguments give the same bytes.
 
-Pure: time, randomness and inputs are arguments, and the same arguments give the same bytes.
+- Input: `demand` is the load that clients put on each bundle over time. `capacity` is what a broker can carry, and how
+  traffic becomes usage. `events` are changes of brokers and settings. `synthetic` generates load from a seed, `traces`
+  are event counts from CSV files, and `inputs` converts traces, workload files and recorded tables to demand.
+- Simulation: `bundles` has the owners and splits of bundles, `reports` the reports and the leader's snapshot;
+  `simulator` runs them. `what_if` continues from a snapshot.
+- Result: `outcome` is the record of a run, `measures` how well it went, `references` how well an observer with perfect
+  knowledge would have done.
+- Many runs: `grid` enumerates runs; `scenario` defines a case of `balance-bench`, `scenarios` has all of them;
+  `experiments` replays published measurements; `advice` recommends a configuration from a history.
 """

@@ -1,8 +1,8 @@
-"""One process of Barycenter: a broker put together and run, and how such a process logs.
+"""Runs one broker process, and configures its log.
 
-`broker_process` makes a broker of a real store, disk, clock and network and runs it until it is stopped;
-`broker_folders` checks the data folder first. `process_log` says how such a process, and what its libraries say, is
-logged.
+`broker_process` assembles a broker with a real store, disk, clock and network, and runs it until it is stopped.
+`broker_folders` checks the data folder first. `process_log` configures the log of the process and its libraries.
 
-The processes of a whole cluster are `standalone`, a broker's parts `broker`; options and exit codes are `cli`.
+`standalone` runs the processes of a whole cluster, `broker` has the parts of a broker, and `cli` the options and exit
+codes.
 """

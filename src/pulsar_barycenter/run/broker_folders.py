@@ -1,4 +1,4 @@
-"""Data folders of brokers: whether the metadata that belongs to ledgers is there, and which folder is which."""
+"""Checks the data folders of brokers: whether the metadata of the ledgers exists, and which kind of folder it is."""
 
 from pathlib import Path
 
@@ -7,10 +7,10 @@ from pulsar_barycenter.ledger.files.folder import ledger_files
 
 
 def check_metadata(data: Path, metadata: Path) -> None:
-    """Return if the metadata that belongs to the ledgers of `data` is there, or if there are no ledgers.
+    """Check that the metadata of the ledgers in `data` exists, if there are ledgers.
 
     Raises:
-        WrongFolderError: there are ledgers, and nobody would know whose: their messages would be out of sight.
+        WrongFolderError: there are ledgers without metadata; no topic could read their messages.
     """
     ledgers = data / LEDGERS
     if metadata.exists() and metadata.stat().st_size:
@@ -19,31 +19,31 @@ def check_metadata(data: Path, metadata: Path) -> None:
     if first is not None:
         state = "is empty" if metadata.exists() else "is missing"
         raise WrongFolderError(
-            f"{metadata} {state}, but {ledgers} holds ledgers, whose topics and subscriptions only that file knows."
-            f" Restore it from a copy; or, to begin with an empty cluster, move {ledgers} away."
+            f"{metadata} {state}, but {ledgers} has ledgers, whose topics and subscriptions are only in that file."
+            f" Restore it from a copy; or, to start with an empty cluster, move {ledgers} away."
         )
 
 
 def check_broker_folder(data: Path, metadata: Path) -> None:
-    """Return if `data` is the data folder of brokers.
+    """Check that `data` is a data folder of brokers.
 
     Raises:
-        WrongFolderError: it is none.
+        WrongFolderError: it is not one.
     """
     check_metadata(data, metadata)
     is_one = (data / LEDGERS).is_dir() or (data / METADATA).exists()
     if not is_one or not metadata.exists():
         raise WrongFolderError(
-            f"{data} is no data folder of brokers: expected {LEDGERS}/ in it, and {metadata};"
+            f"{data} is not a data folder of brokers: {LEDGERS}/ in it, or {metadata}, is missing;"
             " --data is the folder given to `barycenter standalone`, or barycenterDataDir of broker.conf"
         )
 
 
 def check_ledgers_folder(folder: Path) -> None:
-    """Return unless `folder` is a data folder, whose ledgers are in a folder of it; one that is missing is none.
+    """Check that `folder` is not a data folder, whose ledgers are in a folder below it; it need not exist.
 
     Raises:
-        WrongFolderError: it is one.
+        WrongFolderError: it is a data folder.
     """
     if (folder / LEDGERS).is_dir():
         raise WrongFolderError(f"{folder} is a data folder: give {folder / LEDGERS}")

@@ -1,4 +1,4 @@
-"""One broker, put together of a real store, disk, clock and network, and run until it is stopped."""
+"""Assembles one broker with a real store, disk, clock and network, and runs it until it is stopped."""
 
 import asyncio
 import os
@@ -34,11 +34,11 @@ from pulsar_barycenter.standalone.ready import BrokerReady
 
 
 async def serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) -> None:
-    """Run a broker of this configuration until a signal, a request to shut down, or a failure, which ends with 1.
+    """Run a broker with a configuration until a signal, a shutdown request, or a failure (exit code 1).
 
     Raises:
         BrokerStartError, CredentialsError, LedgerError, MetadataError, UnknownStoreError: it cannot start.
-        WrongFolderError: ledgers are there whose metadata is missing.
+        WrongFolderError: there are ledgers without metadata.
     """
     async with broker_environment(config) as env:
         await _until_stopped(config, env, say_ready)
@@ -82,10 +82,10 @@ async def broker_environment(config: BrokerConfig) -> AsyncIterator[Environment]
 
 
 async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerStorage:
-    """Return the storage of a broker's ledgers, in a folder that was found fit for it.
+    """Return the storage of a broker's ledgers, after checking that its folder is suitable.
 
     Raises:
-        LedgerError: it is not fit, or cannot be used.
+        LedgerError: the folder is not suitable, or cannot be used.
         MetadataError: the store did not answer.
     """
     folder = str(Path(config.barycenter_data_dir) / LEDGERS)
@@ -97,10 +97,10 @@ async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerSt
 
 
 def load_tables_of(data: Path) -> LoadTables:
-    """Return what answers from the tables that the pipeline keeps in a data folder."""
+    """Return the reader of the pipeline's tables in a data folder."""
 
     def read(question: LoadQuestion) -> RecordedLoad:
-        # brings Arrow, which a broker needs for this alone
+        # imports Arrow, which a broker needs only here
         from pulsar_barycenter.pipeline.load_over_time import read_load
         from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
@@ -110,7 +110,7 @@ def load_tables_of(data: Path) -> LoadTables:
 
 
 async def _until_stopped(config: BrokerConfig, env: Environment, say_ready: Callable[[BrokerReady], None]) -> None:
-    """Run a broker until a signal, a request to shut down, or a failure; a signal during its start ends it, too."""
+    """Run a broker until a signal (also during its start), a shutdown request, or a failure."""
     stop = asyncio.Event()
     reason, has_failed = "signal", False
 
@@ -134,7 +134,7 @@ async def _until_stopped(config: BrokerConfig, env: Environment, say_ready: Call
     await stop.wait()
     await broker.stop(reason=reason)
     if has_failed:
-        sys.exit(1)  # so that the supervisor starts this process again
+        sys.exit(1)  # so that the supervisor restarts this process
 
 
 def ready_of(config: BrokerConfig, broker: Broker) -> BrokerReady:

@@ -1,11 +1,10 @@
-"""How a process of ours logs: events with fields, as lines of JSON in a file or as text on a terminal.
+"""Configures the log of a process: events with fields, as JSON lines in a file or as text on a terminal.
 
-What libraries log by Python's `logging` becomes such events, bounded like all that clients can cause: asyncio reports
-exceptions that nobody caught there, with a traceback, as often as a client causes one, and aiohttp, kazoo and gRPC have
-the same way out. Without a handler Python writes such records to standard error as they are: any number of lines, of
-any length, in a log that is JSON otherwise.
+Records that libraries log by Python's `logging` become such events, within bounds. Reason: asyncio logs uncaught
+exceptions with a traceback, as often as a client causes one, and so do aiohttp, kazoo and gRPC. Without a handler,
+Python writes these records to standard error unchanged: any number of lines of any length, in a log that is JSON.
 
-From which level on events are logged is said by the configuration, or by the variable that Pulsar's scripts read.
+The configuration sets the lowest level that is logged, or the variable that Pulsar's scripts read.
 Source: `PULSAR_LOG_LEVEL` in Pulsar's bin/pulsar, `pulsar.log.level` in its conf/log4j2.yaml.
 """
 
@@ -24,9 +23,9 @@ from pulsar_barycenter.cluster_logs.request_ids import merge_request
 from pulsar_barycenter.terminal.tables import printable
 
 LONGEST_TEXT: Final = 2_000
-"""Characters of a value on a terminal."""
+"""The maximum length of a value on a terminal, in characters."""
 _OF_SEVERAL_LINES: Final = ("exception", "stack")
-_LONGEST_TRACE: Final = 50_000
+_MAX_TRACE_LENGTH: Final = 50_000
 LEVEL_VARIABLE: Final = "PULSAR_LOG_LEVEL"
 
 _LEVELS: Final[Mapping[str, int]] = {
@@ -38,18 +37,18 @@ _LEVELS: Final[Mapping[str, int]] = {
     "fatal": logging.CRITICAL,
     "off": logging.CRITICAL,
 }
-"""Pulsar's names of levels."""
+"""The levels by Pulsar's names."""
 _LIBRARY_LEVEL: Final = logging.WARNING
 
 
 def log_level(configured: str, environment: Mapping[str, str]) -> int:
-    """Return the level that LEVEL_VARIABLE names, in any case; that of the configuration where it names none."""
+    """Return the level in LEVEL_VARIABLE, ignoring case; if it has none, the configured one."""
     wanted = environment.get(LEVEL_VARIABLE, "").strip().lower()
     return _LEVELS.get(wanted, _LEVELS[configured])
 
 
 class LibraryLog(logging.Handler):
-    """Logs each record as `library_log` with the name of its logger, within the bounds of `BoundedLog` by logger."""
+    """Logs each record as `library_log` with the name of its logger, within the bounds of `BoundedLog` per logger."""
 
     def __init__(self) -> None:
         super().__init__(_LIBRARY_LEVEL)
@@ -66,14 +65,14 @@ class LibraryLog(logging.Handler):
 
 
 def install_library_log() -> None:
-    """Give the root logger this handler alone. Idempotent."""
+    """Make `LibraryLog` the only handler of the root logger. Idempotent."""
     root = logging.getLogger()
     root.handlers[:] = [LibraryLog()]
     root.setLevel(_LIBRARY_LEVEL)
 
 
 class DroppingStream:
-    """A text stream that loses what it cannot write: a log on a full disk must not end what it tells of."""
+    """A text stream that drops text that it cannot write: a log on a full disk must not end the process."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -90,26 +89,26 @@ class DroppingStream:
 
 
 def for_a_terminal(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Make all that an event tells text without what would steer a terminal, and no longer than a person reads.
+    """Convert all fields of an event to text of limited length without control characters.
 
-    Clients say much of it: names, reasons, paths. JSON needs none of this, which writes such characters as escapes.
+    Many texts come from clients: names, reasons, paths. JSON does not need this, as it escapes control characters.
     """
-    return {key: _told(key, value) for key, value in event.items()}
+    return {key: _as_text(key, value) for key, value in event.items()}
 
 
-def _told(key: str, value: Any) -> Any:
+def _as_text(key: str, value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else repr(value)
     if key in _OF_SEVERAL_LINES:
-        return "\n".join(map(printable, text[:_LONGEST_TRACE].split("\n")))
+        return "\n".join(map(printable, text[:_MAX_TRACE_LENGTH].split("\n")))
     return printable(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…")
 
 
 def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
-    """Send structlog's events of `level` and above to standard error, as far as it can be written to.
+    """Write structlog's events of `level` and above to standard error; drop what cannot be written.
 
-    What libraries log by Python's `logging` becomes such events.
+    Records that libraries log by Python's `logging` become such events.
     """
     install_library_log()
     rendering: list[structlog.typing.Processor] = [structlog.processors.JSONRenderer()]

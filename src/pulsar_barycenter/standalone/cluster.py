@@ -1,10 +1,11 @@
-"""A whole cluster on one machine: N broker processes, the pipeline process, one data directory.
+"""A cluster on one machine: N broker processes, the pipeline process, and one data directory.
 
-The parent starts the children, restarts those that end by themselves, and ends them in order. Brokers find
-each other through the metadata store, in the data directory if none is named; nothing passes through the parent.
+The parent starts the children, restarts those that fail, and ends them in order. Brokers find each other through the
+metadata store, which is in the data directory if none is configured; no data passes through the parent.
 
-Brokers serve without a pipeline: the leader then decides by its own fold of the load reports. So the pipeline, whose
-Java takes many times as long to start, is started once the brokers serve, and takes no processor from their start.
+Brokers do not need the pipeline: without it the leader decides by its own fold of the load reports. The pipeline's Java
+takes much longer to start than a broker. Therefore the pipeline starts when the brokers serve clients, so that it does
+not slow down their start.
 """
 
 import asyncio
@@ -28,32 +29,31 @@ from pulsar_barycenter.standalone.ready import BrokerReady, ClusterReady, parse_
 from pulsar_barycenter.standalone.restarts import Restart, RestartNote
 
 OWN_KEYS = ("bindAddress", "webServicePort", "brokerServicePort", "metadataStoreUrl", "barycenterDataDir")
-"""Keys that a cluster on one machine sets itself, whatever its configuration says."""
+"""Keys that a cluster on one machine always sets itself; values in the configuration are ignored."""
 _TLS_PORTS = ("brokerServicePortTls", "webServicePortTls")
 _LOOPBACK = "127.0.0.1"
 _BROKER_READY_TIMEOUT_S = 60.0
 _PIPELINE_READY_TIMEOUT_S = 600.0
-"""Ten times what a busy machine takes: nobody waits for it, and one that is ended has to begin anew."""
+"""Ten times the start time on a busy machine: nothing waits for the pipeline, and a killed start has to begin again."""
 _STOP_TIMEOUT_S = 30.0
 _RESTART_PAUSES_S = (1.0, 2.0, 5.0, 15.0, 60.0)
-"""The last one holds for all attempts after it."""
+"""The last delay applies to all later attempts."""
 _CHOSEN_BY_SYSTEM = 0
 _PORTS_FOR_TRIALS = (20_000, 32_000)
 _OWN_CHANCE = random.SystemRandom()
-"""Processes that are seeded alike, as tests are, would draw the same ports at the same time."""
+"""Not the global generator: processes with the same seed, as in tests, would choose the same ports."""
 _LAST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """What a cluster on one machine is started with.
+    """The settings of a cluster on one machine.
 
-    `configuration` maps keys of broker.conf to texts and is the same for every broker; what distinguishes
-    the brokers is added to it. Broker i listens at the ports plus i; a port of 0 is chosen by the system for each
-    broker, and stays the same when the broker is started again. `restart` tells whether a child that ends by itself is
-    started again.
-    `metadata_store_url` is where the brokers find each other; blank, it is a file in the directory. `ephemeral` says
-    that somebody removes the directory at the end; the cluster only passes that on.
+    `configuration` maps keys of broker.conf to texts; it is the same for all brokers, and keys that differ are added.
+    Broker i listens on the ports plus i. If a port is 0, the system chooses one for each broker, which keeps it when it
+    is restarted. `restart` says whether a child that fails is restarted. `metadata_store_url` is the store of the
+    brokers; blank means a file in the directory. `ephemeral` says that the caller deletes the directory at the end; the
+    cluster only reports it.
     """
 
     directory: DataDirectory
@@ -76,7 +76,7 @@ class BrokerProcess(ChildProcess):
         self.web_port = settings.web_port and settings.web_port + index
         self.broker_port = settings.broker_port and settings.broker_port + index
         self.ready: BrokerReady | None = None
-        """What it said when it served last, None before."""
+        """The broker's last ready line, None before the first one."""
         self.configuration_file = settings.directory.configurations / f"broker-{index}.conf"
         self._settings = settings
         super().__init__(
@@ -98,7 +98,7 @@ class BrokerProcess(ChildProcess):
         return f"pulsar://{_LOOPBACK}:{self.broker_port}"
 
     def serves(self, line: str) -> None:
-        """Take in the line that it printed."""
+        """Keep the ports in the line that the broker printed."""
         self.take_ports(parse_broker_ready(line))
 
     def take_ports(self, ready: BrokerReady) -> None:
@@ -108,11 +108,11 @@ class BrokerProcess(ChildProcess):
         self.broker_port = self.broker_port or _port_of(self.ready.broker_url)
 
     def write_configuration(self) -> None:
-        """Write this broker's broker.conf: the cluster's keys, and after them its own."""
+        """Write this broker's broker.conf: the keys of the cluster, then the broker's own."""
         directory = self._settings.directory
         keys = {  # those after the settings are OWN_KEYS
             "clusterName": "standalone",
-            # without a pipeline nobody reads the log, and none shall be missed; whoever wants it for later sets the key
+            # without a pipeline no process reads the report log; an operator who wants it for later sets the key
             "loadReportLogEnabled": str(self._settings.pipeline).lower(),
             "advertisedAddress": _LOOPBACK,
             **{key: text for key, text in self._settings.configuration.items() if text},
@@ -160,7 +160,7 @@ class StandaloneCluster:
 
     @property
     def service_url(self) -> str:
-        """The service URL that names every broker, so that clients survive the loss of any."""
+        """The service URL with all brokers, so that clients can reconnect if one fails."""
         return "pulsar://" + ",".join(f"{_LOOPBACK}:{broker.broker_port}" for broker in self.brokers)
 
     @property
@@ -168,7 +168,7 @@ class StandaloneCluster:
         return [*self.brokers, *([self.pipeline] if self.pipeline else [])]
 
     def ready(self) -> ClusterReady:
-        """Return what the cluster says once every broker serves."""
+        """Return the ready message of the cluster, when all brokers serve clients."""
         brokers = [broker.ready for broker in self.brokers if broker.ready is not None]
         return ClusterReady.of(
             brokers,
@@ -179,10 +179,10 @@ class StandaloneCluster:
         )
 
     async def serve(self) -> None:
-        """Start the brokers and return when each of them serves. A call that is cancelled leaves the rest to `stop`.
+        """Start the brokers and return when all of them serve clients. After a cancelled call, call `stop`.
 
         Raises:
-            PortRangeError, PortInUseError, SharedPortError: before anything was started.
+            PortRangeError, PortInUseError, SharedPortError: a port cannot be used; nothing was started.
             ProcessFailedError: a broker did not become ready; the others were ended.
         """
         self.check_ports()
@@ -193,18 +193,18 @@ class StandaloneCluster:
             raise
 
     def bring_up_pipeline(self) -> None:
-        """Have the pipeline, if there is one, come up beside the brokers.
+        """Start the pipeline, if there is one, in the background.
 
-        How that ends, well or not, is shown as progress; a start that failed is tried again.
+        Its result is shown as progress; a failed start is tried again.
         """
         if self.pipeline is not None:
             self._watches[self.pipeline.name] = asyncio.create_task(self._bring_up(self.pipeline), name="pipeline")
 
     async def start(self) -> None:
-        """Start everything side by side and return when the whole cluster serves, with its pipeline.
+        """Start brokers and pipeline in parallel, and return when all are ready.
 
         Raises:
-            PortRangeError, PortInUseError, SharedPortError: before anything was started.
+            PortRangeError, PortInUseError, SharedPortError: a port cannot be used; nothing was started.
             ProcessFailedError: a child did not become ready; the others were ended.
         """
         self.check_ports()
@@ -218,7 +218,7 @@ class StandaloneCluster:
             raise
 
     async def start_brokers(self, brokers: list[BrokerProcess]) -> None:
-        """Start the given brokers side by side and return when each is ready."""
+        """Start the given brokers in parallel and return when all are ready."""
         await _all_or_first_error([self._start_broker(broker) for broker in brokers])
 
     async def start_pipeline(self) -> None:
@@ -226,16 +226,16 @@ class StandaloneCluster:
         await self._start(self.pipeline, _PIPELINE_READY_TIMEOUT_S)
 
     def start_again(self) -> None:
-        """Start the brokers that stopped because they were asked to."""
+        """Start the brokers again that stopped on request."""
         self._start_again.set()
 
     async def kill_broker(self, broker: BrokerProcess) -> None:
-        """End a broker with SIGKILL, as a crash would; it is not started again."""
+        """End a broker with SIGKILL, like a crash; it is not restarted."""
         self._expected_to_end.add(broker.name)
         await broker.kill()
 
     async def stop(self) -> None:
-        """End in order: the brokers leave the cluster and drain side by side, then the pipeline finishes."""
+        """End in order: first the brokers leave the cluster in parallel, then the pipeline ends."""
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
         self._progress.event("stopping the brokers")
@@ -251,10 +251,10 @@ class StandaloneCluster:
         await asyncio.gather(*(child.kill() for child in self.children))
 
     def check_ports(self) -> None:
-        """Find out before anything starts whether each broker can have its ports.
+        """Check, before anything starts, that each broker can use its ports.
 
         Raises:
-            PortRangeError, PortInUseError, SharedPortError: which, and what to do.
+            PortRangeError, PortInUseError, SharedPortError: a port cannot be used; the text says what to do.
         """
         settings = self.settings
         for key in _TLS_PORTS if settings.brokers > 1 else ():
@@ -296,7 +296,7 @@ class StandaloneCluster:
             child.serves(line)
 
     async def _bring_up(self, pipeline: ChildProcess) -> None:
-        """Start the pipeline beside brokers that serve; a failure is shown, and tried again if children are."""
+        """Start the pipeline while brokers serve clients; show a failure, and retry if children are to be restarted."""
         try:
             await self._start(pipeline, _PIPELINE_READY_TIMEOUT_S)
         except (ProcessFailedError, OSError) as error:
@@ -305,10 +305,10 @@ class StandaloneCluster:
                 await self._keep_running(pipeline, _PIPELINE_READY_TIMEOUT_S, failure="did not start")
 
     async def _keep_running(self, child: ChildProcess, timeout_s: float, *, failure: str = "") -> None:
-        """Start `child` again whenever it ends by itself, with growing pauses while it keeps failing.
+        """Restart `child` whenever it fails, with growing delays while it keeps failing.
 
-        `failure` says how it failed already, if it did. A broker that ended with 0 was asked to
-        (`POST /admin/v2/brokers/shutdown`, SIGTERM): it then waits for `start_again`.
+        `failure` describes an earlier failure, if there was one. A broker that ended with code 0 stopped on request
+        (`POST /admin/v2/brokers/shutdown`, SIGTERM): it is started again only by `start_again`.
         """
         failures = 1 if failure else 0
         since_ms = _now_ms()
@@ -325,7 +325,7 @@ class StandaloneCluster:
                 pause_s = _RESTART_PAUSES_S[min(failures, len(_RESTART_PAUSES_S) - 1)]
                 if child is self.pipeline:
                     self._note_restart(since_ms, failures + 1, failure)
-                self._progress.event(f"{child.name} {failure}; starting it again in {pause_s:g} s (log: {child.log})")
+                self._progress.event(f"{child.name} {failure}; restarting it in {pause_s:g} s (log: {child.log})")
                 await asyncio.sleep(pause_s)
             try:
                 await self._start_process(child, timeout_s, show=False)
@@ -340,7 +340,7 @@ class StandaloneCluster:
 
     async def _until_asked_for(self, broker: BrokerProcess) -> None:
         again = f"kill -USR1 {os.getpid()}"
-        self._progress.event(f"{broker.name} stopped as it was asked to; to start it again: {again}")
+        self._progress.event(f"{broker.name} stopped on request; to start it again: {again}")
         self._start_again.clear()
         await self._start_again.wait()
 
@@ -373,17 +373,17 @@ def _now_ms() -> int:
 
 
 def _is_chosen(port: str) -> bool:
-    """Say whether a port of a configuration leaves the choice to the system."""
+    """Return whether the configuration leaves the choice of a port to the system."""
     return port.strip() == str(_CHOSEN_BY_SYSTEM)
 
 
 def _port_of(url: str | None) -> int:
-    """Return the port of a URL of a broker."""
+    """Return the port in the URL of a broker."""
     return int((url or "").rpartition(":")[2])
 
 
 async def _all_or_first_error(works: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Await all of `works` side by side; when one fails, cancel the rest and raise its error as it is."""
+    """Await all of `works` in parallel; if one fails, cancel the others and raise its error unchanged."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         await asyncio.gather(*tasks)
@@ -403,7 +403,7 @@ def _check_port(port: int, option: str) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` consecutive ports that are free now, from below those that the system gives to clients."""
+    """Return `count` consecutive ports that are free now, below the range that the system uses for clients."""
     while True:
         start = _OWN_CHANCE.randrange(*_PORTS_FOR_TRIALS)
         ports = list(range(start, start + count))

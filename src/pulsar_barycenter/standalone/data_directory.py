@@ -1,4 +1,4 @@
-"""The folder of a cluster on one machine: what lies where, and the lock that keeps a second cluster out."""
+"""The data folder of a cluster on one machine: its paths, and the lock that keeps a second cluster out."""
 
 import errno
 import fcntl
@@ -12,9 +12,9 @@ from typing import Final
 
 from pulsar_barycenter.standalone.errors import DataDirectoryBusyError, DataDirectoryUnusableError, NoLockFileError
 
-_LONGEST_HOLDER: Final = 32
+_MAX_HOLDER_BYTES: Final = 32
 _HOLDER: Final = re.compile(rb"[0-9]{0,20}\s?")
-"""What a lock file says: the number of the process that holds it, or last held it."""
+"""The content of a lock file: the id of the process that holds the lock, or held it last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class DataDirectory:
         return self.root / "decisions"
 
     def create(self) -> None:
-        """Make the folders.
+        """Create the folders.
 
         Raises:
-            DataDirectoryUnusableError: they cannot be made.
+            DataDirectoryUnusableError: they cannot be created.
         """
         try:
             for folder in (self.root, self.logs, self.configurations):
@@ -61,7 +61,7 @@ class DataDirectory:
 
 
 def holder_of(directory: DataDirectory) -> int | None:
-    """Return the id of the process that runs a cluster on `directory`, None if there is none."""
+    """Return the id of the process that runs a cluster in `directory`, None if there is none."""
     try:
         file = os.open(directory.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -69,7 +69,7 @@ def holder_of(directory: DataDirectory) -> int | None:
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        content = os.pread(file, _LONGEST_HOLDER, 0)
+        content = os.pread(file, _MAX_HOLDER_BYTES, 0)
         return int(content) if _HOLDER.fullmatch(content) and content.strip() else None
     except OSError:
         return None
@@ -79,12 +79,12 @@ def holder_of(directory: DataDirectory) -> int | None:
 
 
 class DataDirectoryLock:
-    """Hold a data directory for one cluster; the lock dies with the process.
+    """Locks a data directory for one cluster; the lock ends with the process.
 
     Raises (on entering):
-        DataDirectoryBusyError: another process holds it.
-        DataDirectoryUnusableError: the folder cannot be made or written.
-        NoLockFileError: something else is where the lock should be; it is left as it is.
+        DataDirectoryBusyError: another process holds the lock.
+        DataDirectoryUnusableError: the folder cannot be created or written.
+        NoLockFileError: another file is at the path of the lock; it is not changed.
     """
 
     def __init__(self, directory: DataDirectory) -> None:
@@ -95,9 +95,9 @@ class DataDirectoryLock:
         self._directory.create()
         path = self._directory.lock
         try:
-            # A link in its place is not followed: it would lead to a file of somebody else.
+            # do not follow a link at this path: its target may be a file of another user
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            content = os.pread(file, _LONGEST_HOLDER + 1, 0)
+            content = os.pread(file, _MAX_HOLDER_BYTES + 1, 0)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ESPIPE):
                 raise NoLockFileError(path) from error
@@ -111,7 +111,7 @@ class DataDirectoryLock:
             holder = content.decode().strip() or "unknown"
             os.close(file)
             raise DataDirectoryBusyError(self._directory.root, holder) from None
-        with suppress(OSError):  # a full disk: the lock holds, only its holder stays unnamed
+        with suppress(OSError):  # on a full disk the lock works, but the file does not name its holder
             os.ftruncate(file, 0)
             os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._file = file

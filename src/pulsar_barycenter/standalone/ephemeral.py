@@ -1,4 +1,4 @@
-"""A data folder that lives as long as its cluster."""
+"""A data folder that is deleted when its cluster ends."""
 
 import shutil
 import subprocess
@@ -16,13 +16,13 @@ PREFIX: Final = "barycenter-ephemeral-"
 
 @contextmanager
 def ephemeral_folder() -> Iterator[Path]:
-    """Give a new folder below the system's folder for temporary files, and remove it at the end.
+    """Yield a new folder below the system's temporary folder, and delete it at the end.
 
-    Only its user may read it. It is also removed, by a process that waits for that, when this process is killed. It
-    stays only where both are killed at once, as by the end of a container or a loss of power.
+    Only its user may read it. If this process is killed, another process deletes the folder. It stays only if both are
+    killed at the same time, for example by the end of a container or a loss of power.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be created.
     """
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     remover = subprocess.Popen(  # noqa: S603 - a file of this package, by this interpreter

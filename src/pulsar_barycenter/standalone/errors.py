@@ -1,4 +1,4 @@
-"""Errors of starting a cluster on one machine, one shallow tree.
+"""Errors at the start of a cluster on one machine.
 
 StandaloneError
 ├── DataDirectoryBusyError   another cluster runs on the same folder
@@ -26,36 +26,40 @@ class DataDirectoryBusyError(StandaloneError):
 
 class DataDirectoryUnusableError(StandaloneError):
     def __init__(self, path: Path, error: OSError) -> None:
-        super().__init__(f"{path} cannot be used: {error.strerror}. Give another --data, or mend its rights.")
+        super().__init__(f"{path} cannot be used: {error.strerror}. Give another --data, or correct its permissions.")
 
 
 class NoLockFileError(StandaloneError):
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is a link or somebody's file, not the lock of a data folder. Move it away.")
+        super().__init__(f"{path} is a link or another file, not the lock of a data folder. Move it away.")
 
 
 class PortRangeError(StandaloneError):
     def __init__(self, brokers: int, web_port: int, broker_port: int) -> None:
         given = {"--web-port": web_port, "--broker-port": broker_port}
-        counted = {option: port for option, port in given.items() if port}  # 0 stands for ports that are free
+        counted = {option: port for option, port in given.items() if port}  # 0 means that the system chooses free ports
         needed = " and ".join(
             f"{port} to {port + brokers - 1}" if brokers > 1 else f"{port}" for port in counted.values()
         )
         who = "a broker needs" if brokers == 1 else f"{brokers} brokers need"
-        super().__init__(f"{who} ports {needed}: they must not overlap nor pass 65535. Choose {' and '.join(counted)}.")
+        super().__init__(
+            f"{who} ports {needed}: they must not overlap or exceed 65535. Choose {' and '.join(counted)}."
+        )
 
 
 class SharedPortError(StandaloneError):
     def __init__(self, key: str, port: str, brokers: int) -> None:
         super().__init__(
-            f"{key}={port} is one port for {brokers} brokers on one machine. Give --brokers 1, or run each broker by "
-            "`barycenter broker` with a broker.conf of its own."
+            f"{key}={port} is one port for {brokers} brokers on one machine. Give --brokers 1, or run each broker with "
+            "`barycenter broker` and its own broker.conf."
         )
 
 
 class PortInUseError(StandaloneError):
     def __init__(self, address: str, port: int, option: str) -> None:
-        super().__init__(f"{address}:{port} is in use. Stop what listens there, or choose other ports with {option}.")
+        super().__init__(
+            f"{address}:{port} is in use. Stop the process that listens there, or choose other ports with {option}."
+        )
         self.port = port
 
 

@@ -1,7 +1,7 @@
-"""Remove the folder named on the command line once standard input ends: `python folder_remover.py FOLDER`.
+"""Deletes the folder in the command line when standard input ends: `python folder_remover.py FOLDER`.
 
-A process of its own, started by `ephemeral`, so that the folder also goes when its owner was killed. It is run by its
-path and imports the standard library alone: it costs a few megabytes and imports nothing of a cluster.
+`ephemeral` runs it as a separate process, so that the folder is also deleted if its owner is killed. It is started by
+its path and only imports the standard library, so that it needs only a few megabytes.
 """
 
 import shutil
@@ -16,7 +16,7 @@ _PAUSE_S = 0.25
 def main() -> None:
     folder = Path(sys.argv[1])
     sys.stdin.buffer.read()
-    for _ in range(_ATTEMPTS):  # processes of the cluster that are about to end may still write
+    for _ in range(_ATTEMPTS):  # processes of the cluster that are ending may still write files
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             return

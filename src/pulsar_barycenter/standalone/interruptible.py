@@ -1,13 +1,13 @@
-"""Work that a signal may end before it is done."""
+"""Runs work that a signal may interrupt."""
 
 import asyncio
 from collections.abc import Awaitable
 
 
 async def unless(event: asyncio.Event, work: Awaitable[None]) -> bool:
-    """Await `work` unless `event` is set first, then cancel it; return whether the work was finished.
+    """Await `work`, but cancel it when `event` is set; return whether the work was completed.
 
-    Raises what the work raises, also while it is cancelled.
+    Raises the errors of the work, also during its cancellation.
     """
     task = asyncio.ensure_future(work)
     waiter = asyncio.create_task(event.wait(), name="wait for a signal")

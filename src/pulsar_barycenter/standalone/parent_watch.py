@@ -1,4 +1,4 @@
-"""A child of a cluster does not outlive its parent, however the parent ended."""
+"""Ends a child process of a cluster when its parent ends, for any reason."""
 
 import ctypes
 import os
@@ -11,10 +11,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process when the one named in the environment ends (Linux; elsewhere nothing)."""
+    """Ask the kernel to end this process when the parent named in the environment ends (Linux only)."""
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is None or not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != int(parent):
-        sys.exit(f"the process that started this one ({parent}) is gone")
+        sys.exit(f"the process that started this one ({parent}) has ended")

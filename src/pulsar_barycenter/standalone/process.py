@@ -1,4 +1,4 @@
-"""One child process of a cluster: started, awaited until it says that it is ready, stopped by its id."""
+"""One child process of a cluster: starts it, waits for its ready line, and stops it by its process id."""
 
 import asyncio
 import os
@@ -12,14 +12,14 @@ from pulsar_barycenter.standalone.errors import ProcessFailedError
 from pulsar_barycenter.standalone.ready import READY, READY_JSON
 
 PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
-"""Tells a child whose death it must not outlive; see `parent_watch`."""
+"""The variable with the parent's process id for a child; see `parent_watch`."""
 
 
 class ChildProcess:
-    """A Python module run as a process of its own session, its log appended to a file.
+    """A Python module that runs as a process in its own session, with its log appended to a file.
 
-    Its own session keeps a terminal's Ctrl-C from reaching it: its parent decides in which order the
-    cluster ends.
+    In its own session it does not receive Ctrl-C from the terminal: the parent decides the order in which processes
+    end.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ChildProcess:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Start the process; `wait_ready` tells when it serves."""
+        """Start the process; `wait_ready` waits until it is ready."""
         environment = {**os.environ, **self._environment, PARENT_VARIABLE: str(os.getpid())}
         with self.log.open("ab") as log:
             self._log_start = log.tell()
@@ -60,10 +60,10 @@ class ChildProcess:
             )
 
     async def wait_ready(self, *, timeout_s: float, on_line: Callable[[str], None] = lambda line: None) -> str:
-        """Wait for the child's ready line and return it; `on_line` gets those that it prints before.
+        """Wait for the child's ready line and return it; `on_line` receives the lines before it.
 
         Raises:
-            ProcessFailedError: it ended, or said nothing within `timeout_s`.
+            ProcessFailedError: the child ended, or was not ready within `timeout_s`.
         """
         assert self._process is not None
         assert self._process.stdout is not None
@@ -87,11 +87,11 @@ class ChildProcess:
     def signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
-                # its own `send_signal` would take the exit code of one that just ended from who waits for it
+                # asyncio's `send_signal` could reap a process that has just ended, and its waiter would lose the code
                 os.kill(self._process.pid, number)
 
     async def terminate(self, *, timeout_s: float) -> bool:
-        """Ask the process to end in order; after `timeout_s` end it at once. Tell whether it ended by itself."""
+        """Ask the process to end in order; kill it after `timeout_s`. Return whether it ended in order."""
         if not self.is_running:
             return True
         self.signal(signal.SIGTERM)
@@ -106,13 +106,13 @@ class ChildProcess:
         return True
 
     async def kill(self) -> None:
-        """End the process at once, with all that it started: Java of the pipeline, which would hold its output open.
+        """Kill the process with all that it started, such as the pipeline's Java, which would keep its output open.
 
-        Also what a process that has ended left running is ended, as long as that has its output.
+        Processes that an ended child left behind are killed too, as long as they have its output open.
         """
         if self._process is not None and self._holds_output(self._process):
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)  # it leads a session, so a group, of its own
+                os.killpg(self._process.pid, signal.SIGKILL)  # it is the leader of its own session and process group
             await self.wait()
         await self._end_drain()
 
@@ -135,5 +135,5 @@ class ChildProcess:
         if not self.log.exists():
             return ""
         with self.log.open("rb") as log:
-            log.seek(self._log_start)  # what earlier runs said does not explain this one
+            log.seek(self._log_start)  # skip the output of earlier runs
             return "\n".join(log.read().decode(errors="replace").splitlines()[-count:])

@@ -1,21 +1,21 @@
-"""How the start of a cluster is shown: which part does what, and when it is done."""
+"""The interface that shows the start of a cluster: the steps of each part, and their results."""
 
 from typing import Protocol
 
 
 class StartProgress(Protocol):
-    """Takes in what happens as it happens. `name` is a part: `broker-0`, `pipeline`; the texts are a few words."""
+    """Receives the steps as they happen. `name` is a part (`broker-0`, `pipeline`); the texts are short."""
 
     def phase(self, name: str, doing: str) -> None:
-        """`name` begins to do something that takes time."""
+        """`name` has begun a step that takes time."""
         ...
 
     def done(self, name: str, result: str) -> None:
-        """`name` has come to the end of its phases, well or not."""
+        """`name` has ended its steps, with success or not."""
         ...
 
     def event(self, text: str) -> None:
-        """Something happened to the cluster later: a sentence."""
+        """A later event of the cluster, as a sentence."""
         ...
 
 

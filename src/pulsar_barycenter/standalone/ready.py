@@ -1,6 +1,6 @@
-"""What a broker, and a whole cluster, say once they serve: a line for people, or one JSON object for programs.
+"""The message of a broker or a cluster that serves clients: a line of text, or one JSON object.
 
-Ports that were given as 0 stand here as the system chose them.
+For ports that were given as 0, it has the ports that the system chose.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ import msgspec
 
 READY: Final = "ready"
 READY_JSON: Final = '{"event":"ready"'
-"""A child process says that it serves by a line on standard output that starts with one of these."""
+"""The beginnings of the line with which a child process reports on standard output that it is ready."""
 
 
 class BrokerReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, tag_field="event", tag="ready"):
-    """A broker that serves. A URL is None where the broker has no such port; `data` is an absolute path."""
+    """A broker that serves clients. A URL is None if the broker has no such port; `data` is an absolute path."""
 
     broker: str
     pid: int
@@ -26,11 +26,11 @@ class BrokerReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, tag
 
 
 class ClusterReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, tag_field="event", tag="ready"):
-    """A cluster on one machine of which every broker serves.
+    """A cluster on one machine whose brokers all serve clients.
 
-    `service_url` names all brokers, so that a client survives the loss of any; the TLS ones are None or empty where
-    there are no such ports. `pid` is the process to which SIGTERM ends the cluster. `pipeline` is `starting`, or `none`
-    where there will be none. `ephemeral` says that `data` is removed at the end.
+    `service_url` has all brokers, so that a client can reconnect if one fails. The URLs with TLS are None or empty if
+    there are no such ports. `pid` is the process that ends the cluster after SIGTERM. `pipeline` is `starting`, or
+    `none` if there is no pipeline. `ephemeral` says that `data` is deleted at the end.
     """
 
     service_url: str
@@ -60,14 +60,14 @@ class ClusterReady(msgspec.Struct, frozen=True, rename="camel", kw_only=True, ta
         )
 
     def line(self) -> str:
-        """Return the line for people."""
+        """Return the line of text."""
         web = _also(", ".join(self.web_urls), self.service_url_tls, self.web_urls_tls)
-        kept = ", removed at the end" if self.ephemeral else ""
+        kept = ", deleted at the end" if self.ephemeral else ""
         return f"{READY}: {self.service_url} ({web}); data in {self.data}{kept}"
 
 
 def broker_line(ready: BrokerReady) -> str:
-    """Return the line for people of one broker."""
+    """Return the line of text of one broker."""
     if ready.broker_url is None:
         return f"{READY}: {ready.broker_url_tls} (web {ready.web_url or ready.web_url_tls})"
     web_tls = () if ready.web_url_tls is None else (ready.web_url_tls,)
@@ -75,10 +75,10 @@ def broker_line(ready: BrokerReady) -> str:
 
 
 def parse_broker_ready(line: str) -> BrokerReady:
-    """Return what a broker printed with `--json`.
+    """Parse the ready line that a broker prints with `--json`.
 
     Raises:
-        msgspec.DecodeError: it is something else.
+        msgspec.DecodeError: the line is something else.
     """
     return msgspec.json.decode(line, type=BrokerReady)
 
@@ -91,7 +91,7 @@ def _also(web: str, service_url_tls: str | None, web_urls_tls: Sequence[str]) ->
 
 
 def _joined(urls: Sequence[str | None]) -> str | None:
-    """Return one URL with the addresses of all, None if there are none."""
+    """Return one URL with the addresses of all `urls`, None if there are none."""
     found = [url for url in urls if url]
     if not found:
         return None

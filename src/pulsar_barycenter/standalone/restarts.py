@@ -1,7 +1,7 @@
-"""The note that a cluster's parent process leaves while it starts the pipeline again, for `barycenter pipeline status`.
+"""A note in the data folder while a cluster's parent process restarts the pipeline, for `barycenter pipeline status`.
 
-Between the end of a pipeline process and the first word of the next one nothing in the data folder is written by a
-pipeline. Without the note, somebody who looks then could only say that it was killed.
+Between the end of a pipeline process and the first status of the next one, no pipeline writes to the data folder.
+Without the note, the status at that time could only be "killed".
 """
 
 from contextlib import suppress
@@ -19,9 +19,9 @@ RESTART_FILE: Final = "pipeline/restart.json"
 
 
 class Restart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Process `pid`, started as `by`, starts the pipeline again since `since_ms` (epoch ms), for the `attempt`th time.
+    """Process `pid`, started as `by`, has been restarting the pipeline since `since_ms` (epoch ms), `attempt` times.
 
-    `reason` is a sentence: how the last process ended.
+    `reason` is a sentence that says how the last process ended.
     """
 
     by: str
@@ -32,7 +32,7 @@ class Restart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class RestartNote:
-    """The note of one data folder. A full disk costs the note, not the restart."""
+    """The note of one data folder. If it cannot be written, the restart continues without it."""
 
     def __init__(self, directory: DataDirectory) -> None:
         self._file = directory.root / RESTART_FILE
@@ -52,7 +52,7 @@ class RestartNote:
 
 
 def read_restart(root: Path) -> Restart | None:
-    """Return the note in the data folder `root` if the process that wrote it still runs the cluster, else None."""
+    """Return the note in the data folder `root` if the process that wrote it runs the cluster, else None."""
     try:
         restart = msgspec.json.decode((root / RESTART_FILE).read_bytes(), type=Restart)
     except (OSError, msgspec.DecodeError):

@@ -1,13 +1,15 @@
-"""How soon a waiting thread of this process runs again, where processors and the interpreter are wanted by others too.
+"""Makes the waiting threads of a broker's process run again sooner, when they share processors and the interpreter
+lock.
 
-A message passes from the event loop to a thread that syncs it and back, and waits for its turn each time.
+A message passes from the event loop to a thread that syncs it to the disk, and back; each time it waits for a thread to
+run.
 
-- *The interpreter lock.* A thread that comes back from the disk asks a busy event loop for the lock, and gets it after
-  Python's switch interval: 5 ms by itself, and several times for one group of messages.
-- *The processor.* Linux from 6.12 on lets a thread ask for a shorter slice than others. It gets no larger share of the
-  processor, and has it in smaller pieces: a thread that wakes up need not wait until others have used up their slices.
-- *The garbage collector.* Nothing runs while it looks through all objects, those of every module included. What is
-  loaded before a broker starts stays to the end, so it need not be looked through again.
+- *The interpreter lock.* A thread that returns from the disk needs the lock from a busy event loop. It gets the lock
+  after Python's switch interval: 5 ms by default, and several times for one group of messages.
+- *The processor.* On Linux 6.12 and later, a thread may request a shorter time slice. It gets the same share of the
+  processor, in smaller pieces: a thread that wakes up does not wait until others have used up their slices.
+- *The garbage collector.* It stops all threads while it scans all objects, including those of all modules. Objects that
+  exist before a broker starts stay until the end, so they need not be scanned again.
 """
 
 import ctypes
@@ -22,7 +24,7 @@ SWITCH_INTERVAL_S: Final = 0.0005
 SLICE_NS: Final = 500_000
 
 _CALLS: Final = {"x86_64": (315, 314), "aarch64": (275, 274), "riscv64": (275, 274)}
-"""Numbers of sched_getattr and sched_setattr: C libraries before 2025 have no names for them."""
+"""The system call numbers of sched_getattr and sched_setattr, which C libraries before 2025 do not define."""
 _ATTRIBUTES: Final = struct.Struct("=IIQiIQQQ")
 """struct sched_attr: size, policy, flags, nice, priority, runtime (here the slice), deadline, period."""
 _ORDINARY: Final = (os.SCHED_OTHER, os.SCHED_BATCH) if sys.platform == "linux" else ()
@@ -31,7 +33,7 @@ _ORDINARY: Final = (os.SCHED_OTHER, os.SCHED_BATCH) if sys.platform == "linux" e
 def take_short_turns() -> None:
     """Shorten the switch interval, the slice of this thread and of all that it starts later, and garbage collections.
 
-    An older kernel takes no notice of the slice; where it may not be asked for, all stays as it is.
+    An older kernel ignores the slice; if the request is not allowed, nothing changes.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()

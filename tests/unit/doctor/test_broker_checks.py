@@ -23,7 +23,7 @@ def test_a_broker_that_misses_another_is_told_by_the_store_or_by_the_others() ->
     for picture in (healthy(), replace(healthy(), store=None)):
         finding = only(registration, with_broker(picture, "b3:8080", registered=frozenset({"b3:8080", "b1:8080"})))
         assert finding.subject == "b3:8080"
-        assert "misses b2:8080" in finding.sentence
+        assert "missing: b2:8080" in finding.sentence
 
 
 def test_a_broker_that_answers_and_is_not_registered_is_told() -> None:

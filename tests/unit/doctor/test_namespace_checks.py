@@ -61,7 +61,7 @@ def test_a_copy_of_the_boundaries_that_differs_is_told() -> None:
 def test_a_broker_that_goes_by_other_boundaries_is_told() -> None:
     finding = only(stale_bundles, with_broker(healthy(), "b3:8080", boundaries={SPACE: WHOLE}))
     assert finding.subject == f"b3:8080 {SPACE}"
-    assert "by 1 bundle, the metadata store has 4" in finding.sentence
+    assert "it uses 1 bundle, the metadata store has 4" in finding.sentence
 
 
 def test_a_broker_that_goes_by_other_policies_is_told() -> None:

@@ -54,7 +54,7 @@ def test_bundles_without_owner_are_told_a_namespace_a_line() -> None:
     assert (finding.severity, finding.subject) == (Severity.INFO, "t/n")
     assert finding.sentence.startswith("2 of 4 bundles have topics and no owner:")
     unsure = with_broker(picture, "b2:8080", owned=None)
-    assert "b2:8080 may own some" in only(unowned, unsure).sentence
+    assert "b2:8080 did not answer and may own some" in only(unowned, unsure).sentence
 
 
 def test_bundles_without_topics_need_no_owner() -> None:

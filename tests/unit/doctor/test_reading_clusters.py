@@ -175,7 +175,7 @@ async def test_how_late_the_pipeline_is_comes_from_the_leaders_figures(
     picture = await look(foreign)
     assert picture.snapshot is not None
     assert picture.pipeline_lag_s == lag_s
-    assert (f"figures of {foreign.broker}" not in {each.what for each in picture.unseen}) == is_told
+    assert (f"metrics of {foreign.broker}" not in {each.what for each in picture.unseen}) == is_told
 
 
 @pytest.mark.parametrize(

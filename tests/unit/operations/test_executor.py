@@ -222,7 +222,7 @@ def test_a_move_that_does_not_end_fails_in_time_and_others_under_way_end() -> No
         cluster.goes_to = {"x": A}
         outcome = await execute(moves("x", "y", "z"), cluster, Pace(at_once=2, per_minute=6000, timeout_s=10), told)
         assert (outcome.served, outcome.failed) == (2, 1)
-        assert "not served there after 10 s" in outcome.stopped_by
+        assert "does not serve it after 10 s" in outcome.stopped_by
         assert cluster.owners == {"x": A, "y": B, "z": B}
 
     played(scene)

@@ -51,7 +51,7 @@ def test_what_is_no_journal_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.write_text("{}\n")
     with pytest.raises(JournalError, match="--journal"):
         Journal(file).read()
-    monkeypatch.setattr(journals, "_MOST_BYTES", 1)
+    monkeypatch.setattr(journals, "_MAX_BYTES", 1)
     with pytest.raises(JournalError, match="larger"):
         Journal(file).read()
 

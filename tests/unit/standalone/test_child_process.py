@@ -141,7 +141,7 @@ def test_a_foreign_file_in_the_locks_place_is_left_as_it_is(tmp_path: Path, plac
 @pytest.mark.parametrize(("web_port", "broker_port"), [(65_535, 6_650), (6_651, 6_650)])
 def test_ports_that_overlap_or_do_not_exist_are_refused(tmp_path: Path, web_port: int, broker_port: int) -> None:
     settings = ClusterSettings(DataDirectory(tmp_path), brokers=2, web_port=web_port, broker_port=broker_port)
-    with pytest.raises(PortRangeError, match="they must not overlap nor pass 65535"):
+    with pytest.raises(PortRangeError, match="they must not overlap or exceed 65535"):
         StandaloneCluster(settings).check_ports()
 
 
@@ -150,7 +150,7 @@ def test_only_ports_that_were_given_are_named_in_the_refusal(tmp_path: Path) -> 
     with pytest.raises(PortRangeError) as caught:
         StandaloneCluster(settings).check_ports()
     assert str(caught.value) == (
-        "3 brokers need ports 65535 to 65537: they must not overlap nor pass 65535. Choose --web-port."
+        "3 brokers need ports 65535 to 65537: they must not overlap or exceed 65535. Choose --web-port."
     )
 
 

@@ -26,7 +26,7 @@ def test_the_line_names_all_brokers_and_where_their_data_is() -> None:
         "ready: pulsar://127.0.0.1:6650,127.0.0.1:6651 (web http://127.0.0.1:8080, http://127.0.0.1:8081); "
         "data in /data"
     )
-    assert cluster(broker(0), ephemeral=True).line().endswith("; data in /data, removed at the end")
+    assert cluster(broker(0), ephemeral=True).line().endswith("; data in /data, deleted at the end")
 
 
 def test_the_line_has_the_ports_of_tls() -> None:

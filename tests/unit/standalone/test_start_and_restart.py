@@ -100,7 +100,7 @@ async def test_a_pipeline_that_does_not_start_is_shown_with_its_reason_and_tried
     await world.cluster.serve()
     world.cluster.bring_up_pipeline()
     assert "no Java" in await world.shown.until("the brokers serve without the pipeline")
-    await world.shown.until("pipeline did not start; starting it again in 0.05 s")
+    await world.shown.until("pipeline did not start; restarting it in 0.05 s")
     restart = await world.restart()
     assert restart.by == "barycenter standalone"
     world.let_it_start()

@@ -1,5 +1,5 @@
-"""What `advise` does with a history: it makes runs, has `replay.advice` weigh them, and prints the advice.
+"""Runs the replays for a recommendation (`barycenter advise`), and prints and writes it.
 
-`advise` asks the question and writes the answer, `trying` makes the runs that `replay.advice` asks for, `reality` reads
-what the history itself shows, and `board` prints the advice.
+`advise` prepares the input and writes the files; `trying` runs the replays that `replay.advice` selects; `reality`
+reads the recorded moves and balance of the history; `board` prints the recommendation.
 """

@@ -1,4 +1,4 @@
-"""An advice by a history: what is asked of it, the runs that answer, what no run can mend, and the files of it all."""
+"""Prepares the input of a recommendation, runs the replays, adds findings, and writes the files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,9 +35,9 @@ DOCUMENT: Final = "advice.json"
 
 @dataclass(frozen=True)
 class Advisable:
-    """A history that can be advised upon: its question is checked, and what it shows by itself is read.
+    """A history with checked options, and its recorded moves and balance; ready for a recommendation.
 
-    `starts` is how many configurations are tried before any search.
+    `starts` is the number of configurations that are tried before the search.
     """
 
     spec: InputSpec
@@ -49,7 +49,7 @@ class Advisable:
     findings: Sequence[AdviceFinding]
 
     def advice(self, seeds: Sequence[int], processes: int) -> Advice:
-        """Return the advice, by runs on so many processes; how far it is goes to standard error."""
+        """Return the recommendation, using `processes` processes; progress is shown on standard error."""
         known = run(self.question, self.starts, self.spec, seeds, self.parts, processes)
         return advice_of(
             self.question,
@@ -65,12 +65,12 @@ class Advisable:
 def advisable(
     spec: InputSpec, found: Input, strategies: tuple[str, ...], sets: Sequence[str], price: float
 ) -> Advisable:
-    """Return what an advice starts from. `price` is what disturbing all clients once a day weighs, in points of cost.
+    """Return the prepared history. `price` is the cost of one disturbance of all clients a day, in points.
 
     Raises:
-        ReplayInputError: the history is too short, or a setting is none.
-        StrategyError, ConfigError: a strategy or a value is none.
-        OSError: what the history shows by itself cannot be read.
+        ReplayInputError: the history is too short, or a setting is not valid.
+        StrategyError, ConfigError: a strategy or a value is not valid.
+        OSError: the recorded moves or balance cannot be read.
     """
     parts = parts_of(found.demand.steps, found.demand.step_ms)
     question = Question(
@@ -103,15 +103,15 @@ def _findings(spec: InputSpec, found: Input, reality: Reality) -> list[AdviceFin
     demand, model = found.demand, found.cluster.model
     limit = with_overrides(BrokerConfig(), found.settings).load_balancer_broker_overloaded_threshold_percentage / 100
     loads = loads_of(demand, model, brokers.values())
-    told = [
+    findings = [
         *too_little(demand, model, brokers, limit),
         *topics_too_large(demand, loads, topic_names(spec, found)),
         *namespaces_too_coarse(demand, loads),
         *of_other_size(brokers),
     ]
     if reality.usages is not None:
-        told += [*of_other_strength(reality.usages), *told_too_little(reality.usages)]
-    return told
+        findings += [*of_other_strength(reality.usages), *told_too_little(reality.usages)]
+    return findings
 
 
 def _idle(found: Input) -> Sequence[str]:
@@ -119,15 +119,15 @@ def _idle(found: Input) -> Sequence[str]:
     fair = loads_of(found.demand, found.cluster.model, brokers.values()).fair if brokers else 1.0
     if fair >= LEAST_SHARE:
         return ()
-    more = "; --shape scale=N makes more of traces" if found.demand.hashes.max(initial=-1) >= 0 else ""
-    return (f"all load is {fair:.1%} of what the brokers have: there is next to nothing to balance{more}",)
+    more = "; --shape scale=N multiplies the load of traces" if found.demand.hashes.max(initial=-1) >= 0 else ""
+    return (f"all load is {fair:.1%} of the brokers' capacity: there is almost nothing to balance{more}",)
 
 
 def write_advice(out: Path, advice: Advice) -> None:
-    """Write FRAGMENT, COMMANDS and DOCUMENT into a folder, which is made.
+    """Write FRAGMENT, COMMANDS and DOCUMENT to a folder, which is created.
 
     Raises:
-        OSError: one cannot be written.
+        OSError: a file cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / FRAGMENT, fragment(advice).encode())
@@ -136,5 +136,5 @@ def write_advice(out: Path, advice: Advice) -> None:
 
 
 def document(advice: Advice) -> bytes:
-    """Return an advice as JSON, its keys in order."""
+    """Return a recommendation as JSON, with sorted keys."""
     return msgspec.json.format(msgspec.json.encode(advice, order="sorted"), indent=1) + b"\n"

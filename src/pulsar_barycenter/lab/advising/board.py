@@ -1,4 +1,4 @@
-"""An advice on a terminal: one sentence first, then the evidence."""
+"""Prints a recommendation on a terminal: one sentence first, then the evidence."""
 
 import textwrap
 from collections.abc import Sequence
@@ -11,59 +11,59 @@ from pulsar_barycenter.replay.advice.document import Advice, AdviceVerdict, Conf
 from pulsar_barycenter.terminal.tables import Column, Kind, output_width, print_table, printable
 
 _WIDTH: Final = 120
-_MOST_TOLD: Final = 12
-"""Rows of a table of configurations, the best first; all are in the document."""
+_MAX_ROWS: Final = 12
+"""The number of rows of a table of configurations, best first; the document has all."""
 
 
 def print_advice(advice: Advice) -> None:
-    """Print it."""
+    """Print a recommendation."""
     _print_text("", advice.sentence)
     if advice.changes:
         _print_title("What changes")
         for change in advice.changes:
             click.echo(printable(f"{change.key}={change.advised}"))
-            dynamic = "running brokers take it" if change.is_dynamic else "read when a broker starts"
-            _print_text("    ", f"today {change.today or 'blank'}; {change.why}; {dynamic}")
-    _print_title("What was held out, and not used for choosing")
+            dynamic = "can be set while brokers run" if change.is_dynamic else "read when a broker starts"
+            _print_text("    ", f"at present {change.today or 'blank'}; {change.why}; {dynamic}")
+    _print_title("Held-out part of the history, not used for the selection")
     print_evidence(_shown(advice), advice.rule.price)
     if advice.advised is not None:
-        _print_title("What gets worse by it")
+        _print_title("What gets worse")
         if advice.worse:
             print_differences(advice)
         else:
-            click.echo("Of what is measured nothing, once it has settled.")
+            click.echo("None of the measures, once the configuration has settled.")
         over, today = advice.advised.going_over, advice.today.going_over
         _print_text(
             "",
-            f"Going over to it: in the first {_minutes(advice.settling)} it unloaded"
+            f"Cost of the change: in the first {_minutes(advice.settling)} it unloaded"
             f" {format_figure(over.unloads, 'bundles')} and disturbed"
-            f" {format_figure(over.sessions_disturbed, 'sessions')}, where today's unloaded"
+            f" {format_figure(over.sessions_disturbed, 'sessions')}; the present configuration unloaded"
             f" {format_figure(today.unloads, '')} and disturbed {format_figure(today.sessions_disturbed, '')}.",
         )
     if advice.sensitivity:
-        _print_title("One setting a notch off")
+        _print_title("One setting changed by a notch")
         print_notches(advice)
-        others = sum(not each.stands for each in advice.sensitivity)
+        others = sum(not notch.stands for notch in advice.sensitivity)
         if others:
             _print_text(
                 "",
-                f"{others} of these {len(advice.sensitivity)} would have another verdict: the more they are, the more"
-                " hangs on this very setting and this very load.",
+                f"{others} of these {len(advice.sensitivity)} would change the result: the more there are, the more the"
+                " result depends on exactly this setting and this load.",
             )
     if advice.by_seed and advice.best is not None:
-        gains = ", ".join(f"{each.gain:+.2g} by seed {each.seed}" for each in advice.by_seed)
+        gains = ", ".join(f"{run.gain:+.2g} with seed {run.seed}" for run in advice.by_seed)
         what = "advised" if advice.advised is not None else "nearest"
-        _print_text("", f"What the {what} one saves on what was held out, points of cost: {gains}.")
+        _print_text("", f"Savings of the {what} configuration on the held-out part, points of cost: {gains}.")
     if advice.observed:
-        _print_title("The history itself, and its replay with today's configuration")
+        _print_title("The recorded history, and its replay with the present configuration")
         print_observed(advice)
         _print_text(
             "",
-            "What people moved, changes of settings or of the leader, and what a shedder remembered are not replayed;"
-            " usage in the history is as brokers reported it, weighted and at most their limits.",
+            "Moves by operators, changes of settings or of the leader, and the shedder's memory are not replayed; usage"
+            " in the history is as brokers reported it, weighted, and limited to 100 %.",
         )
     if advice.findings:
-        _print_title("What no balancing can mend")
+        _print_title("What balancing cannot solve")
     for finding in advice.findings:
         _print_text(f"{finding.kind}  ", finding.sentence, 4)
         _print_text("    → ", finding.mend, 6)
@@ -79,14 +79,14 @@ def _minutes(period: Period) -> str:
 
 
 def _shown(advice: Advice) -> list[tuple[str, Configuration]]:
-    """Return the rows that are told: what is compared first, then the others by their cost."""
+    """Return the rows to print: first the compared configurations, then the others by their cost."""
     found = [("today", advice.today)]
     if advice.best is not None:
         found.append(("advised" if advice.verdict is AdviceVerdict.CHANGE else "nearest", advice.best))
-    told = {each.title for _, each in found}
-    others = [each for each in advice.configurations if each.title not in told]
-    plain = [each for each in others if set(each.settings) <= set(advice.today.settings)]
-    return found + [("", each) for each in plain[: _MOST_TOLD - len(found)]]
+    compared = {configuration.title for _, configuration in found}
+    others = [configuration for configuration in advice.configurations if configuration.title not in compared]
+    plain = [configuration for configuration in others if set(configuration.settings) <= set(advice.today.settings)]
+    return found + [("", configuration) for configuration in plain[: _MAX_ROWS - len(found)]]
 
 
 def print_evidence(rows: Sequence[tuple[str, Configuration]], price: float) -> None:
@@ -159,7 +159,7 @@ def _print_title(text: str) -> None:
 
 
 def _print_text(start: str, text: str, indent: int | None = None) -> None:
-    """Print a text whose further lines are indented; names that are wider than the line stay whole."""
+    """Print a text with its second and later lines indented; a name that is wider than the line is not broken."""
     lines = textwrap.wrap(
         printable(" ".join(text.split())),
         max(40, output_width(_WIDTH)),

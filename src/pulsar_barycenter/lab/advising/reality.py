@@ -1,4 +1,4 @@
-"""What the history of a data folder itself shows, beside its replay: moves, balance, what brokers reported."""
+"""Reads the recorded moves, balance and reports of a history, to compare them with its replay."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ _TOPICS_OF_A_TRACE: Final = 4
 
 @dataclass(frozen=True)
 class Reality:
-    """What there is of it; `warnings` say what could not be read, and why."""
+    """The recorded data; `warnings` say which part could not be read, and why."""
 
     observed: Observed | None = None
     usages: Usages | None = None
@@ -35,17 +35,17 @@ class Reality:
 
 
 def reality_of(spec: InputSpec) -> Reality:
-    """Return what a recorded history shows; nothing of made-up load and traces.
+    """Return the recorded data of a history; empty for synthetic load and traces.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the data cannot be read.
     """
     name = spec.paths[0]
     if name == GENERATED or name.endswith(".csv"):
         return Reality()
     folder = local_folder(name)
     if folder is None:
-        return Reality(warnings=(f"what {name} shows of real moves is not read: it is not on this machine",))
+        return Reality(warnings=(f"the real moves in {name} are not read, because it is not on this machine",))
     history = History(PipelineLayout.of(Path(folder)), since_ms=spec.since_ms, until_ms=spec.until_ms)
     warnings = []
     moves: list[Mapping[str, Any]] | None = None
@@ -67,7 +67,7 @@ def _observed(moves: list[Mapping[str, Any]] | None, balance: pa.Table | None) -
         return None
     found: dict[str, int | float | None] = {}
     if moves is not None:
-        left = [each for each in moves if each["ended"] == "moved"]
+        left = [move for move in moves if move["ended"] == "moved"]
         found |= {"moves": len(left), "departures": len(moves) - len(left), "flaps": _flaps(moves)}
     if balance is not None:
         found["splits"] = pc.sum(balance.column("splits")).as_py()
@@ -77,7 +77,7 @@ def _observed(moves: list[Mapping[str, Any]] | None, balance: pa.Table | None) -
 
 
 def _flaps(moves: Iterable[Mapping[str, Any]]) -> int:
-    """Count the flaps among moves, oldest first; what people asked for, and the move after it, is none."""
+    """Count the flaps among moves, oldest first; moves by operators, and the next move after them, do not count."""
     manual: dict[str, bool] = {}
     seen: dict[str, Whereabouts] = defaultdict(Whereabouts)
     count = 0
@@ -86,7 +86,7 @@ def _flaps(moves: Iterable[Mapping[str, Any]]) -> int:
         is_manual, after_manual = move["principal"] is not None, manual.get(move["bundle"], False)
         manual[move["bundle"]] = is_manual
         since_last = None if move["since_last_s"] is None else move["since_last_s"] * 1000
-        # before the first move that is read, only that one's own columns say where the bundle had been
+        # for the first move of a bundle, only its own columns have the earlier owners
         since_left = since_last if move["is_back"] else bundle.since_left(move["destination"], at_ms)
         is_chosen = move["ended"] == "moved" and not is_manual and not after_manual
         count += is_chosen and FLAPS.is_flap(since_last, since_left)
@@ -95,7 +95,7 @@ def _flaps(moves: Iterable[Mapping[str, Any]]) -> int:
 
 
 def topic_names(spec: InputSpec, found: Input) -> dict[int, str]:
-    """Return the names of the topics that traces drive, by their hashes; of other inputs none is known."""
+    """Return the names of the topics of traces, by their hashes; empty for other inputs."""
     if not spec.paths[0].endswith(".csv"):
         return {}
     space = Bundle.parse(found.demand.bundles[0]).namespace

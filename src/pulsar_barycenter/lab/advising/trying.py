@@ -1,4 +1,4 @@
-"""The runs of an advice, on the processors of this machine; each process reads the input for itself."""
+"""Runs the replays of a recommendation on the processors of this machine; each process reads the input itself."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +30,9 @@ _Job = tuple[Scenario, InputSpec, Mapping[str, str], Parts]
 def run(
     question: Question, starts: int, spec: InputSpec, seeds: Sequence[int], parts: Parts, processes: int
 ) -> dict[str, list[Trial]]:
-    """Return all runs that `search.wanted` asks for, one a seed, by the names of the scenarios with seed 0.
+    """Run all scenarios that `search.wanted` selects, once for each seed; return them by the names with seed 0.
 
-    How far it is, and how long it may take, goes to standard error.
+    Progress and the estimated duration are shown on standard error.
     """
     known: dict[str, list[Trial]] = {}
     estimate = _Estimate((starts + CLIMBED * _EXPECTED_MORE) * len(seeds), processes)
@@ -40,19 +40,21 @@ def run(
         while batch := wanted(question, known):
             what = f"trying {count_of(len(batch), 'configuration')} on {count_of(len(seeds), 'seed')}"
             click.echo(f"{what}; {len(known)} are done", err=True)
-            # by seed, since a process keeps the input of one
-            jobs = [(each, seed) for seed in seeds for each in batch]
+            # ordered by seed, because a process keeps the input of one seed
+            jobs = [(scenario, seed) for seed in seeds for scenario in batch]
             found: dict[tuple[str, int], Trial] = {}
-            ordered = [(msgspec.structs.replace(each, seed=seed), spec, question.base, parts) for each, seed in jobs]
-            for (each, seed), (trial, took_s) in zip(jobs, _results(pool, ordered, what), strict=True):
-                found[each.name, seed] = trial
+            ordered = [
+                (msgspec.structs.replace(scenario, seed=seed), spec, question.base, parts) for scenario, seed in jobs
+            ]
+            for (scenario, seed), (trial, took_s) in zip(jobs, _results(pool, ordered, what), strict=True):
+                found[scenario.name, seed] = trial
                 estimate.one_is_done(took_s)
-            known |= {each.name: [found[each.name, seed] for seed in seeds] for each in batch}
+            known |= {scenario.name: [found[scenario.name, seed] for seed in seeds] for scenario in batch}
     return known
 
 
 def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) -> Iterator[tuple[Trial, float]]:
-    """Yield what comes of the jobs, in their order."""
+    """Yield the results of the jobs, in their order."""
     if pool is None:
         yield from (_attempt(*job) for job in with_progress(jobs, what))
         return
@@ -61,7 +63,7 @@ def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) 
 
 
 class _Estimate:
-    """Tells once how long all may take, if that is long."""
+    """Prints once an estimate of the total duration, if it is long."""
 
     def __init__(self, runs: int, processes: int) -> None:
         self._runs, self._processes = runs, processes
@@ -74,8 +76,8 @@ class _Estimate:
         all_s = fmean(self._times_s) * self._runs / self._processes
         if all_s > _TOLD_FROM_S:
             click.echo(
-                f"this takes about {all_s / 60:.0f} min; a longer --step, a shorter period (--since, --until), fewer"
-                " --seeds, or fewer things to try (--strategy) make it shorter",
+                f"this takes about {all_s / 60:.0f} min; to shorten it: a longer --step, a shorter period (--since,"
+                " --until), fewer --seeds, or fewer candidates (--strategy)",
                 err=True,
             )
 
@@ -86,7 +88,7 @@ def _input_of(spec: bytes, seed: int) -> Input:
 
 
 def _attempt(scenario: Scenario, spec: InputSpec, base: Mapping[str, str], parts: Parts) -> tuple[Trial, float]:
-    """Return a run and the seconds it took, the reading of the input left out."""
+    """Return a run and its duration in seconds, without the time to read the input."""
     found = _input_of(msgspec.json.encode(spec), scenario.seed)
     began_s = time.monotonic()
     trial = attempt(scenario, found.demand, found.cluster, found.events, base, parts)

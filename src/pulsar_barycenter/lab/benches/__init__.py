@@ -1,6 +1,7 @@
-"""What `balance-bench` runs, and the pages that it writes.
+"""Runs `balance-bench`, and writes its pages.
 
-`bench` runs strategies in scenarios and in published experiments, on the processors of this machine. `front` has one
-strategy at several settings, to hold balance against disturbance, and `traced` makes a scenario of traces. `bench_page`
-shows the scenarios, `published_page` the experiments beside what was published: each on the terminal and as Markdown.
+`bench` runs strategies in scenarios and published experiments, on the processors of this machine. `front` runs one
+strategy with several settings, to compare balance with disturbance. `traced` builds a scenario from traces.
+`bench_page` formats the results of scenarios, `published_page` those of experiments next to the published values; both
+as tables on the terminal and as Markdown.
 """

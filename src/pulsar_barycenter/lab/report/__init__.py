@@ -1,5 +1,5 @@
-"""The report of a replay, one HTML file with everything in it.
+"""Writes the report of a replay as one self-contained HTML file.
 
-`thinning` has the bounds that keep it small, `run_detail` what is shown of one run, `overview` what of all, and `page`
-renders both. `page.html.j2` has texts and tables; the scripts draw the rest, a file for each section of the page.
+`overview` prepares the data of all runs, `run_detail` that of one run, within the bounds of `thinning`; `page` renders
+both. `page.html.j2` has the texts and tables; the scripts draw the pictures, one file for each section of the page.
 """

@@ -1,7 +1,6 @@
-"""What is worth trying: for each strategy its main settings, each with a few values in order; and steps from one to
-the next.
+"""The settings to try: the main settings of each strategy, each with a few values in ascending order.
 
-A notch is a step from a value to the one before or after it. Today's value stands among the others in its order.
+A notch is a step from a value to the previous or the next one. The present value is inserted in its order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +17,12 @@ from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY, Role,
 from pulsar_barycenter.replay.grid import CONFIGURED, Scenario
 
 SWITCHES: Final = {"loadBalancerEnabled": "true", "loadBalancerSheddingEnabled": "true"}
-"""Without these no strategy balances; where today they are off, every other candidate has them on."""
+"""Without these, no strategy balances. If they are off at present, all other candidates switch them on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A key of broker.conf and the values worth trying, in order. `is_given`: a person chose them."""
+    """A key of broker.conf and the values to try, in order. `is_given` says that the command line lists them."""
 
     key: str
     values: tuple[str, ...]

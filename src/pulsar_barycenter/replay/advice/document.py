@@ -1,4 +1,4 @@
-"""What is told of an advice: `advice.json`. Figures of a configuration are means over the seeds.
+"""The recommendation as a value, `advice.json`. Values of a configuration are means over the seeds.
 
 Costs and gains are in points (`weighing`), `regret` is a fraction of a broker, times are epoch ms, ends exclusive.
 """
@@ -13,11 +13,11 @@ from pulsar_barycenter.replay.advice.weighing import Gain
 
 class AdviceVerdict(enum.StrEnum):
     CHANGE = "change"
-    """Another configuration is better by more than noise, and was so on what was held out."""
+    """Another configuration is better by more than noise, also on the held-out part."""
     KEEP = "keep"
     """None is better by more than noise."""
     UNCONFIRMED = "unconfirmed"
-    """One is, but was not on what was held out; today's is kept."""
+    """Another configuration is better, but not on the held-out part; the present one is kept."""
 
 
 class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -34,7 +34,7 @@ class Weighing(_Document, frozen=True, kw_only=True):
 
 
 class SettlingCost(_Document, frozen=True, kw_only=True):
-    """What the first part of the history, in which a configuration settles, cost; no cost or gain counts it."""
+    """The cost of the first part of the history, in which a configuration settles; not part of other costs or gains."""
 
     unloads: float
     sessions_disturbed: float
@@ -133,7 +133,9 @@ class Rule(_Document, frozen=True, kw_only=True):
 
 
 class Advice(_Document, frozen=True, kw_only=True):
-    """All of it. `advised` is None if nothing is to be changed; `best` is what came nearest, or is advised."""
+    """The whole recommendation. `advised` is None if nothing is to be changed; `best` is the best other
+    configuration.
+    """
 
     format: int = 1
     verdict: AdviceVerdict

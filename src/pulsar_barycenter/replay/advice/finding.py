@@ -1,4 +1,4 @@
-"""What no balancing can mend: one finding says what is so, with its figures, and what to do."""
+"""A problem that balancing cannot solve: a sentence with its values, and what to do."""
 
 import enum
 
@@ -7,19 +7,19 @@ import msgspec
 
 class Kind(enum.StrEnum):
     TOPIC = "topic"
-    """A topic alone asks more than a broker's fair share."""
+    """A single topic has more load than the fair share of a broker."""
     NAMESPACE = "namespace"
     """A namespace has too few bundles for its traffic."""
     BROKER = "broker"
     """A broker differs from the others."""
     CAPACITY = "capacity"
-    """All brokers together have too little, or no more than enough."""
+    """All brokers together have too little capacity, or only just enough."""
     REPORTS = "reports"
-    """Load is not known because reports lack."""
+    """The load is not known, because reports are missing."""
 
 
 class AdviceFinding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`figures` are those of the sentence, by name: loads and shares as fractions of a broker."""
+    """A finding. `figures` are the values of the sentence, by name; loads and shares are fractions of a broker."""
 
     kind: Kind
     subject: str

@@ -1,6 +1,6 @@
-"""What others measured on real clusters and published, to be replayed: one file an experiment, with an `EXPERIMENT`;
-`experiment` says what that is. `chaos` is one of another kind, rounds without end.
+"""Published measurements of real clusters, to be replayed: one file for each experiment, with an `EXPERIMENT`.
 
-Each names its source, the loads of brokers that were published, what was seen under which strategy, and the inequality
-that a replay has to keep. docs/published-experiments.md has both side by side.
+`experiment` defines an experiment: its source, the published loads of brokers, the observation under each strategy, and
+the inequality that a replay must satisfy. `chaos` is different: an endless random sequence of rounds.
+docs/published-experiments.md shows published and replayed values side by side.
 """

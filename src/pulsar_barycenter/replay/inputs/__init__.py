@@ -1,3 +1,3 @@
-"""Where demand comes from if it is not synthetic: `trace_demand` makes it of traces, `workload_files` of files of the
-OpenMessaging benchmark, `recorded` of the pipeline's tables, with a cluster.
+"""Converts recorded load to demand: `trace_demand` converts traces, `workload_files` files of the OpenMessaging
+benchmark, and `recorded` the pipeline's tables, which also describe the cluster.
 """

@@ -1,4 +1,5 @@
-"""The scenarios of `balance-bench`, one file each: what happens, drawn from a seed, and what is expected and why.
+"""The scenarios of `balance-bench`, one file for each: events generated from a seed, and the expected result with
+reasons.
 
-A file has a `CASE`; adding one is all that a further scenario takes.
+A file defines a `CASE`; a new file is all that a new scenario needs.
 """

@@ -1,6 +1,5 @@
-"""Load that is made of a seed: the same seed, the same load, in each form in which load is needed.
+"""Generates load from a seed, in each form in which load is needed; the same seed gives the same load.
 
-`shapes` is what all of it is made of: how sizes spread over bundles, and the swing over a day. `demand` is what clients
-of a simulated cluster ask, `reports` are load reports as brokers would write them, and `traces` are counts of events
-that real clients follow.
+`shapes` defines how sizes are distributed over bundles, and the daily swing. `demand` is load for a simulated cluster,
+`reports` are load reports as brokers would write them, and `traces` are event counts for real clients.
 """

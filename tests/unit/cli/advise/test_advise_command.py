@@ -58,7 +58,7 @@ def test_an_advice_is_printed_and_written(tmp_path: Path) -> None:
     assert f"pulsar-admin brokers update-dynamic-config --config {STD} --value 0." in script
     assert "--config loadManagerClassName" not in script
     assert script.index("First write broker.conf.fragment") < script.index("pulsar-admin")
-    titles = ("What changes", "What was held out", "What gets worse by it", "One setting a notch off", "Mind")
+    titles = ("What changes", "Held-out part", "What gets worse", "One setting changed by a notch", "Mind")
     places = [done.stdout.index(title) for title in titles]
     assert places == sorted(places)
     assert "1 h of history say nothing about other times of the day" in " ".join(done.stdout.split())
@@ -180,7 +180,7 @@ def test_of_a_recorded_history_its_own_moves_and_its_brokers_are_told(tmp_path: 
     observed = {each.title: each.recorded for each in told.observed}
     assert observed["bundles moved by the leader"] == 3
     assert observed["flaps"] == 2  # the second and the third, each ten minutes after the one before
-    assert "The history itself, and its replay with today's configuration" in done.stdout
+    assert "The recorded history, and its replay with the present configuration" in done.stdout
     assert any("the real balance is not known" in each for each in told.warnings)
     weak = [each for each in told.findings if each.subject == BROKERS[1]]
     assert [round(each.figures["factor"], 1) for each in weak] == [1.6]
@@ -219,7 +219,7 @@ def test_a_topic_of_a_trace_is_named(tmp_path: Path) -> None:
 def test_next_to_no_load_is_told() -> None:
     done = run("--input", "generated", *(w for p in SHAPED[:3] for w in ("--shape", p)), "--shape", "rate=100", *FEW)
     assert done.exit_code == 0, done.output
-    assert "there is next to nothing to balance" in " ".join(done.stdout.split())
+    assert "there is almost nothing to balance" in " ".join(done.stdout.split())
     assert done.stdout.startswith("This cluster is well set up (AvgShedder)")
 
 

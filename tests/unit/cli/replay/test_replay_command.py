@@ -101,7 +101,7 @@ def test_a_folder_of_another_input_is_refused(tmp_path: Path) -> None:
     assert run(tmp_path, *MADE_UP).exit_code == 0
     other = run(tmp_path, *MADE_UP, "--shape", "rate=5")
     assert other.exit_code == 1
-    assert "holds runs of another input" in other.stderr.replace("\n", " ")
+    assert "has runs of another input" in other.stderr.replace("\n", " ")
 
 
 def test_a_data_folder_is_replayed_as_it_was_recorded(tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_traces_are_read_from_files(tmp_path: Path) -> None:
     [
         ((*MADE_UP, "--strategy", "AvgSheder"), 1, "did you mean AvgShedder"),
         ((*MADE_UP, "--set", "minUnloadMesage=1"), 1, "did you mean minUnloadMessage"),
-        ((*MADE_UP, "--shape", "size=3"), 1, "--shape size=3: made-up load has"),
-        ((*MADE_UP, "--shape", "rate=-3"), 1, "give a number from 0 on"),
+        ((*MADE_UP, "--shape", "size=3"), 1, "--shape size=3: synthetic load has"),
+        ((*MADE_UP, "--shape", "rate=-3"), 1, "give a number of at least 0"),
         ((*MADE_UP, "--shape", "rate"), 1, "give key=value"),
         ((*MADE_UP, "--seeds", "3-1"), 2, "give one to 10000 seeds"),
         ((*MADE_UP, "--seeds", "x"), 2, "give a number, or a range"),
@@ -187,7 +187,7 @@ def test_traces_are_read_from_files(tmp_path: Path) -> None:
         (("--input", "file://host/data"), 1, "a file: address names no machine"),
         ((*MADE_UP, "--master", "mesos://x"), 2, "is no Spark master"),
         ((*MADE_UP, "--master", "local[1]", "--conf", "executor.memory=1g"), 2, "begins with `spark.`"),
-        (("--input", str(RECORDED), "--shape", "brokers=3"), 1, "--shape is for CSV traces and made-up load"),
+        (("--input", str(RECORDED), "--shape", "brokers=3"), 1, "--shape is for CSV traces and synthetic load"),
     ],
 )
 def test_what_cannot_be_replayed_is_refused_before_any_run(

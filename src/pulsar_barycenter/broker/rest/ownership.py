@@ -139,10 +139,12 @@ async def require_topic_here(request: web.Request, services: BrokerServices, top
         RestError: 412, no broker can own it.
     """
     lookup = services.control.lookup
-    answer = lookup.known_owner(topic)
     if services.control.way.leaders_term.has(topic):
-        go_on_if_local(request, services, await lookup.lookup(topic), f"topic:{topic}")
-    elif answer is None or not answer.is_local:
+        leader = lookup.lookup_cached(topic) or await lookup.lookup(topic)
+        go_on_if_local(request, services, leader, f"topic:{topic}")
+        return
+    answer = lookup.known_owner(topic)
+    if answer is None or not answer.is_local:
         bundle = await lookup.bundle_of(topic)
         found = await lookup.lookup_bundle(bundle, authoritative=flag(request, "authoritative"))
         go_on_if_local(request, services, found, f"topic:{topic}")

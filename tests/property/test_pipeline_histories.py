@@ -27,6 +27,7 @@ from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.stream import micro_batches
 from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
 from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSettings
+from pulsar_barycenter.pipeline.stream.publication import Publisher
 from pulsar_barycenter.pipeline.stream.state import StateFolder
 from pulsar_barycenter.pipeline.tables.files import Tables
 from support.load_history import START_MS, make_history
@@ -171,6 +172,45 @@ def test_a_kill_at_any_step_leaves_state_and_publication_whole(
         holdings = found.memory.ownership.holdings
         assert published.last_sequence == {name: (h.incarnation, h.sequence) for name, h in holdings.items()}
         check_windows(published, found.bundles)
+
+
+@pytest.mark.parametrize("place", ["load_reports", "bundle_data", "ownership", "balance", "state", "publication"])
+def test_a_batch_that_fails_is_folded_again_by_the_same_process(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state in memory is half changed then: the batch begins from the disk."""
+    monkeypatch.setattr(micro_batches, "report_rows", lambda lines, *_: lines)
+    chosen = StreamSettings(history_gap_ms=GAP_MS, balance=BalanceSettings(10_000, 10_000), whole_below=0)
+    reports = make_history(7, reports=30, step_ms=6_500)
+    calm, failing = (
+        BatchFold(layout_in(tmp_path / name), settings=chosen, clock_ms=lambda: 0) for name in ("calm", "failing")
+    )
+    reader = FilePipeline(tmp_path / "failing/pipeline/publication")
+    for batch, first in enumerate(range(0, 30, 3)):
+        lines: Any = Lines(reports[first : first + 3])
+        calm.run(lines, batch)
+        with monkeypatch.context() as patch:
+            fail(patch, place)
+            with suppress(OSError):
+                failing.run(lines, batch)
+        failing.run(lines, batch)
+        found, expected = (StateFolder(PipelineLayout.of(tmp_path / name)).before(99) for name in ("failing", "calm"))
+        assert found.memory == expected.memory
+        assert found.bundles.equals(expected.bundles)
+        asyncio.run(reader.read())
+        published = reader.latest()
+        assert published is not None
+        check_windows(published, found.bundles)
+        assert len(published.bundles) == len(found.bundles)
+
+
+def fail(patch: pytest.MonkeyPatch, place: str) -> None:
+    def full(*args: Any, **_: Any) -> None:
+        if place in ("state", "publication", args[1]):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    owner: Any = {"state": StateFolder, "publication": Publisher}.get(place, Tables)
+    patch.setattr(owner, {"state": "_keep", "publication": "publish"}.get(place, "write"), full)
 
 
 def kill_after(patch: pytest.MonkeyPatch, steps: int, *, after: bool) -> None:

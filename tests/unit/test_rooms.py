@@ -159,6 +159,7 @@ pipeline
     parsing
     batch
     stream
+    deletion
     running
     job
 

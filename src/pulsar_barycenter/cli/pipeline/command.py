@@ -11,6 +11,7 @@ _COMMANDS: Final = {
     "check": ("pipeline.check", "Compare the tables of DIR with what its logs make of them; needs PySpark."),
     "convert": ("pipeline.convert", "Give the tables of DIR a log of Delta Lake for other engines, or take it away."),
     "files": ("pipeline.files", "Print the Parquet files that make up a table, for engines that are given a list."),
+    "delete-tenant": ("pipeline.delete_tenant", "Delete a tenant's data from tables, logs and archive of DIR."),
     "refold": ("pipeline.refold", "Compute the averages of DIR anew and compare them; needs PySpark."),
 }
 

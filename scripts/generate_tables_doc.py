@@ -29,10 +29,34 @@ In a notebook `busiest.show()` or `busiest.toPandas().plot.bar("broker")` follow
 table a view for `spark.sql`. The files are those of the moment of the call: call `tables` again after a quarter of an
 hour, or for newer rows.
 
-**Other readers** (DuckDB, Polars, pandas) take
-the list of files from `pulsar_barycenter.pipeline.tables.files.live_files(layout.tables, name)`: a plain `*.parquet`
-finds a compacted file beside its sources for a quarter of an hour while the pipeline runs. When a run ends in order it
-deletes the sources, so that `*.parquet` of a folder at rest has each row once.
+**Other readers** have two ways:
+
+- the list of files: `barycenter pipeline files TABLE --data DIR` prints it, and
+  `pulsar_barycenter.pipeline.tables.files.live_files(layout.tables, name)` returns it. DuckDB, Polars, pandas and
+  Spark take such a list. It is right at every moment, also after the pipeline was killed.
+- the log of Delta Lake, in a folder whose format is `delta`: any engine that reads Delta opens `tables/<name>`, and
+  finds the batches that are completed, each whole.
+
+A plain `date=*/*.parquet` finds a compacted file beside its sources for a quarter of an hour while the pipeline runs,
+and after it was killed until it has run again. When a run ends in order it deletes the sources, so that
+`date=*/*.parquet` of a folder at rest has each row once. Of `ownership` and `decisions` other engines see the rows as
+they are written: see there which of them count.
+
+**Formats.** `barycenter pipeline run --table-format delta` begins a folder with a log of Delta Lake in each table,
+`_delta_log`; a folder keeps its format, and `barycenter pipeline convert --to delta` or `--to parquet` changes it
+without a change of any row ([decision 0082](decisions/0082-delta-logs-are-derived-from-the-files.md)). Delta needs the
+extra `delta` and a folder of this machine. `date` is the partition column. A batch is one version of each table that it
+has rows of; the application transaction `barycenter` holds its id. Only the pipeline may write: do not `optimize`,
+`vacuum` or update these tables. A version can be read until its files are replaced, a quarter of an hour or more.
+
+**Tables of before.** `barycenter history sql --as-of-batch N` asks the tables as batch N left them, `--as-of TIME`
+those of the newest batch with reports up to TIME, in either format, for as long as their dates are kept. A file that a
+release before this option compacted is not divided: the error names the batches that can be asked for.
+
+**Deletion of a tenant.** `barycenter pipeline delete-tenant TENANT --data DIR` deletes the tenant's rows and names from
+all tables, the log and archive of reports, decision logs, the quarantine, states and the publication, and the older
+versions of Delta tables with them. Stop the pipeline and delete the tenant in the cluster first. A copy elsewhere, such
+as a publication in another file or tables of `refold --out`, is yours to delete; the audit log of brokers stays.
 
 **Questions in SQL.** `barycenter history sql --data DIR "..."` has each table as a view of its name, with the columns
 below and each row once. For a folder of this machine DuckDB answers, in 1 GiB of memory and beyond it in a temporary

@@ -163,6 +163,7 @@ pipeline
     parsing
     batch
     stream
+    deletion
     running
     job
 

@@ -18,6 +18,7 @@ count), `folds` (what they change) and `tables` (what is kept). Read in this ord
 `parsing`        lines of logs to reports and rows
 `batch`          whole histories at once
 `stream`         batch after batch, from state to state
+`deletion`       the data of a tenant, taken out of all of it
 `running`, `job` the process around them
 
 Who decides by the averages is `load`; who writes the logs are brokers and `observer`.

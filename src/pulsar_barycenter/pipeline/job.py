@@ -18,6 +18,7 @@ import click
 import structlog
 from pyspark.sql import SparkSession
 
+from pulsar_barycenter.pipeline.deletion.marker import refuse_unfinished
 from pulsar_barycenter.pipeline.running.job_log import configure_logging
 from pulsar_barycenter.pipeline.running.job_options import JobOptions, with_job_options
 from pulsar_barycenter.pipeline.running.metrics import serve_metrics
@@ -129,6 +130,7 @@ def run_job(
 
 
 def _table_log(storage: Storage, options: JobOptions) -> TableLog:
+    refuse_unfinished(storage)
     return open_log(storage, chosen_format(storage, options.table_format), clock_ms=_wall_clock_ms)
 
 

@@ -11,6 +11,7 @@ _COMMANDS: Final = {
     "check": ("pipeline.check", "Compare the tables of DIR with tables computed from its logs; needs PySpark."),
     "convert": ("pipeline.convert", "Add a log of Delta Lake to the tables of DIR for other engines, or remove it."),
     "files": ("pipeline.files", "Print the Parquet files that make up a table, for engines that take a list."),
+    "delete-tenant": ("pipeline.delete_tenant", "Delete the data of a tenant from tables, logs and archive of DIR."),
     "refold": ("pipeline.refold", "Compute the averages of DIR again and compare them; needs PySpark."),
 }
 

@@ -7,6 +7,7 @@ import click
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
+from pulsar_barycenter.pipeline.deletion.marker import refuse_unfinished
 from pulsar_barycenter.pipeline.running.job_options import DataFolder
 from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
@@ -38,6 +39,7 @@ def command(data: str, table_format: TableFormat) -> None:
         keep_private()
         layout = PipelineLayout.of(folder)
         with exclusive(layout, clock_ms=_clock_ms):
+            refuse_unfinished(layout)
             table_log = open_log(layout, table_format, clock_ms=_clock_ms)
             if table_format is TableFormat.PARQUET:
                 delete_logs(layout)

@@ -95,7 +95,7 @@ def read_decisions(storage: Storage, offsets: Mapping[str, int], *, until_ms: in
         if ".jsonl" not in entry.name or entry.name.startswith((".", "_")):
             continue
         with suppress(FileNotFoundError):  # renamed just now: the next batch finds it
-            name = _name(storage, entry)
+            name = log_name(storage, entry)
             if name:
                 end = _read_log(storage, entry, offsets.get(name, 0), until_ms, found, keys)
                 found.offsets[name] = max(end, found.offsets.get(name, 0))  # one of two copies may be the shorter
@@ -108,7 +108,7 @@ def has_new_decisions(storage: Storage, offsets: Mapping[str, int]) -> bool:
     return any(end != offsets.get(name) for name, end in found.offsets.items())
 
 
-def _name(storage: Storage, log: Entry) -> str:
+def log_name(storage: Storage, log: Entry) -> str:
     """The name of the file's content: of its first line, or the beginning of it; empty if there is no whole one yet."""
     for length in (_FIRST_BYTES, READ_BYTES):
         content = storage.read(f"{DECISIONS}/{log.name}", length=length)

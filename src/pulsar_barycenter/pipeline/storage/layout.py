@@ -9,6 +9,7 @@ pipeline/lock                       held by the process that runs the pipeline, 
 pipeline/state/<batch>/             what the next batch starts from, see `stream.state`
 pipeline/publication/latest.json    for the leader, see `load.reports.publication`; beside it are the changes that
                                     follow it, `latest.json.after-<batch>`, and `looked`, the heartbeat of the pipeline
+pipeline/deletion/                  while the data of a tenant is deleted, see `deletion`
 pipeline/status.json                for people and monitors, see `running.status`
 tables/<name>/date=<yyyy-mm-dd>/    the tables, see `tables.files`
 
@@ -32,6 +33,7 @@ ARCHIVE: Final = f"{HOME}/archive"
 CHECKPOINTS: Final = f"{HOME}/checkpoint"
 STATE: Final = f"{HOME}/state"
 PUBLICATION: Final = f"{HOME}/publication/{PUBLICATION_FILE}"
+DELETION: Final = f"{HOME}/deletion"
 STATUS: Final = f"{HOME}/status.json"
 LOCK: Final = f"{HOME}/lock"
 

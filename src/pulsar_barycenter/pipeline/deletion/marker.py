@@ -1,0 +1,61 @@
+"""The marker of a deletion under way: which tenant's, and how far it came. Where it lies, the pipeline does not start.
+
+pipeline/deletion/plan.json    what is deleted; written first
+pipeline/deletion/ready        the new states are complete, see `states`; from then on files are rewritten
+"""
+
+import msgspec
+
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.storage.layout import DELETION
+from pulsar_barycenter.pipeline.tables.table_log import TableFormat
+
+_PLAN = f"{DELETION}/plan.json"
+_READY = f"{DELETION}/ready"
+
+
+class Plan(msgspec.Struct, frozen=True, rename="camel"):
+    """What is deleted. The logs of Delta tables are deleted, and made anew at the end."""
+
+    tenant: str
+    table_format: TableFormat
+
+
+class UnfinishedDeletionError(OSError):
+    """The deletion of a tenant's data was cut short."""
+
+
+def read_plan(storage: Storage) -> Plan | None:
+    """Return the plan of a deletion that was cut short; None if there is none."""
+    try:
+        return msgspec.json.decode(storage.read(_PLAN), type=Plan)
+    except FileNotFoundError:
+        return None
+
+
+def write_plan(storage: Storage, plan: Plan) -> None:
+    storage.write(_PLAN, msgspec.json.encode(plan))
+
+
+def is_ready(storage: Storage) -> bool:
+    """Return whether the new states are complete."""
+    return storage.exists(_READY)
+
+
+def mark_ready(storage: Storage) -> None:
+    storage.write(_READY, b"")
+
+
+def refuse_unfinished(storage: Storage) -> None:
+    """Return if no deletion is under way.
+
+    Raises:
+        UnfinishedDeletionError: one was cut short; the text says how to finish it.
+    """
+    plan = read_plan(storage)
+    if plan is not None:
+        data = storage.address()
+        raise UnfinishedDeletionError(
+            f"the deletion of the data of tenant {plan.tenant} from {data} was cut short: finish it by"
+            f" `barycenter pipeline delete-tenant {plan.tenant} --data {data}`"
+        )

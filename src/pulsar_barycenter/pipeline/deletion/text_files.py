@@ -1,0 +1,104 @@
+"""Text files without a tenant's names: reports, decision logs, the quarantine, the publication and the status.
+
+Lines that do not name the tenant keep their bytes. A file keeps its time of modification, which retention goes by.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import compress
+
+import msgspec
+
+from pulsar_barycenter.load.reports.publication import BUNDLE_COLUMNS, PipelinePublication, encode_publication
+from pulsar_barycenter.pipeline.deletion.names import TenantNames
+from pulsar_barycenter.pipeline.storage.files import LocalStorage
+from pulsar_barycenter.pipeline.storage.layout import PUBLICATION
+
+_ENCODING = "utf-8"
+_ERRORS = "surrogateescape"
+
+Line = Callable[[str, TenantNames], str]
+"""Makes a line without the tenant's names of one that may have some; an empty text deletes the line."""
+
+
+def rewrite_lines(storage: LocalStorage, path: str, names: TenantNames, line: Line) -> bool:
+    """Put each line of a file through `line`; return whether the file changed.
+
+    Lines that another process appends meanwhile are kept.
+    """
+    content = storage.read(path)
+    changed = clean_lines(content, names, line)
+    if changed == content:
+        return False
+    file = storage.root / path
+    stat = file.stat()
+    appended = storage.read(path, offset=len(content))
+    storage.write(path, changed + clean_lines(appended, names, line))
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    return True
+
+
+def clean_lines(content: bytes, names: TenantNames, line: Line) -> bytes:
+    """Return the lines of a file without the tenant's names."""
+    if names.tenant.encode() not in content:
+        return content
+    return b"".join(_clean(found, names, line) for found in content.splitlines(keepends=True))
+
+
+def _clean(found: bytes, names: TenantNames, line: Line) -> bytes:
+    if names.tenant.encode() not in found:
+        return found
+    text = found.decode(_ENCODING, _ERRORS)
+    return line(text, names).encode(_ENCODING, _ERRORS) if names.mentions(text) else found
+
+
+def report_line(text: str, names: TenantNames) -> str:
+    """Return a line of JSON, such as a load report, without the tenant's entries."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        return names.redacted(text)
+    end = text[len(text.rstrip("\r\n")) :]
+    return names.redacted(msgspec.json.encode(names.pruned(value)).decode()) + end
+
+
+def decision_line(text: str, names: TenantNames) -> str:
+    """Return no line for a decision about a bundle of the tenant, others with its names redacted."""
+    try:
+        bundle = msgspec.json.decode(text, type=_Decision).bundle
+    except (msgspec.DecodeError, UnicodeError):
+        bundle = ""
+    return "" if names.owns(bundle) else names.redacted(text)
+
+
+class _Decision(msgspec.Struct):
+    bundle: str = ""
+
+
+def refused_line(text: str, names: TenantNames) -> str:
+    """Return no line for what was refused with a name of the tenant in it."""
+    return ""
+
+
+def clean_publication(storage: LocalStorage, names: TenantNames) -> int:
+    """Take the tenant's bundles out of the publication; return how many there were."""
+    try:
+        published = msgspec.json.decode(storage.read(PUBLICATION), type=PipelinePublication)
+    except FileNotFoundError:
+        return 0
+    kept = [not names.owns(bundle) for bundle in published.bundle]
+    if all(kept):
+        return 0
+    columns = {name: list(compress(getattr(published, name), kept)) for name in ("bundle", *BUNDLE_COLUMNS)}
+    storage.write(PUBLICATION, encode_publication(msgspec.structs.replace(published, **columns)))
+    return len(kept) - sum(kept)
+
+
+def files_below(storage: LocalStorage, folder: str) -> Iterator[str]:
+    """The files in a folder and all folders in it, in the order of names."""
+    for entry in storage.entries(folder):
+        path = f"{folder}/{entry.name}"
+        if entry.is_folder:
+            yield from files_below(storage, path)
+        else:
+            yield path

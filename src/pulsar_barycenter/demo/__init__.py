@@ -1,10 +1,11 @@
-"""The demo: a cluster grows, balances, loses its busiest broker under the load of real clients, and a report tells it.
+"""The demo: a cluster grows, balances, and loses its busiest broker under the load of real clients; a report shows it.
 
-`scenario` is the run; read it first. Load comes from `replay.traces` or is synthetic, is sent as `plan` says by the
-process of `clients`, which keeps count with `tally`; `contenders` are the strategies that its cluster balances by.
-Meanwhile `observer` asks the brokers, `log_readers` read what they wrote, and `live_view` shows it. All that was seen
-is the `record`: `moves` follows each bundle through it, `gaps` takes together what clients waited for, `summary` makes
-figures of it, and `report` a page, or one of two runs side by side.
+- The run: read `scenario` first. The load comes from `replay.traces` or is synthetic. The process of `clients` sends it
+  according to a `plan`, and counts messages in a `tally`. `contenders` are the strategies of the cluster.
+- Recording: `observer` queries the brokers, `log_readers` read their logs, `live_view` shows the progress. All data
+  goes to the `record`.
+- Results: `moves` follows each bundle through the record, `gaps` combines interruptions of topics, `summary` computes
+  the results, and `report` writes a page, also for two runs side by side.
 
-Processes are left to `standalone`; the demo is a user of the cluster like any other.
+`standalone` runs the processes. The demo uses the cluster only as any client or operator can.
 """

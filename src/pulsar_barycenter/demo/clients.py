@@ -1,7 +1,7 @@
-"""The client process of a demo: stock Pulsar producers and consumers that follow traces and keep count.
+"""The client process of a demo: Pulsar's own producers and consumers, which follow traces and count messages.
 
-Reads a `ClientPlan` and then `Mark`s as lines of JSON from standard input, writes `Progress` and at last a
-`ClientResult` to standard output. It is a process of its own, so that counting never slows what is watched.
+It reads a `ClientPlan` and then `Mark`s as JSON lines from standard input, and writes `Progress` and finally a
+`ClientResult` to standard output. It is a separate process, so that counting does not slow down the observed cluster.
 """
 
 import os

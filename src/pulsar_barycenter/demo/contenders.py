@@ -1,4 +1,4 @@
-"""By what a demo's cluster balances: our own strategy, and beside it, for a comparison, Pulsar's default."""
+"""The strategies of a demo's cluster: LeastDisturbance and, for a comparison, Pulsar's default."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What clients noticed of moves and failures: times in which topics gave no receipt, those at one time as one."""
+"""The interruptions that clients noticed: times without receipts, with overlapping times of several topics combined."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

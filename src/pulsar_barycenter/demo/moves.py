@@ -1,7 +1,7 @@
-"""Which broker owned each bundle when, and which moves went back: told from the events of a record.
+"""Derives the owners of each bundle over time, and the moves that went back, from the events of a record.
 
-An owner is the one that was decided on; how long clients waited for it is in the gaps of their topics. The parts of
-a split bundle have its history: a part that returns to a broker that had the whole has moved back.
+The owner is the one in the decision; the gaps of topics show how long clients waited for it. The parts of a split
+bundle inherit its history: a part that returns to a former owner of the whole bundle has moved back.
 """
 
 import math

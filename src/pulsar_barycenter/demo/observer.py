@@ -1,4 +1,4 @@
-"""Watch a cluster from outside, as a user would: load reports and lookups over HTTP."""
+"""Observes a cluster from outside, as a user can: load reports and look-ups over HTTP."""
 
 import asyncio
 from collections.abc import Sequence

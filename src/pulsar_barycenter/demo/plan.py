@@ -1,4 +1,4 @@
-"""What the client process of a demo is told to do, and what it tells in return; both are lines of JSON."""
+"""The messages between a demo and its client process, as JSON lines: the plan, marks, progress and the result."""
 
 import msgspec
 

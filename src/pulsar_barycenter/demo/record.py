@@ -1,4 +1,4 @@
-"""What a demo saw: the load of each broker over time and every move of a bundle, with its reason."""
+"""The record of a demo: the load of each broker over time, and every move of a bundle with its reason."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The run of a demo: grow from one broker to all, balance, lose the busiest one, go on; then add it all up."""
+"""The run of a demo: start one broker, add the others, balance, kill the busiest one, continue, and sum up."""
 
 import asyncio
 import shlex

@@ -1,4 +1,4 @@
-"""The figures of a demo, computed from what was seen."""
+"""Computes the results of a demo from its record."""
 
 from collections.abc import Sequence
 from typing import Any

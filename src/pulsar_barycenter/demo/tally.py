@@ -1,4 +1,4 @@
-"""What clients saw of one topic: every number sent, acknowledged and received, and the gaps between."""
+"""Counts the messages of one topic (sent, acknowledged, received), and records the gaps between receipts."""
 
 from dataclasses import dataclass, field
 from heapq import nlargest

@@ -1,5 +1,5 @@
-"""Pages that are one HTML file each, with everything in it, and need nothing but a browser: `page` renders one.
+"""Renders HTML pages that are one self-contained file each and need only a browser: `page`.
 
-`base.html.j2` is what all have around them, `base.css` colours and looks on screens and paper, which the dashboard has,
-too; `draw.js` draws pictures over time that zoom together; `reasons` says what of a reason is seen at a glance.
+`base.html.j2` is the common frame. `base.css` has the style for screen and paper, which the dashboard also uses.
+`draw.js` draws pictures over time that zoom together. `reasons` shortens the reason of a decision.
 """

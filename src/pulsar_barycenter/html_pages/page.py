@@ -1,7 +1,7 @@
-"""A page that loads nothing from anywhere.
+"""Renders a page that loads nothing from other places.
 
-Text from outside reaches it in two ways, both escaped: through the template, and as JSON that its script puts into
-text nodes. Its policy allows its own script and style, by their hashes, and nothing else.
+Text from outside enters in two ways, both escaped: through the template, and as JSON that the script puts into text
+nodes. The content security policy allows only the page's own script and style, by their hashes.
 """
 
 import base64
@@ -15,10 +15,10 @@ from pulsar_barycenter import version
 
 
 def rendered(package: str, json_data: Any, /, *scripts: str, template: str = "page.html.j2", **values: Any) -> str:
-    """Return a page by the `template`, the style `page.css` and the scripts of a package.
+    """Return a page from a `template`, the style `page.css` and the scripts of a package.
 
-    `json_data` is put into the page as JSON, in the element `data`; `values` are the template's, which extends
-    `base.html.j2`. `scripts` are files of the package, `page.js` unless told.
+    `json_data` is embedded as JSON in the element `data`. The template gets `values`; it extends `base.html.j2`.
+    `scripts` are files of the package, by default `page.js`.
     """
     own, shared = files(package), files("pulsar_barycenter.html_pages")
     folders = {template: own}

@@ -1,11 +1,11 @@
 """How long each load report holds, and means that are weighted by it: docs/measures.md, "Weighted by time". Pure.
 
-A report holds from its own time until the first of: the next report of its broker, the next report of the same thing by
-any broker, LONGEST_HELD, the end of the period. What no report holds for is left out of a mean, and counts as not
-covered, not as zero. Times are µs.
+A report holds from its own time until the earliest of these: the next report of its broker, the next report of the same
+thing by any broker, LONGEST_HELD after it, the end of the period. A mean leaves out times for which no report holds;
+they count as not covered, not as zero. Times are µs.
 
-Worked example, a period of 0 to 100 s: a bundle is reported with 3,000 msg/s at 0 s by a, and with 1,000 msg/s at 90 s
-by b. The first holds for 90 s, the second for 10 s, whether or not a has reported since: the mean is 2,800 msg/s.
+Example with a period of 0 to 100 s: broker a reports a bundle with 3,000 msg/s at 0 s, broker b reports it with 1,000
+msg/s at 90 s. The first report holds for 90 s, the second for 10 s. The mean is 2,800 msg/s.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONGEST_HELD: Final = timedelta(minutes=16)
-"""A broker whose load is steady reports every `loadBalancerReportUpdateMaxIntervalMinutes` (15 by default), when its
-next check is due."""
+"""A broker with steady load reports at its first check after `loadBalancerReportUpdateMaxIntervalMinutes` (15 by
+default)."""
 
 Times: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -29,7 +29,9 @@ _NEVER: Final = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """From when (inclusive) to when (exclusive) each report holds within a period; nothing if `until` is not later."""
+    """The begin (inclusive) and end (exclusive) of the time for which each report holds; empty if `until` is not
+    later.
+    """
 
     since: Times
     until: Times
@@ -61,8 +63,10 @@ def held(things: Indices, brokers: Indices, at: Times, reports: Mapping[int, Tim
 
 
 def weighted_means(groups: Indices, count: int, weights: Floats, values: Floats) -> Floats:
-    """Return the mean of each of `count` groups by weight, the plain mean of one that has no weight at all, and NaN for
-    one without rows. `groups` says of each row which it is in."""
+    """Return the weighted mean of each of `count` groups; `groups` has the group of each row.
+
+    A group whose weights are all 0 gets the plain mean, a group without rows NaN.
+    """
     total = np.bincount(groups, weights, count)
     rows = np.bincount(groups, minlength=count)
     weighted = np.bincount(groups, weights * values, count)
@@ -72,8 +76,10 @@ def weighted_means(groups: Indices, count: int, weights: Floats, values: Floats)
 
 
 def in_intervals(found: Held, width: int) -> tuple[Indices, Indices, Floats]:
-    """Return pieces of what holds, cut at whole multiples of `width` µs: the row of each, the start of its interval,
-    and its seconds."""
+    """Cut the times for which reports hold at whole multiples of `width` µs.
+
+    Return for each piece its row, the start of its interval, and its length in seconds.
+    """
     first = found.since // width
     last = (np.maximum(found.until, found.since + 1) - 1) // width
     counts = last - first + 1

@@ -1,6 +1,7 @@
-"""Means over a period of what brokers report, weighted by how long each report holds (`held`). Pure: tables in and out.
+"""Computes means of reported load over a period, weighted by the time for which reports hold (`held`). Pure.
 
-Columns of rates are of load, in + out. Times of a period are µs since 1970, the first inclusive, the last exclusive.
+Input and output are Arrow tables. Rates are in + out. Times of a period are µs since 1970, begin inclusive, end
+exclusive.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ FIGURES: Final = ("msg_rate", "msg_throughput")
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """`reports` are the times of all reports of each broker, sorted, from a while before `since` on."""
+    """A period. `reports` are the sorted times of all reports of each broker, from some time before `since`."""
 
     since: int
     until: int
@@ -27,8 +28,8 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows sorted by thing and time; `things` are codes of `names`. `counts` says which rows belong to the period: they
-    were reported within it, or hold in it."""
+    """Rows sorted by thing and time; `things` are codes of `names`. `counts` flags the rows that belong to the period:
+    they were reported or hold within it."""
 
     table: pa.Table
     things: Indices
@@ -50,7 +51,7 @@ def report_times(reports: Iterable[pa.Table]) -> dict[str, Times]:
 
 
 def bundle_means(rows: pa.Table, period: Period) -> pa.Table:
-    """Return the means of each bundle, in no order; one that neither was reported nor held in the period has no row.
+    """Return the means of each bundle, unsorted; a bundle without a report that holds in the period has no row.
 
     Input: bundle, broker, topics, reported_at and FIGURES. Output: bundle, broker and topics (of its newest row),
     samples (reported within the period), covered_s, of each figure the mean, and its greatest as `…_max`.
@@ -62,7 +63,7 @@ def bundle_means(rows: pa.Table, period: Period) -> pa.Table:
     groups = found.things[kept]
     known = np.unique(groups)
     newest = np.zeros(count, np.int64)
-    newest[groups] = kept  # rows are in the order of time, so that the last one stays
+    newest[groups] = kept  # rows are in the order of time, so the last one remains
     of_bundle: dict[str, pa.Array] = {
         "bundle": pa.array([found.names[code] for code in known], pa.string()),
         "broker": found.table.column("broker").take(pa.array(newest[known])),
@@ -113,7 +114,7 @@ def bundle_means_per_interval(rows: pa.Table, period: Period, width: int) -> pa.
 
 
 def step_sums(rows: pa.Table, figures: Sequence[str], period: Period, width: int) -> pa.Table:
-    """Return sums of each thing in each interval of `width` µs in which a report of it holds, in no order.
+    """Return sums of each thing in each interval of `width` µs in which one of its reports holds, unsorted.
 
     Input: of (the thing), broker, reported_at, bundles, `figures`; those that are null are not known. Output: step (the
     begin of the interval, µs), of, broker (of the newest row that holds), bundles (the most), and of each figure the
@@ -133,7 +134,7 @@ def step_sums(rows: pa.Table, figures: Sequence[str], period: Period, width: int
 
 
 def summed(parts: Iterable[pa.Table], figures: Sequence[str]) -> pa.Table:
-    """Return the sums of `step_sums` in several parts, of which a later one has the newer rows, as one of them."""
+    """Combine sums of `step_sums` from several parts, of which a later one has the newer rows."""
     kinds = {"broker": "last", "bundles": "max"}
     kinds |= {column: "sum" for name in figures for column in (name, f"{name}_s")}
     grouped = pa.concat_tables(parts).group_by(["step", "of"], use_threads=False).aggregate([*kinds.items()])
@@ -142,7 +143,7 @@ def summed(parts: Iterable[pa.Table], figures: Sequence[str]) -> pa.Table:
 
 
 def usage_shares(rows: pa.Table, period: Period, threshold: float) -> pa.Table:
-    """Return for which share of the time that its reports cover each broker's usage was above a threshold, in no order.
+    """Return the share of each broker's covered time in which its usage was above a threshold, unsorted.
 
     Input: broker, reported_at, weighted_usage. Output: broker, reports and over (reported within the period, and of
     these above), share, usage_mean, usage_max, first_over, last_over (when such reports were; null: none).
@@ -178,7 +179,7 @@ def _sorted(rows: pa.Table, thing: str, period: Period) -> _Rows:
     things, names = _coded(rows, thing)
     codes, brokers = _coded(rows, "broker")
     by_name = np.argsort(np.argsort(np.array(brokers, np.str_)))
-    order = np.lexsort((by_name[codes], _times(rows), things))  # of numbers, which is faster than of names
+    order = np.lexsort((by_name[codes], _times(rows), things))  # sorting numbers is faster than sorting names
     table, things, codes = rows.take(pa.array(order)).combine_chunks(), things[order], codes[order]
     reports = {code: period.reports[name] for code, name in enumerate(brokers) if name in period.reports}
     at = _times(table)

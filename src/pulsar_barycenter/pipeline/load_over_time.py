@@ -1,10 +1,9 @@
-"""The load of brokers, or of a bundle, over time, from the tables: what a dashboard shows of times that no broker
-remembers.
+"""Reads the load of brokers or of a bundle over time from the tables, for the dashboard; brokers do not keep it.
 
-Means are weighted by the seconds for which each report holds (docs/measures.md); a step in which no report holds is
-left out. Tables are read from the newest file back, a few columns and some thousand rows at a time, within `Bounds`:
-what lies further back is left out, and the answer says from when on it is whole. Rows are summed up as soon as the rows
-after them are read, so that an answer needs no memory for all of them.
+Means are weighted by the seconds for which each report holds (docs/measures.md); steps without such a report are left
+out. Tables are read backwards from the newest file, a few columns and some thousand rows at a time, within `Bounds`.
+Older rows are left out, and the answer says since when it is complete. Rows are summed up as soon as the rows after
+them are read, so that an answer does not need memory for all rows.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Which bundles went from one broker to another, and which of them went too often; made of who owned them and when."""
+"""Derives the moves of bundles from the intervals of their owners, and the bundles that moved too often."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 FLAP_WITHIN: Final = timedelta(minutes=30)
-"""A bundle that moves again so soon, this span included, was not moved well."""
+"""A bundle that moves again within this time (inclusive) counts as a flap."""
 
 
 class Owned(NamedTuple):
@@ -21,11 +21,11 @@ class Owned(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A bundle that `source` had, and that `destination` has from `at` on, when that broker first reported it.
+    """A bundle that moved from `source` to `destination`, which first reported it at `at`.
 
-    `ended` says why it left: moved, or broker gone. `since_last` is how long after its move before it went, None if
-    this is the first that is known; `is_back`: it went to where that move had taken it from. `unreported` is for how
-    long no broker reported it: about how far reports are apart, and no measure of the gap that clients see.
+    `ended` is why it left: moved, or broker gone. `since_last` is the time since its previous move, None if this is the
+    first known one; `is_back` says that it returned to the source of that move. `unreported` is how long no broker
+    reported it. This is about the interval between reports, not the interruption that clients see.
     """
 
     bundle: str
@@ -42,10 +42,10 @@ class Move(NamedTuple):
 
 
 class Flapping(NamedTuple):
-    """A bundle that moved again too soon. Of its `moves`, `flaps` did, and of these `back` went to where it had been.
+    """A bundle that moved again too soon: `flaps` of its `moves` did, and `back` of these returned to a former owner.
 
-    `soonest` is the shortest time from one move to the next, `first` and `last` are when flaps were, `brokers` all that
-    had it, by name.
+    `soonest` is the shortest time between two moves, `first` and `last` are the times of the first and the last flap,
+    `brokers` are all owners, by name.
     """
 
     bundle: str
@@ -65,11 +65,11 @@ def _by_nobody(_move: Move) -> bool:
 def flapping_of(
     moves: Iterable[Move], within: timedelta = FLAP_WITHIN, is_manual: Callable[[Move], bool] = _by_nobody
 ) -> list[Flapping]:
-    """Return the bundles that moved again at most `within` after a move, those first that did most often, then by
+    """Return the bundles that moved again at most `within` after a move, by the number of flaps (most first), then
     name.
 
-    `moves` are oldest first. Flapping is what load managers do: a move that `is_manual`, which a person asked for, is
-    no flap, nor is the next move after it.
+    `moves` are oldest first. Only moves of load managers count: a move that `is_manual`, which an operator requested,
+    is not a flap, nor is the next move after it.
     """
     by_bundle: dict[str, list[Move]] = {}
     for move in moves:
@@ -97,12 +97,12 @@ def flapping_of(
                     tuple(sorted(brokers)),
                 )
             )
-    found.sort(key=lambda each: (-each.flaps, each.bundle))
+    found.sort(key=lambda flapping: (-flapping.flaps, flapping.bundle))
     return found
 
 
 def moves_of(intervals: Iterable[Owned]) -> list[Move]:
-    """Return the moves, oldest first; a broker that comes back with what it had moves nothing."""
+    """Return the moves, oldest first; a broker that returns with the same bundles is not a move."""
     ordered = sorted(intervals, key=attrgetter("bundle", "since", "broker"))
     found = [move for _, owned in groupby(ordered, attrgetter("bundle")) for move in _of_bundle(owned)]
     found.sort(key=attrgetter("at", "bundle"))

@@ -10,9 +10,9 @@ A step is
 
 What is decided in a step is in force from the next on; usage is of the step's own owners. Same arguments, same outcome.
 
-The leader itself is none of the brokers, and stays when one goes: a change of leaders forgets what a shedder remembers,
-which is not replayed. Under the no-op load manager nothing moves, and what has no owner goes to the broker with the
-fewest bundles.
+The leader is not one of the simulated brokers, and stays when one leaves: a change of leaders forgets what a shedder
+remembers, which is not replayed. Under the no-op load manager nothing moves, and what has no owner goes to the broker
+with the fewest bundles.
 """
 
 import random
@@ -128,7 +128,7 @@ class _Run:
         for bundle, owner in zip(demand.bundles, demand.owners, strict=True):
             if owner:
                 if owner not in cluster.brokers:
-                    raise ReplayInputError(f"bundle {bundle} is on {owner}, which is none of the brokers")
+                    raise ReplayInputError(f"bundle {bundle} is on {owner}, which is not registered")
                 self._bundles.owner[self._bundles.row_of(bundle)] = self._row[owner]
         self._check_events()
 

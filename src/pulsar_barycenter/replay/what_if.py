@@ -114,7 +114,7 @@ def _check(snapshot: LoadSnapshot, question: Question) -> None:
         raise ReplayInputError("the snapshot has no broker with bundles, so nothing can be foreseen")
     unknown = [name for name in question.without if name not in snapshot.brokers.index]
     if unknown:
-        raise ReplayInputError(f"{unknown[0]} is none of the brokers; there are {', '.join(names[:20])}")
+        raise ReplayInputError(f"{unknown[0]} is not registered; there are {', '.join(names[:20])}")
     if len(set(question.without)) == len(names) and not question.added:
         raise ReplayInputError("no broker would be left; add some, or let one stay")
     if not (0 < question.scale <= 1000 and 0 <= question.added <= MOST_ADDED):

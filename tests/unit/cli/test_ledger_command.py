@@ -143,7 +143,7 @@ def test_the_metadata_may_be_in_another_store_and_has_to_be_of_this_folder(data:
     asyncio.run(put(f"sqlite:{store}", FOLDER_KEY, b"0" * 32))
     assert "brokers of this metadata store use another folder" in run(1, "repair", *words)
     assert "expected sqlite:PATH" in run(1, "check", "--data", data, "--metadata-store", "nowhere")
-    assert "expected ledgers/ in it" in run(1, "check", "--data", tmp_path, "--metadata-store", f"sqlite:{store}")
+    assert "it has no ledgers/" in run(1, "check", "--data", tmp_path, "--metadata-store", f"sqlite:{store}")
     run(2, "check", *words, "--metadata", store)
 
 

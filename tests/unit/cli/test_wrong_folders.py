@@ -142,6 +142,6 @@ def test_a_second_history_is_not_mixed_with_the_first(tmp_path: Path) -> None:
 def test_no_history_is_written_among_other_files(tmp_path: Path, strangers: Path) -> None:
     result = run(*GENERATE, "--out", strangers)
     assert result.exit_code == 1
-    assert "is not a data folder" in result.stderr
+    assert "is no data folder" in result.stderr
     read = copied(tmp_path / "read").data
     assert "holds a history already" in run(*GENERATE, "--out", read).stderr

@@ -1,7 +1,12 @@
-"""What the driver does with the reports and decisions of a batch before they are folded.
+"""Prepares the reports and decisions of a batch in the driver, before they are folded.
 
-Read `acceptance` (each report once, those of a broker in their order), `taken_reports` (what is beyond its memory),
-`columns` (their rows for the tables), `decision_files` (what was added to the decision logs), `log_files` (what lies in
-the log of reports), `quarantine` (what could not be read) and `archive` (what was read). Reading the report log is left
-to Spark, in `parsing`; what the accepted ones change to `folds`.
+Problem. A report must count exactly once and in its broker's order, although files may be found twice, late or in the
+wrong order. Input that cannot be read must not stop the pipeline, and must not be lost.
+
+- `acceptance` decides which reports count; `taken_reports` looks up reports that are older than its memory.
+- `columns` cuts accepted reports into rows of the tables.
+- `decision_files` reads new lines of the decision logs; `log_files` lists the files of the report log.
+- `quarantine` keeps input that could not be read, with the reason; `archive` has the files that were read.
+
+Spark reads the report log, in `parsing`; `folds` applies the accepted reports.
 """

@@ -1,14 +1,14 @@
-"""Which reports of a batch count: each once, and those of one broker in the order of their sequences.
+"""Decides which reports of a batch count: each once, and the reports of a broker in the order of their sequences.
 
-A report is known by (broker, incarnation, sequence). Of copies one counts. A report whose predecessor is missing is
-held back for `HOLD_MS` by the brokers' clocks: two files that appear while a folder is listed may be found in the
-wrong order, and averages depend on order. A predecessor that comes even later is *late*: its rows are kept in the
-tables of reports and samples, where order does not matter, and averages, ownership and balance stay as they are. Late
-is also the first report of an incarnation that began before the one that the broker has now.
+A report is identified by (broker, incarnation, sequence); of several copies one counts. A report whose predecessor is
+missing is held back for `HOLD_MS` by the brokers' clocks. Reason: if two files appear while a folder is listed, they
+may be found in the wrong order, and averages depend on the order. A predecessor that arrives even later is *late*: its
+rows are added to the tables of reports and samples, where the order does not matter; averages, ownership and balance do
+not change. The first report of an incarnation that began before the broker's present one is late too.
 
-A report is a copy only if its sequence was taken. What was taken is remembered as ranges, at most `MOST_GAPS` between
-them, for `SEQUENCE_MEMORY_MS`. Of a report that lies outside of this memory (`untold`) the table of reports says
-whether it was taken.
+A report is a copy if its sequence was taken before. Taken sequences are stored as ranges with at most `MOST_GAPS` gaps,
+for `SEQUENCE_MEMORY_MS`. For a report outside of this memory (`untold`), the table of reports shows whether it was
+taken.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,13 +24,13 @@ HOLD_MS = 10_000
 """How long a report waits for its predecessor: until one of any broker is so much newer."""
 
 MOST_GAPS: Final = 256
-"""How many ranges of sequences that did not come are remembered of one incarnation, the newest."""
+"""The maximum number of gaps (ranges of missing sequences) that are stored for an incarnation: the newest ones."""
 
 _LEAST: Final = -(2**63)
 
 
 class ReportKey(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """Names a report and gives its place among all: `reported_at` is its `lastUpdate`, epoch ms."""
+    """Identifies a report, and orders reports: `reported_at` is `lastUpdate`, epoch ms."""
 
     reported_at: int
     broker: str
@@ -39,7 +39,7 @@ class ReportKey(msgspec.Struct, frozen=True, order=True, rename="camel"):
 
 
 class ReportHeader(msgspec.Struct, frozen=True, rename="camel"):
-    """A report without its figures. `row` tells apart the copies of one batch."""
+    """A report without its values. `row` distinguishes copies in one batch."""
 
     row: int
     key: ReportKey
@@ -149,7 +149,7 @@ def taken_key(key: ReportKey) -> TakenKey:
 
 
 def untold_reports(before: AcceptedReports, headers: Iterable[ReportHeader]) -> list[ReportKey]:
-    """Return the reports of which `before` cannot say whether they were taken."""
+    """Return the reports for which `before` does not show whether they were taken."""
     known = {(seen.broker, seen.incarnation): seen for seen in before.seen}
     found = []
     for header in headers:

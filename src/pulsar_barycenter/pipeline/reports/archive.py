@@ -13,8 +13,8 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def remove_old_archive(storage: Storage, *, now_ms: int, days: int) -> None:
     """Delete the archived reports of dates more than `days` days before today (UTC).
 
-    In a folder of this machine those that were read since then stay, however old: a history that is folded late can be
-    checked for as long as another. Elsewhere folders do not say when something came into them.
+    In a local folder, reports that were read within that time stay, however old they are: a history that was folded
+    late can then be checked as long as others. Other storages do not record when a file was added.
     """
     oldest_ms = now_ms - days * 86_400_000
     oldest = utc_date(oldest_ms)
@@ -26,7 +26,7 @@ def remove_old_archive(storage: Storage, *, now_ms: int, days: int) -> None:
 
 
 def _archived_logs(storage: Storage, folder: str) -> Iterator[str]:
-    """The report logs in the archive: one for each place that the data directory ever had."""
+    """Yield the report logs in the archive: one for each former path of the data directory."""
     for entry in storage.entries(folder):
         path = f"{folder}/{entry.name}"
         if entry.name == REPORT_LOG:

@@ -1,7 +1,7 @@
-"""The files in the log of reports, as the driver lists them: those that Spark reads, and those without content.
+"""Lists the files of the report log in the driver: those that Spark reads, empty ones, and unreadable ones.
 
-An empty file is what a machine that lost power leaves of a report, or an upload that failed; one that may not be read
-is another user's. Spark passes over both without a word, so the driver looks for them.
+An empty file remains of a report after a loss of power or a failed upload; an unreadable file belongs to another user.
+Spark skips both without a message, so the driver looks for them.
 """
 
 import os
@@ -17,12 +17,12 @@ def waiting_files(storage: Storage) -> set[str]:
 
 
 def empty_files(storage: Storage) -> list[str]:
-    """The paths of those with nothing in them, in order."""
+    """Return the paths of empty files, sorted."""
     return sorted(path for path, entry in _files(storage) if not entry.size)
 
 
 def forbidden_files(storage: Storage) -> list[str]:
-    """The paths of those that this process may not read, in order; none where files are not of this machine."""
+    """Return the paths of files that this process may not read, sorted; empty if the storage is not local."""
     if storage.local_root is None:
         return []
     return sorted(path for path, _ in _files(storage) if not os.access(storage.address(path), os.R_OK))
@@ -37,6 +37,6 @@ def _files(storage: Storage) -> Iterator[tuple[str, Entry]]:
             if entry.name.endswith(".json"):
                 yield path, entry
             continue
-        for each in storage.entries(path):
-            if each.name.endswith(".json") and not each.name.startswith((".", "_")) and not each.is_folder:
-                yield f"{path}/{each.name}", each
+        for entry in storage.entries(path):
+            if entry.name.endswith(".json") and not entry.name.startswith((".", "_")) and not entry.is_folder:
+                yield f"{path}/{entry.name}", entry

@@ -1,10 +1,9 @@
-"""What could not be read, kept for a person to look at: `<data>/quarantine`.
+"""Keeps input that could not be read, for an operator: `<data>/quarantine`.
 
 quarantine/batch-<id>.jsonl       one line for each: kind, file, reason, and the text of a decision's line
 quarantine/<file>                 the report file itself
 
-A refused report or decision never stops the rest. If there is no room to keep one it is counted and logged all the
-same.
+A refused report or decision never stops the pipeline. If there is no space to keep it, it is still counted and logged.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,8 @@
-"""The process that runs the pipeline, from its options to what it tells of itself.
+"""Runs the pipeline as a process: options, the loop of batches, status, metrics and log.
 
-Read `job_options` (what a person chooses), `pipeline_job` (queries started, stopped and tried again, tables kept in
-order), `small_work` and `warm_up` (a start and a first batch that cost little), `status` and `metrics` (how it fares)
-and `job_log` (its events). The program is `pipeline.job`. `archive_making` makes the archive of Spark's classes, with
-the work of `class_training`.
+- `job_options` declares the options. `pipeline_job` starts, stops and retries queries, and maintains the tables; the
+  program is `pipeline.job`.
+- `small_work` and `warm_up` reduce the cost of the start and of the first batch. `archive_making` creates the archive
+  of Spark's classes, from the workload of `class_training`.
+- `status` is the state as a file, `metrics` exports it to Prometheus, `job_log` writes the log events.
 """

@@ -1,8 +1,8 @@
-"""Make the archive of Spark's classes: `python -m pulsar_barycenter.pipeline.running.archive_making`.
+"""Creates the archive of Spark's classes: `python -m pulsar_barycenter.pipeline.running.archive_making`.
 
-A Java of its own runs what `class_training` uses of Spark and writes the classes that it read when it ends. The archive
-is made in a folder beside its place and renamed into it, so that whoever starts meanwhile finds all of it or nothing.
-One process makes at a time.
+A separate Java process runs the workload of `class_training`, and writes the loaded classes when it ends. The archive
+is created in a folder next to its final path and then renamed, so that a process that starts meanwhile finds a complete
+archive or none. Only one process at a time creates an archive.
 """
 
 import fcntl
@@ -40,7 +40,7 @@ _NOT_FOR_TRAINING: Final = (
 
 
 class CannotMakeError(RuntimeError):
-    """There is no archive and none can be made; the text says why."""
+    """There is no archive and it cannot be created; the text says why."""
 
 
 def make_archive(environment: Mapping[str, str]) -> ClassArchive:

@@ -1,4 +1,4 @@
-"""The job's own log: one line per event, JSON or for a person, dropped where there is no room for it."""
+"""The log of the job: one line for each event, as JSON or text; lines that cannot be written are dropped."""
 
 import logging
 import sys
@@ -10,7 +10,7 @@ from structlog.typing import Processor
 
 
 class DroppingLogger:
-    """Prints lines to `stream` and loses those it cannot write: a full disk must not end the job it tells of."""
+    """Prints lines to `stream` and drops those that it cannot write: a full disk must not end the job."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

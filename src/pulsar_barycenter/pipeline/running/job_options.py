@@ -1,4 +1,4 @@
-"""The options of the job, said once for `pipeline.job`, spark-submit and `barycenter pipeline run`."""
+"""The options of the job, declared once for `pipeline.job`, spark-submit and `barycenter pipeline run`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """What a person chooses. `master` None: that of spark-submit, else two cores of this machine."""
+    """The options of the job. If `master` is None, it is that of spark-submit, else two cores of this machine."""
 
     data: str
     master: str | None = None
@@ -70,7 +70,7 @@ class SparkSetting(click.ParamType[tuple[str, str]]):
 
 
 def with_spark_settings(command: _Command) -> _Command:
-    """Give a click command `conf`, the settings of Spark that a person adds, as a dict."""
+    """Add the option `conf` to a click command: additional settings of Spark, as a dict."""
     return click.option(
         "--conf",
         multiple=True,
@@ -99,7 +99,7 @@ class SparkMaster(click.ParamType[str]):
 
 
 def with_job_options(command: _Command) -> _Command:
-    """Give a click command the options of `JobOptions`, by the names of its fields."""
+    """Add the options of `JobOptions` to a click command, by the names of its fields."""
     command = with_spark_settings(command)
     for option in reversed(_OPTIONS):
         command = option(command)

@@ -1,4 +1,4 @@
-"""The running pipeline's figures for Prometheus, read off its status when somebody asks."""
+"""Exports the status of the running pipeline to Prometheus; it is read at each request."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The running of batches: queries started and started again, tables kept in order, the status told.
+"""Runs the batches: starts and restarts queries, maintains the tables, records the status.
 
 After `GENERATION_REPORTS` reports a new generation of Spark's record begins, see `stream.generations`. More reports
 than a batch takes are a backlog, folded before Spark's stream goes on, see `stream.backlog`.
@@ -111,7 +111,7 @@ class PipelineJob:
 
     @property
     def shortcomings(self) -> dict[str, int]:
-        """Why the tables are not what all files there make of them, and how many there are; see `status`."""
+        """The reasons why the tables lack a part of the files, with their counts; see `status`."""
         return shortcomings(self.status)
 
     def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:

@@ -1,4 +1,4 @@
-"""Whether a job that ends has little to read, so that Java's first compiler alone is the cheaper one for it."""
+"""Decides whether a finite job reads so little that Java's first compiler alone is cheaper."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""How the running pipeline fares: one JSON file, replaced after every batch, for people, monitors and tests."""
+"""The status of the running pipeline: one JSON file, replaced after every batch."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -145,7 +145,7 @@ def read_status(storage: Storage) -> PipelineStatus | None:
 
 
 def shortcomings(status: PipelineStatus) -> dict[str, int]:
-    """Return why the tables are not what all files there make of them, with how many there are; {} if they are."""
+    """Return the reasons why the tables lack a part of the files, with their counts; {} if they are complete."""
     counts = {
         "late_reports": status.late_reports,
         "overdue_reports": status.overdue_reports,

@@ -1,7 +1,7 @@
-"""Fold two made-up reports in a folder of their own, so that the first real batch is as quick as the next.
+"""Folds two synthetic reports in a separate folder, so that the first real batch is as fast as later ones.
 
-A cold Java takes several seconds for its first batch: classes are loaded, plans compiled. A job that found no reports
-when it first looked spends these seconds while it waits for some.
+The first batch of a Java process takes several seconds, because classes are loaded and plans compiled. A job that finds
+no reports at its start uses the waiting time for this.
 """
 
 import logging

@@ -27,7 +27,7 @@ def lines(*words: str) -> list[dict[str, Any]]:
 
 def test_what_comes_of_a_cluster_is_told_in_a_sentence() -> None:
     told = plan(EXAMPLE, *BY_USAGE).stdout
-    assert "within 30 minutes 2 bundles move; then broker-3:8080 is the fullest" in told
+    assert "within 30 minutes 2 bundles move; then broker-3:8080 has the highest usage" in told
     assert "it is the heaviest remaining bundle" in told
     assert "settings:" not in told
     assert "settings: loadBalancerBrokerThresholdShedderPercentage" in plan(EXAMPLE, *BY_USAGE, "--explain").stdout

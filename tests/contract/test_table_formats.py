@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -47,21 +48,23 @@ class World:
         """Start the process as the pipeline does: a batch is completed once its state is kept."""
         newest = max(self.completed, default=None)
         log = open_log(self.storage, self.format, clock_ms=lambda: 0)
-        if self.completed:
-            Tables(self.storage, log).clear_unfinished(newest)
+        Tables(self.storage, log).clear_unfinished(newest)
         self.log = log
         self.tables = Tables(self.storage, log)
         self.under_way = set()
 
     def write(self, batch: int) -> None:
+        self.begin(batch)
+        self.completed.add(batch)  # its state is kept
+        self.tables.commit(batch)
+        self.under_way = set()
+
+    def begin(self, batch: int) -> None:
         self.under_way = {batch}
         for name in NAMES:
             row = example_row(name, batch, AT)
             rows = pa.Table.from_pylist([row] * len(DATES), schema=TABLES[name].arrow_schema)
             self.tables.write(name, batch, rows, dates=DATES)
-        self.completed.add(batch)  # its state is kept
-        self.tables.commit(batch)
-        self.under_way = set()
 
     def keep_house(self, now_s: float) -> None:
         keep_house(
@@ -188,6 +191,21 @@ def _names_live(tables: Path, name: str) -> tuple[str, ...]:
 
 def _names_there(tables: Path, name: str) -> tuple[str, ...]:
     return tuple(sorted(str(file) for file in (tables / name).glob("date=*/*.parquet")))
+
+
+@pytest.mark.parametrize("batches", [0, 2])
+def test_housekeeping_beside_a_batch_does_not_publish_it(tmp_path: Path, batches: int) -> None:
+    """Other threads keep house; a batch counts once its state is kept, in a new folder like in an old one."""
+    world = World(tmp_path, TableFormat.DELTA)
+    for batch in range(batches):
+        world.write(batch)
+    world.begin(batches)
+    housekeeper = threading.Thread(target=world.keep_house, args=(EARLY_S,))
+    housekeeper.start()
+    housekeeper.join()
+    world.check_at_rest(ENGINES["polars"])
+    world.write(batches)
+    world.check_at_rest(ENGINES["polars"])
 
 
 def test_a_batch_is_an_application_transaction_and_a_version(tmp_path: Path) -> None:

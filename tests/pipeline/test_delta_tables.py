@@ -4,6 +4,7 @@ import shutil
 import threading
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -32,7 +33,10 @@ def test_the_job_goes_on_as_delta_and_all_engines_read_equal_rows(spark: SparkSe
         assert sorted(map(tuple, listed)) == sorted(
             map(tuple, spark.read.parquet(str(layout.tables / name)).select(*table.key).collect())
         )
-        columns = [column for column in table.key if table.arrow_schema.field(column).type != "timestamp[us, tz=UTC]"]
+        # Spark shows times without their zone; balance has no other key
+        columns = [key for key in table.key if not pa.types.is_timestamp(table.arrow_schema.field(key).type)]
+        if not columns:
+            continue
         polars = with_polars(layout.tables, name, columns, TableFormat.DELTA)
         assert polars == sorted((tuple(row[column] for column in columns) for row in listed), key=repr)
         assert polars == with_duckdb(layout.tables, name, columns, TableFormat.DELTA)

@@ -11,6 +11,7 @@ of a tenant gets into the log.
 """
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -58,7 +59,9 @@ class DeltaLog:
 
     def adopt(self, name: str, files: Sequence[TableFile], *, completed: float) -> None:
         with self._lock:
-            self._completed = completed
+            newest = max((file.last for file in files), default=-1)
+            # all batches there count as completed if nothing is known of them, but none that is to come
+            self._completed = max(self._completed, newest) if math.isinf(completed) else completed
             self._tables[name].settle("", files, completed)
 
     def settle(self, name: str, folder: str, files: Iterable[TableFile]) -> None:

@@ -159,6 +159,7 @@ pipeline
     parsing
     batch
     stream
+    sharded
     running
     job
 
@@ -240,7 +241,8 @@ PURE_ROOMS = ("naming", "protocol", "load", "replay")
 IMPURE = {"asyncio", "time", "os", "pathlib", "pyarrow", "socket", "threading"}
 
 SPARK_CHAPTERS = {
-    f"pipeline.{chapter}" for chapter in ["spark", "pulsar_source", "parsing", "batch", "stream", "running", "job"]
+    f"pipeline.{chapter}"
+    for chapter in ["spark", "pulsar_source", "parsing", "batch", "stream", "sharded", "running", "job"]
 }
 """The chapters of the pipeline that run on Spark."""
 

@@ -18,6 +18,7 @@ count), `folds` (what they change) and `tables` (what is kept). Read in this ord
 `parsing`        lines of logs to reports and rows
 `batch`          whole histories at once
 `stream`         batch after batch, from state to state
+`sharded`        the windows of a batch folded by Spark's tasks, for large clusters
 `running`, `job` the process around them
 
 Who decides by the averages is `load`; who writes the logs are brokers and `attach`.

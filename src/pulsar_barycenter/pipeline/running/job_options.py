@@ -23,6 +23,7 @@ class JobOptions:
     retention_days: int = 30
     driver_memory: str = "512m"
     once: bool = False
+    fold: str = "driver"
     metrics_port: int | None = None
     publication: Path | None = None
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -137,6 +138,14 @@ _OPTIONS = (
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
         help="Publish for the leader in this file, instead of in DIR.",
+    ),
+    click.option(
+        "--fold",
+        type=click.Choice(["driver", "sharded"]),
+        default="driver",
+        show_default=True,
+        help="Fold the averages of bundles in the driver, or by shard in Spark's tasks, for large batches;"
+        " DIR is then a folder that all workers have under one path.",
     ),
     click.option("--once", is_flag=True, help="Fold every report that is there, then end."),
     click.option(

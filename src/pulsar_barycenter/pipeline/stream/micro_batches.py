@@ -32,12 +32,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users kn
 from pulsar_barycenter.load.reports.publication import PipelinePublication
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.pipeline.folds.balance import BalanceSettings, Row, broker_figures, settle_intervals
-from pulsar_barycenter.pipeline.folds.live_windows import (
-    average_brokers,
-    fold_samples,
-    overtaken_reports,
-    without_silent,
-)
+from pulsar_barycenter.pipeline.folds.live_windows import average_brokers
 from pulsar_barycenter.pipeline.folds.ownership import Interval, fold_ownership
 from pulsar_barycenter.pipeline.parsing.report_lines import (
     JSON_OPTIONS,
@@ -58,6 +53,7 @@ from pulsar_barycenter.pipeline.stream.batch_result import BatchResult, RefoldDu
 from pulsar_barycenter.pipeline.stream.late import overdue_reports, refold_due
 from pulsar_barycenter.pipeline.stream.publication import make_publication, published_batch, write_publication
 from pulsar_barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
+from pulsar_barycenter.pipeline.stream.windows import DriverWindows, Windows
 from pulsar_barycenter.pipeline.tables.files import Tables
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
@@ -118,8 +114,10 @@ class BatchFold:
         publication: Path | None = None,
         on_batch: Callable[[BatchResult], None] = lambda result: None,
         on_full: Callable[[], None] = lambda: None,
+        windows: Windows | None = None,
     ) -> None:
-        """`first_batch` is the id of Spark's batch 0, `clock_ms` the wall clock that lag is measured by.
+        """`first_batch` is the id of Spark's batch 0, `clock_ms` the wall clock that lag is measured by. `windows`
+        folds the windows of bundles; None: the driver does.
 
         `publication` is a file of this machine to publish in; None: that of the data directory. `on_full` is called
         before a batch of `max_files` lines is folded, which may be a part of a backlog; what it raises ends the batch.
@@ -129,6 +127,7 @@ class BatchFold:
         self._clock_ms = clock_ms
         self._on_batch = on_batch
         self._on_full = on_full
+        self._windows = windows or DriverWindows()
         self._storage = storage
         self._publication = publication
         self._tables = Tables(storage)
@@ -142,10 +141,10 @@ class BatchFold:
         started = time.perf_counter()
         batch_id = self._first_batch + spark_batch
         prior = self._prior(batch_id)
-        read = report_rows(lines, FILE).toArrow()
+        read, held = self._windows.read(report_rows(lines, FILE), prior.held, batch_id)
         if len(read) >= self._settings.max_files:
             self._on_full()
-        reports = ReportColumns.of(read, prior.held)
+        reports = ReportColumns.of(read, held)
         holdings = prior.memory.ownership.holdings
         asked = untold_reports(prior.memory.reports, reports.headers)
         untold = look_up_taken(self._storage, asked, before=batch_id)
@@ -224,16 +223,13 @@ class BatchFold:
         if is_same and not acceptance.late:  # a late report may be too old to be remembered
             return None
         as_of, gap_ms = acceptance.reports.as_of, self._settings.history_gap_ms
-        accepted = reports.rows(acceptance.accepted)
-        kept = reports.rows((*acceptance.accepted, *acceptance.late)) if acceptance.late else accepted
+        windows = self._windows.fold(batch_id, prior, reports, acceptance, history_gap_ms=gap_ms)
+        accepted, kept, bundles = windows.accepted, windows.kept, windows.bundles
         self._tables.write("load_reports", batch_id, kept.load_reports)
         self._tables.write("broker_usage", batch_id, kept.broker_usage)
         self._tables.write("bundle_samples", batch_id, kept.bundle_samples)
-        overtaken = overtaken_reports(prior.bundles, accepted.bundle_samples)
-        overdue = overdue_reports(acceptance.accepted, before.balance.next_start, overtaken)
-        bundles, with_samples = fold_samples(prior.bundles, accepted.bundle_samples, history_gap_ms=gap_ms)
-        bundles = without_silent(bundles, as_of_ms=as_of, history_gap_ms=gap_ms)
-        self._tables.write("bundle_data", batch_id, with_samples)
+        overdue = overdue_reports(acceptance.accepted, before.balance.next_start, windows.overtaken)
+        self._tables.write("bundle_data", batch_id, windows.with_samples)
         change = fold_ownership(before.ownership, acceptance.accepted, as_of=as_of, history_gap_ms=gap_ms)
         brokers = _with_time(average_brokers(change.after.members, bundles), as_of)
         if acceptance.accepted:
@@ -262,7 +258,7 @@ class BatchFold:
             decision_offsets=decisions.offsets,
             refold=msgspec.UNSET if refold is None else refold,
         )
-        self._written = PriorState(batch_id, memory, bundles, reports.chosen(acceptance.held))
+        self._written = PriorState(batch_id, memory, bundles, self._windows.held(reports, acceptance))
         self._states.write(batch_id, self._written)
         return _Folded(bundles, brokers, memory, len(overdue), len(overdue_times))
 

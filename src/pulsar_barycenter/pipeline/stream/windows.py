@@ -1,0 +1,69 @@
+"""Where the windows of bundles are folded in a batch: the interface, and the way that needs no Spark task, the driver.
+
+`pipeline.sharded` is the other way. Both make the same values, to the last bit.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from pulsar_barycenter.pipeline.folds.live_windows import fold_samples, overtaken_reports, without_silent
+from pulsar_barycenter.pipeline.reports.acceptance import Acceptance, TakenKey
+from pulsar_barycenter.pipeline.reports.columns import ReportColumns, ReportTables
+from pulsar_barycenter.pipeline.stream.state import PriorState
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedWindows:
+    """What became of the samples of a batch.
+
+    `kept` are the rows for the tables of reports, `accepted` those of them that count (without samples, if they are
+    large). `bundles` is BUNDLE_STATE of all bundles after the batch, `with_samples` of those that had samples, both
+    sorted by bundle. `overtaken`: see `folds.live_windows.overtaken_reports`.
+    """
+
+    kept: ReportTables
+    accepted: ReportTables
+    bundles: pa.Table
+    with_samples: pa.Table
+    overtaken: list[TakenKey]
+
+
+class Windows(Protocol):
+    """Reads the reports of a batch, then folds the samples of those accepted. A batch that fails is read again."""
+
+    def read(self, rows: DataFrame, held: pa.Table | None, batch_id: int) -> tuple[pa.Table, pa.Table | None]:
+        """Return `rows` (what `parsing.report_rows` makes, and `file`) and `held` as `ReportColumns.of` takes them."""
+        ...
+
+    def fold(
+        self, batch_id: int, prior: PriorState, reports: ReportColumns, acceptance: Acceptance, *, history_gap_ms: int
+    ) -> FoldedWindows:
+        """Fold the samples of the accepted reports, which `read` returned before, into the windows of `prior`."""
+        ...
+
+    def held(self, reports: ReportColumns, acceptance: Acceptance) -> pa.Table:
+        """Return the reports that wait, as `parsing.report_rows` makes them."""
+        ...
+
+
+class DriverWindows:
+    """Folds in the driver: of the rows that a batch has, that takes milliseconds."""
+
+    def read(self, rows: DataFrame, held: pa.Table | None, batch_id: int) -> tuple[pa.Table, pa.Table | None]:
+        return rows.toArrow(), held
+
+    def fold(
+        self, batch_id: int, prior: PriorState, reports: ReportColumns, acceptance: Acceptance, *, history_gap_ms: int
+    ) -> FoldedWindows:
+        accepted = reports.rows(acceptance.accepted)
+        kept = reports.rows((*acceptance.accepted, *acceptance.late)) if acceptance.late else accepted
+        overtaken = overtaken_reports(prior.bundles, accepted.bundle_samples)
+        bundles, with_samples = fold_samples(prior.bundles, accepted.bundle_samples, history_gap_ms=history_gap_ms)
+        bundles = without_silent(bundles, as_of_ms=acceptance.reports.as_of, history_gap_ms=history_gap_ms)
+        return FoldedWindows(kept, accepted, bundles, with_samples, overtaken)
+
+    def held(self, reports: ReportColumns, acceptance: Acceptance) -> pa.Table:
+        return reports.chosen(acceptance.held)

@@ -78,10 +78,10 @@ def run_available(
     return results
 
 
-def what_is_left(layout: PipelineLayout) -> dict[str, Any]:
-    """The content of each file of tables, of the states, and of the publication."""
+def what_is_left(layout: PipelineLayout, *but: str) -> dict[str, Any]:
+    """The content of each file of tables, of the states, and of the publication; not of folders with names in `but`."""
     found: dict[str, Any] = {}
-    for folder in (layout.tables, layout.state, layout.publication.parent):
+    for folder in (each for each in (layout.tables, layout.state, layout.publication.parent) if each.name not in but):
         for file in sorted(folder.rglob("*")):
             name = str(file.relative_to(layout.data))
             if file.suffix == ".parquet":

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -143,10 +144,9 @@ def test_a_bundle_has_one_shard_in_every_process() -> None:
     assert min(shards.count(shard) for shard in range(8)) > 1_100
 
 
-def test_a_folder_that_tasks_cannot_reach_is_refused(tmp_path: Path) -> None:
-    class Remote(PipelineLayout):
-        local_root = None
-
-    remote: Any = Remote.of(tmp_path)
-    with pytest.raises(UnsharedFolderError, match=r"--fold sharded cannot be used with .*Use --fold driver"):
+def test_a_folder_that_tasks_cannot_reach_is_refused() -> None:
+    remote: Any = SimpleNamespace(local_root=None, address=lambda: "s3a://bucket/cluster")
+    with pytest.raises(
+        UnsharedFolderError, match=r"cannot be used with s3a://bucket/cluster: .*Use --fold driver"
+    ):
         ShardedWindows(LocalJobs(), remote, shards=2)

@@ -29,7 +29,7 @@ class KilledJobs(SparkJobs):
 
     def fold(self, plan: Any, shards: int) -> Any:
         overtaken = super().fold(plan, shards)
-        if not self.is_killed and plan.folder.name.endswith("1"):
+        if not self.is_killed and int(plan.folder.name.partition("-")[0]) == 1:
             self.is_killed = True
             raise OSError("killed")
         return overtaken

@@ -91,7 +91,7 @@ def test_windows_folded_by_shard_on_a_cluster_are_those_of_its_driver(cluster: S
         layout.create()
         write_reports(layout, reports)
         options = ["--data", str(layout.data), "--once", "--max-files", "16", "--fold", layout.data.name]
-        ran = cluster.submit(*_OPTIONS, job.__file__, *options)
+        ran = cluster.submit(*_OPTIONS, job.__file__, *options, timeout_s=300)
         assert ran.returncode == 0, ran.stderr[-4000:]
     expected, found = (what_is_left(layout, "publication") for layout in layouts)
     assert found.keys() == expected.keys()

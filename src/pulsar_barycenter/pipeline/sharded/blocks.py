@@ -1,15 +1,16 @@
-"""The files of a batch by shard: `pipeline/shards/<batch>/`, Arrow's file format, deleted two batches later.
+"""The files of a batch by shard: `pipeline/shards/<batch>-<run>/`, Arrow's file format, deleted two batches later.
 
 part-<number>.arrow       the samples of some reports, one record batch a shard: `TAGGED`
 reports-<number>.arrow    these reports as `parsing.report_rows` makes them
 block-<shard>.arrow       BUNDLE_STATE of a shard after the batch
 samples-<shard>.arrow     the samples of the reports that are kept, of a shard: `TAGGED`
 touched-<shard>.arrow     BUNDLE_STATE of its bundles that had samples
+before/block-<shard>.arrow   the state before the batch, where no process has left blocks of it
 
 A file appears whole, by a rename, and holds the same whenever it is written again. Free of Spark.
 """
 
-import os
+import uuid
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +67,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 def write_arrow(file: Path, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
     """Write a file with these record batches, in place of one that is there."""
-    unfinished = file.with_name(f".{file.name}-{os.getpid()}")
+    unfinished = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
     with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)

@@ -1,6 +1,8 @@
 """The driver's part of a batch whose samples the tasks fold, see the package."""
 
+import uuid
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,8 @@ from pulsar_barycenter.pipeline.storage.layout import SHARDS
 from pulsar_barycenter.pipeline.stream.state import PriorState
 from pulsar_barycenter.pipeline.stream.windows import FoldedWindows
 from pulsar_barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES
+
+_BEFORE: Final = "before"
 
 
 class UnsharedFolderError(Exception):
@@ -37,14 +41,15 @@ class ShardedWindows:
         self._storage = storage
         self._root = storage.local_root / SHARDS
         self._shards = shards
-        self._blocks_of: int | None = None
-        """The batch whose blocks this process has written last."""
         self._folder = self._root
+        self._blocks: tuple[int, Path] | None = None
+        """The batch whose blocks this process has written last, and their folder."""
 
     def read(self, rows: DataFrame, held: pa.Table | None, batch_id: int) -> tuple[pa.Table, pa.Table | None]:
-        self._folder = self._folder_of(batch_id)
-        for entry in self._storage.entries(SHARDS):  # of this batch what a run that was killed left
-            if self._blocks_of is None or entry.name != self._folder_of(self._blocks_of).name:
+        # A folder of its own: a task of an earlier run of this batch may still be writing.
+        self._folder = self._root / f"{batch_id:012d}-{uuid.uuid4().hex[:8]}"
+        for entry in self._storage.entries(SHARDS):
+            if self._blocks is None or entry.name != self._blocks[1].name:
                 self._storage.delete(f"{SHARDS}/{entry.name}")
         self._storage.make_folder(f"{SHARDS}/{self._folder.name}")
         read = self._jobs.keep(rows, self._folder, self._shards)
@@ -57,7 +62,7 @@ class ShardedWindows:
         accepted = reports.chosen(acceptance.accepted)
         plan = self._plan(prior, kept, accepted, acceptance, history_gap_ms)
         overtaken = self._jobs.fold(plan, self._shards)
-        self._blocks_of = batch_id
+        self._blocks = batch_id, self._folder
         samples = self._gathered("samples")
         order = np.lexsort((samples.column("position").to_numpy(), samples.column("report").to_numpy()))
         kept_samples = samples.take(pa.array(order)).select(BUNDLE_SAMPLES.names)
@@ -85,15 +90,9 @@ class ShardedWindows:
         acceptance: Acceptance,
         history_gap_ms: int,
     ) -> ShardPlan:
-        before = self._folder_of(prior.batch_id)
-        if self._blocks_of != prior.batch_id:
-            self._storage.make_folder(f"{SHARDS}/{before.name}")
-            for shard, block in enumerate(split_state(prior.bundles, self._shards)):
-                write_table(before / f"block-{shard}.arrow", block)
-        sizes = {
-            int(file.stem.removeprefix("part-")): len(read_table(file.with_name(file.name.replace("part", "reports"))))
-            for file in self._folder.glob("part-*.arrow")
-        }
+        before = self._blocks_before(prior)
+        parts = kept.column(PART).unique().to_pylist()
+        sizes = {part: len(read_table(self._folder / f"reports-{part}.arrow")) for part in parts}
         orders, counted = ranks_of(kept, sizes), ranks_of(accepted, sizes)
         is_accepted = np.zeros(len(kept), bool)
         for part, ranks in orders.items():
@@ -101,11 +100,17 @@ class ShardedWindows:
             is_accepted[ranks[here]] = counted[part][here] >= 0
         return ShardPlan(before, self._folder, orders, is_accepted, acceptance.reports.as_of, history_gap_ms)
 
+    def _blocks_before(self, prior: PriorState) -> Path:
+        """Return the folder with the blocks of `prior`; cut it into blocks if this process has not written them."""
+        if self._blocks is not None and self._blocks[0] == prior.batch_id:
+            return self._blocks[1]
+        self._storage.make_folder(f"{SHARDS}/{self._folder.name}/{_BEFORE}")
+        for shard, block in enumerate(split_state(prior.bundles, self._shards)):
+            write_table(self._folder / _BEFORE / f"block-{shard}.arrow", block)
+        return self._folder / _BEFORE
+
     def _gathered(self, kind: str) -> pa.Table:
         return pa.concat_tables([read_table(self._folder / f"{kind}-{shard}.arrow") for shard in range(self._shards)])
-
-    def _folder_of(self, batch_id: int) -> Path:
-        return self._root / f"{batch_id:012d}"
 
 
 def _tables(reports: pa.Table, samples: pa.Table) -> ReportTables:

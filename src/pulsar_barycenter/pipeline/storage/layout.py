@@ -6,7 +6,7 @@ pipeline/archive/...                read reports, under their former full path
 pipeline/checkpoint/from-<batch>/   Spark's record of the files read, one generation, see `stream.generations`
 quarantine/                         what could not be read, see `reports.quarantine`
 pipeline/lock                       held by the process that runs the pipeline, see `lock`
-pipeline/shards/<batch>/            samples and windows by shard, see `sharded.blocks`
+pipeline/shards/<batch>-<run>/      samples and windows by shard, see `sharded.blocks`
 pipeline/state/<batch>/             what the next batch starts from, see `stream.state`
 pipeline/publication/latest.json    for the leader, see `load.reports.publication`; `looked` beside it is the
                                     heartbeat of the pipeline

@@ -146,7 +146,5 @@ def test_a_bundle_has_one_shard_in_every_process() -> None:
 
 def test_a_folder_that_tasks_cannot_reach_is_refused() -> None:
     remote: Any = SimpleNamespace(local_root=None, address=lambda: "s3a://bucket/cluster")
-    with pytest.raises(
-        UnsharedFolderError, match=r"cannot be used with s3a://bucket/cluster: .*Use --fold driver"
-    ):
+    with pytest.raises(UnsharedFolderError, match=r"cannot be used with s3a://bucket/cluster: .*Use --fold driver"):
         ShardedWindows(LocalJobs(), remote, shards=2)

@@ -24,7 +24,7 @@ from support import cluster_driver
 from support.java_start import java_options
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
-from support.pipeline_runs import assert_same, first_columns, history, wait_until, write_reports
+from support.pipeline_runs import assert_same, first_columns, history, wait_until, what_is_left, write_reports
 from support.replayed_world import recorded
 from support.spark_cluster import SparkCluster, spark_cluster
 
@@ -80,6 +80,27 @@ def test_stream_and_batch_on_a_cluster_make_the_tables_of_one_machine(
     assert local.late == 0  # the files are in the order of time
     assert_same(_rows(out / "refolded_bundles.parquet"), _sorted(local.bundles))
     assert_same(_rows(out / "refolded_brokers.parquet"), _sorted(local.brokers))
+    assert executors_of(cluster) == [count + 2 for count in before], "a worker had no part in one of the two"
+
+
+def test_windows_folded_by_shard_on_a_cluster_are_those_of_its_driver(cluster: SparkCluster, tmp_path: Path) -> None:
+    """Two jobs over the same log; each worker has a shard, and both see the data folder."""
+    layouts = [PipelineLayout.of(tmp_path / name) for name in ("driver", "sharded")]
+    reports, before = make_history(17, reports=40), executors_of(cluster)
+    for layout in layouts:
+        layout.create()
+        write_reports(layout, reports)
+        options = ["--data", str(layout.data), "--once", "--max-files", "16", "--fold", layout.data.name]
+        ran = cluster.submit(*_OPTIONS, job.__file__, *options, timeout_s=300)
+        assert ran.returncode == 0, ran.stderr[-4000:]
+    expected, found = (what_is_left(layout, "publication") for layout in layouts)
+    assert found.keys() == expected.keys()
+    for name, content in expected.items():
+        assert found[name] == content, name
+    assert sorted(file.name for file in layouts[1].data.glob("pipeline/shards/*/block-*")) == [
+        *["block-0.arrow"] * 2,
+        *["block-1.arrow"] * 2,
+    ]
     assert executors_of(cluster) == [count + 2 for count in before], "a worker had no part in one of the two"
 
 

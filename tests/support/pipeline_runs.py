@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog, report_file_name
@@ -23,6 +24,7 @@ from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
 from pulsar_barycenter.pipeline.stream.generations import current_generation
 from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSettings, read_reports
+from pulsar_barycenter.pipeline.stream.windows import Windows
 from support.load_history import START_MS
 
 Row = dict[str, Any]
@@ -51,19 +53,42 @@ def write_reports(layout: PipelineLayout, reports: Iterable[LocalBrokerData]) ->
 
 
 def run_available(
-    spark: SparkSession, layout: PipelineLayout, *, now_ms: int = 0, settings: StreamSettings | None = None
+    spark: SparkSession,
+    layout: PipelineLayout,
+    *,
+    now_ms: int = 0,
+    settings: StreamSettings | None = None,
+    windows: Windows | None = None,
 ) -> list[BatchResult]:
     """Start the stream from its checkpoint, let it fold all reports of the log, and stop it."""
     results: list[BatchResult] = []
     settings = settings or StreamSettings()
     checkpoint, first_batch = current_generation(layout)
     fold = BatchFold(
-        layout, first_batch=first_batch, settings=settings, clock_ms=lambda: now_ms, on_batch=results.append
+        layout,
+        first_batch=first_batch,
+        settings=settings,
+        clock_ms=lambda: now_ms,
+        on_batch=results.append,
+        windows=windows,
     )
     writer = read_reports(spark, layout, settings).writeStream.option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).foreachBatch(fold.run).start()
     query.awaitTermination()
     return results
+
+
+def what_is_left(layout: PipelineLayout, *but: str) -> dict[str, Any]:
+    """The content of each file of tables, of the states, and of the publication; not of folders with names in `but`."""
+    found: dict[str, Any] = {}
+    for folder in (each for each in (layout.tables, layout.state, layout.publication.parent) if each.name not in but):
+        for file in sorted(folder.rglob("*")):
+            name = str(file.relative_to(layout.data))
+            if file.suffix == ".parquet":
+                found[name] = pq.read_table(file, partitioning=None)
+            elif file.is_file():
+                found[name] = file.read_bytes()
+    return found
 
 
 def history(spark: SparkSession, layout: PipelineLayout, settings: StreamSettings | None = None) -> HistoryTables:

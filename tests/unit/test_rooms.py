@@ -163,6 +163,7 @@ pipeline
     parsing
     batch
     stream
+    sharded
     deletion
     running
     job
@@ -238,7 +239,8 @@ PURE_ROOMS = ("naming", "protocol", "load", "replay")
 IMPURE = {"asyncio", "time", "os", "pathlib", "pyarrow", "socket", "threading"}
 
 SPARK_CHAPTERS = {
-    f"pipeline.{chapter}" for chapter in ["spark", "pulsar_source", "parsing", "batch", "stream", "running", "job"]
+    f"pipeline.{chapter}"
+    for chapter in ["spark", "pulsar_source", "parsing", "batch", "stream", "sharded", "running", "job"]
 } | {"history"}
 """The chapters of the pipeline that run on Spark, and the room that gives tables to programs that do."""
 

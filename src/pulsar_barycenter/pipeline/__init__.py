@@ -18,6 +18,7 @@ count), `folds` (what they change) and `tables` (what is kept). Read in this ord
 `parsing`        lines of logs to reports and rows
 `batch`          whole histories at once
 `stream`         batch after batch, from state to state
+`sharded`        the windows of a batch folded by Spark's tasks, for large clusters
 `deletion`       the data of a tenant, taken out of all of it
 `running`, `job` the process around them
 

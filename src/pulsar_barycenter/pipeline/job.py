@@ -26,6 +26,8 @@ from pulsar_barycenter.pipeline.running.pipeline_job import JobSettings, Pipelin
 from pulsar_barycenter.pipeline.running.small_work import compilers_for_logs
 from pulsar_barycenter.pipeline.running.status import StatusFile
 from pulsar_barycenter.pipeline.running.warm_up import NoWarmUp, WarmUp
+from pulsar_barycenter.pipeline.sharded.jobs import SparkJobs
+from pulsar_barycenter.pipeline.sharded.windows import ShardedWindows, UnsharedFolderError
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
 from pulsar_barycenter.pipeline.spark.java_options import Compilers
@@ -40,6 +42,7 @@ from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import HOME
 from pulsar_barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
 from pulsar_barycenter.pipeline.stream.micro_batches import StreamSettings
+from pulsar_barycenter.pipeline.stream.windows import DriverWindows, Windows
 from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings
 from pulsar_barycenter.pipeline.tables.formats import chosen_format, open_log
 from pulsar_barycenter.pipeline.tables.table_log import TableLog
@@ -58,7 +61,21 @@ _REMOTE_HOUSE_S = 600.0
 """Listing all dates of all tables takes an object store seconds, and costs."""
 
 
-_CANNOT_RUN: tuple[type[Exception], ...] = (AlreadyRunningError, JavaNotFoundError, OSError, *SPARK_ERRORS)
+_CANNOT_RUN: tuple[type[Exception], ...] = (
+    *(AlreadyRunningError, JavaNotFoundError, UnsharedFolderError, OSError),
+    *SPARK_ERRORS,
+)
+
+
+def _sharded(session: SparkSession, storage: Storage) -> ShardedWindows:
+    return ShardedWindows(SparkJobs(session), storage, shards=session.sparkContext.defaultParallelism)
+
+
+_WINDOWS: Final[dict[str, Callable[[SparkSession, Storage], Windows]]] = {
+    "driver": lambda session, storage: DriverWindows(),
+    "sharded": _sharded,
+}
+"""What folds the windows of bundles, by the option --fold."""
 
 
 def run_job(
@@ -85,6 +102,7 @@ def run_job(
             retention_days=options.retention_days or None, every_s=_HOUSE_S if is_local else _REMOTE_HOUSE_S
         ),
         publication=options.publication,
+        windows=_WINDOWS[options.fold],
         look_s=_LOOK_S if is_local else _REMOTE_LOOK_S,
     )
     try:

@@ -41,14 +41,14 @@ class ReportColumns:
     def rows(self, headers: Iterable[ReportHeader]) -> ReportTables:
         """The rows of some reports."""
         chosen = self.chosen(headers)
-        reports = _columns_of(chosen.column("load_report"))
-        parents, samples = _exploded(chosen.column("samples"))
+        reports = columns_of(chosen.column("load_report"))
+        parents, samples = exploded(chosen.column("samples"))
         identity = reports.select(["broker", "incarnation", "sequence", "reported_at"]).take(parents)
         for name in identity.column_names:
             samples = samples.append_column(name, identity.column(name))
         return ReportTables(
             reports,
-            _columns_of(chosen.column("broker_usage")),
+            columns_of(chosen.column("broker_usage")),
             samples.select(TABLES["bundle_samples"].schema.names),
         )
 
@@ -59,7 +59,7 @@ class ReportColumns:
 
 
 def _headers(table: pa.Table) -> Iterable[ReportHeader]:
-    parents, samples = _exploded(table.column("samples"))
+    parents, samples = exploded(table.column("samples"))
     names = samples.column("bundle").to_pylist()
     ends = np.cumsum(np.bincount(np.asarray(parents), minlength=len(table))).tolist()
     start = 0
@@ -69,11 +69,12 @@ def _headers(table: pa.Table) -> Iterable[ReportHeader]:
         start = end
 
 
-def _columns_of(structs: pa.ChunkedArray) -> pa.Table:
+def columns_of(structs: pa.ChunkedArray) -> pa.Table:
+    """The fields of the structs as columns."""
     return pa.Table.from_arrays(structs.combine_chunks().flatten(), names=[field.name for field in structs.type])
 
 
-def _exploded(lists: pa.ChunkedArray) -> tuple[pa.Array, pa.Table]:
+def exploded(lists: pa.ChunkedArray) -> tuple[pa.Array, pa.Table]:
     """The structs in the lists as columns, and the number of the list that each comes from."""
     combined = lists.combine_chunks()
     return combined.value_parent_indices(), pa.Table.from_arrays(

@@ -24,6 +24,7 @@ class JobOptions:
     retention_days: int = 30
     driver_memory: str = "512m"
     once: bool = False
+    fold: str = "driver"
     metrics_port: int | None = None
     publication: Path | None = None
     table_format: TableFormat | None = None
@@ -152,6 +153,14 @@ _OPTIONS = (
         type=click.Choice(TableFormat, case_sensitive=False),
         help="parquet: plain Parquet files; delta: these with a log of Delta Lake, for other engines.  [default: that"
         " of DIR; parquet in a new one]",
+    ),
+    click.option(
+        "--fold",
+        type=click.Choice(["driver", "sharded"]),
+        default="driver",
+        show_default=True,
+        help="Fold the averages of bundles in the driver, or by shard in Spark's tasks, for large batches;"
+        " DIR is then a folder that all workers have under one path.",
     ),
     click.option("--once", is_flag=True, help="Fold every report that is there, then end."),
     click.option(

@@ -32,6 +32,7 @@ from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
 from pulsar_barycenter.pipeline.stream.generations import begin_generation, begin_own_batch, current_generation
 from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSettings, read_reports
 from pulsar_barycenter.pipeline.stream.state import StateFolder
+from pulsar_barycenter.pipeline.stream.windows import DriverWindows, Windows
 from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings, delete_replaced, keep_house
 from pulsar_barycenter.pipeline.tables.files import Tables, date_folders, date_of, utc_date
 from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableLog
@@ -65,6 +66,8 @@ class JobSettings:
     """Time between two notes that the pipeline looked for reports and found none."""
     publication: Path | None = None
     """A file of this machine to publish in; None: that of the data directory."""
+    windows: Callable[[SparkSession, Storage], Windows] = lambda session, storage: DriverWindows()
+    """Makes what folds the windows of bundles."""
 
 
 class _BacklogError(Exception):
@@ -103,6 +106,7 @@ class PipelineJob:
         self._left_in_log: set[str] = set()
         self._house_kept_at = time.monotonic()
         self._looked_at = time.monotonic()
+        self._windows = settings.windows(session, storage)
         self._look_file = look_file(storage, settings.publication)
 
     @property
@@ -328,6 +332,7 @@ class PipelineJob:
             table_log=self._table_log,
             on_batch=self._note_batch,
             on_full=on_full,
+            windows=self._windows,
         )
 
     def _note_batch(self, batch: BatchResult) -> None:

@@ -6,6 +6,7 @@ pipeline/archive/...                read reports, under their former full path
 pipeline/checkpoint/from-<batch>/   Spark's record of the files read, one generation, see `stream.generations`
 quarantine/                         what could not be read, see `reports.quarantine`
 pipeline/lock                       held by the process that runs the pipeline, see `lock`
+pipeline/shards/<batch>-<run>/      samples and windows by shard, see `sharded.blocks`
 pipeline/state/<batch>/             what the next batch starts from, see `stream.state`
 pipeline/publication/latest.json    for the leader, see `load.reports.publication`; beside it are the changes that
                                     follow it, `latest.json.after-<batch>`, and `looked`, the heartbeat of the pipeline
@@ -32,6 +33,7 @@ HOME: Final = "pipeline"
 ARCHIVE: Final = f"{HOME}/archive"
 CHECKPOINTS: Final = f"{HOME}/checkpoint"
 STATE: Final = f"{HOME}/state"
+SHARDS: Final = f"{HOME}/shards"
 PUBLICATION: Final = f"{HOME}/publication/{PUBLICATION_FILE}"
 DELETION: Final = f"{HOME}/deletion"
 STATUS: Final = f"{HOME}/status.json"

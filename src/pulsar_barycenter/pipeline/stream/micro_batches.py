@@ -35,7 +35,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users kn
 from pulsar_barycenter.load.reports.publication import PipelinePublication
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.pipeline.folds.balance import BalanceSettings, Row, broker_figures, settle_intervals
-from pulsar_barycenter.pipeline.folds.live_windows import fold_samples, overtaken_reports
 from pulsar_barycenter.pipeline.folds.ownership import Interval
 from pulsar_barycenter.pipeline.parsing.report_lines import (
     JSON_OPTIONS,
@@ -57,6 +56,7 @@ from pulsar_barycenter.pipeline.stream.late import overdue_reports, refold_due
 from pulsar_barycenter.pipeline.stream.live_state import LiveState
 from pulsar_barycenter.pipeline.stream.publication import Changed, PublicationTimes, Publisher, make_publication
 from pulsar_barycenter.pipeline.stream.state import MemoryChange, StateChange, StateFolder
+from pulsar_barycenter.pipeline.stream.windows import DriverWindows, Windows
 from pulsar_barycenter.pipeline.tables.files import Tables
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableLog
@@ -124,8 +124,10 @@ class BatchFold:
         table_log: TableLog = NO_LOG,
         on_batch: Callable[[BatchResult], None] = lambda result: None,
         on_full: Callable[[], None] = lambda: None,
+        windows: Windows | None = None,
     ) -> None:
-        """`first_batch` is the id of Spark's batch 0, `clock_ms` the wall clock that lag is measured by.
+        """`first_batch` is the id of Spark's batch 0, `clock_ms` the wall clock that lag is measured by. `windows`
+        folds the windows of bundles; None: the driver does.
 
         `publication` is a file of this machine to publish in; None: that of the data directory. `on_full` is called
         before a batch of `max_files` lines is folded, which may be a part of a backlog; what it raises ends the batch.
@@ -135,6 +137,7 @@ class BatchFold:
         self._clock_ms = clock_ms
         self._on_batch = on_batch
         self._on_full = on_full
+        self._windows = windows or DriverWindows()
         self._storage = storage
         self._publisher = Publisher(storage, publication, whole_below=self._settings.whole_below)
         self._tables = Tables(storage, table_log)
@@ -148,10 +151,10 @@ class BatchFold:
         started = time.perf_counter()
         batch_id = self._first_batch + spark_batch
         live = self._before(batch_id)
-        read = report_rows(lines, FILE).toArrow()
+        read, held = self._windows.read(report_rows(lines, FILE), live.held, batch_id)
         if len(read) >= self._settings.max_files:
             self._on_full()
-        reports = ReportColumns.of(read, live.held)
+        reports = ReportColumns.of(read, held)
         asked = untold_reports(live.reports, reports.headers)
         untold = look_up_taken(self._storage, asked, before=batch_id)
         acceptance = accept_reports(
@@ -225,15 +228,13 @@ class BatchFold:
             return None
         self._live = None  # until all is written: a batch that fails is folded again from what is on the disk
         as_of, gap_ms = acceptance.reports.as_of, self._settings.history_gap_ms
-        accepted = reports.rows(acceptance.accepted)
-        kept = reports.rows((*acceptance.accepted, *acceptance.late)) if acceptance.late else accepted
+        windows = self._windows.fold(live.batch_id, live.rows, reports, acceptance, history_gap_ms=gap_ms)
+        accepted, kept = windows.accepted, windows.kept
         self._tables.write("load_reports", batch_id, kept.load_reports)
         self._tables.write("broker_usage", batch_id, kept.broker_usage)
         self._tables.write("bundle_samples", batch_id, kept.bundle_samples)
-        before = live.rows.of(accepted.bundle_samples.column("bundle").to_pylist())
-        overtaken = overtaken_reports(before, accepted.bundle_samples)
-        overdue = overdue_reports(acceptance.accepted, live.balance.next_start, overtaken)
-        _, with_samples = fold_samples(before, accepted.bundle_samples, history_gap_ms=gap_ms)
+        overdue = overdue_reports(acceptance.accepted, live.balance.next_start, windows.overtaken)
+        with_samples = windows.with_samples
         live.rows.put(with_samples)
         silent = live.rows.drop_silent(as_of_ms=as_of, history_gap_ms=gap_ms)
         self._tables.write("bundle_data", batch_id, with_samples)
@@ -262,7 +263,7 @@ class BatchFold:
         refold = refold_due(_set(live.refold), acceptance, overdue, overdue_times)
         live.refold = msgspec.UNSET if refold is None else refold
         live.reports, live.decision_offsets = acceptance.reports, decisions.offsets
-        live.held = reports.chosen(acceptance.held)
+        live.held = self._windows.held(reports, acceptance)
         follows, live.batch_id = live.batch_id, batch_id
         memory = MemoryChange(
             follows=follows,

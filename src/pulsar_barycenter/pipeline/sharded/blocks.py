@@ -1,0 +1,90 @@
+"""The files of a batch by shard: `pipeline/shards/<batch>-<run>/`, Arrow's file format, deleted two batches later.
+
+part-<number>.arrow       the samples of some reports, one record batch a shard: `TAGGED`
+reports-<number>.arrow    these reports as `parsing.report_rows` makes them
+block-<shard>.arrow       BUNDLE_STATE of a shard after the batch
+samples-<shard>.arrow     the samples of the reports that are kept, of a shard: `TAGGED`
+touched-<shard>.arrow     BUNDLE_STATE of its bundles that had samples
+before/block-<shard>.arrow   the state before the batch, where no process has left blocks of it
+
+A file appears whole, by a rename, and holds the same whenever it is written again. Free of Spark.
+"""
+
+import uuid
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pulsar_barycenter.pipeline.reports.columns import columns_of, exploded
+from pulsar_barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES
+
+TAGGED: Final = pa.schema(
+    [
+        ("report", pa.int64()),
+        ("position", pa.int64()),
+        *((field.name, field.type) for field in BUNDLE_SAMPLES.arrow),
+    ]
+)
+"""Samples with the number of their report within its part, and their position in the report."""
+
+HELD: Final = -1
+"""The number of the part with the reports that waited."""
+
+
+def shard_of(names: Sequence[str], shards: int) -> Any:
+    """Return the shard, 0..shards - 1, of each bundle."""
+    return np.fromiter((zlib.crc32(name.encode()) % shards for name in names), np.int64, len(names))
+
+
+def split_samples(reports: pa.Table, shards: int) -> list[pa.RecordBatch]:
+    """Return the samples of `reports` (columns of `parsing.report_rows`) as TAGGED, one batch for each shard."""
+    parents, samples = exploded(reports.column("samples"))
+    identity = columns_of(reports.column("load_report")).select(["broker", "incarnation", "sequence", "reported_at"])
+    report = np.asarray(parents, np.int64)
+    first = np.searchsorted(report, report)
+    columns = {name: samples.column(name) for name in samples.column_names}
+    columns |= {name: identity.column(name).take(parents) for name in identity.column_names}
+    columns |= {"report": pa.array(report), "position": pa.array(np.arange(len(report)) - first)}
+    tagged = pa.table({name: columns[name] for name in TAGGED.names}).cast(TAGGED)
+    codes = shard_of(tagged.column("bundle").to_pylist(), shards)
+    return [_one_batch(tagged.filter(pa.array(codes == shard))) for shard in range(shards)]
+
+
+def split_state(bundles: pa.Table, shards: int) -> list[pa.Table]:
+    """Return BUNDLE_STATE of each shard, in the order of `bundles`."""
+    codes = shard_of(bundles.column("bundle").to_pylist(), shards)
+    return [bundles.filter(pa.array(codes == shard)) for shard in range(shards)]
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+
+
+def write_arrow(file: Path, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
+    """Write a file with these record batches, in place of one that is there."""
+    unfinished = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
+    with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    unfinished.replace(file)
+
+
+def write_table(file: Path, table: pa.Table) -> None:
+    write_arrow(file, table.to_batches(), table.schema)
+
+
+def read_table(file: Path) -> pa.Table:
+    """Return the rows of a file, which stay in it: they are mapped, not copied."""
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def read_batch(file: Path, number: int) -> pa.RecordBatch:
+    """Return the record batch `number` of a file, mapped."""
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).get_batch(number)

@@ -1,0 +1,62 @@
+"""The two jobs of a batch, as Spark runs them; all else of the package is free of Spark."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812 - the name PySpark users know it by
+
+from pulsar_barycenter.pipeline.reports.acceptance import TakenKey
+from pulsar_barycenter.pipeline.sharded.tasks import PART, REPORT, ShardPlan, fold_shard, keep_part
+
+_NAMES = T.ArrayType(T.StructType([T.StructField("bundle", T.StringType())]))
+_OVERTAKEN = "broker string, incarnation string, sequence long"
+
+
+class Jobs(Protocol):
+    """Runs the tasks of a batch."""
+
+    def keep(self, rows: DataFrame, folder: Path, shards: int) -> pa.Table:
+        """Have `tasks.keep_part` keep the samples of all `rows` in `folder`; return what it returns."""
+        ...
+
+    def fold(self, plan: ShardPlan, shards: int) -> list[TakenKey]:
+        """Have `tasks.fold_shard` fold each shard; return what it returns."""
+        ...
+
+
+class SparkJobs:
+    """Each partition of the rows is a part, each shard a task. A task that Spark tries again writes the same files."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def keep(self, rows: DataFrame, folder: Path, shards: int) -> pa.Table:
+        fields = [T.StructField(field.name, _NAMES) if field.name == "samples" else field for field in rows.schema]
+        schema = T.StructType([*fields, T.StructField(PART, T.LongType()), T.StructField(REPORT, T.LongType())])
+        return rows.mapInArrow(partial(_keep, folder, shards), schema).toArrow()
+
+    def fold(self, plan: ShardPlan, shards: int) -> list[TakenKey]:
+        rows = self._session.range(0, shards, 1, shards).mapInArrow(partial(_fold, plan), _OVERTAKEN).collect()
+        return sorted((row["broker"], row["incarnation"], row["sequence"]) for row in rows)
+
+
+def _keep(folder: Path, shards: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    pa.set_cpu_count(1)  # Spark has given this worker one core
+    found, context = list(batches), TaskContext.get()
+    if found and context is not None:
+        yield from keep_part(folder, shards, context.partitionId(), pa.Table.from_batches(found)).to_batches()
+
+
+def _fold(plan: ShardPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    pa.set_cpu_count(1)
+    for batch in batches:
+        for shard in batch.column(0).to_pylist():
+            keys: list[Any] = list(zip(*fold_shard(plan, shard), strict=True)) or [(), (), ()]
+            types = (pa.string(), pa.string(), pa.int64())
+            arrays = [pa.array(column, kind) for column, kind in zip(keys, types, strict=True)]
+            yield pa.record_batch(arrays, ["broker", "incarnation", "sequence"])

@@ -17,7 +17,7 @@ import msgspec
 
 TARGET = Path(__file__).parents[1] / "docs" / "api.md"
 
-MODULES = ("pulsar_barycenter.testing", "pulsar_barycenter.strategies")
+MODULES = ("pulsar_barycenter.testing", "pulsar_barycenter.strategies", "pulsar_barycenter.history")
 
 HEAD = """# The public interface
 

@@ -19,6 +19,8 @@ from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
+__all__ = ["Tables", "tables"]
+
 
 @dataclass(frozen=True, slots=True)
 class Tables:

@@ -208,6 +208,24 @@ def test_housekeeping_beside_a_batch_does_not_publish_it(tmp_path: Path, batches
     world.check_at_rest(ENGINES["polars"])
 
 
+@pytest.mark.parametrize("engine", ["pyarrow", "polars"])
+def test_a_date_leaves_the_table_before_its_files_are_deleted(
+    tmp_path: Path, table_format: TableFormat, engine: str
+) -> None:
+    """Retention of one date: at every step an engine can read all files that it is told of."""
+    world = World(tmp_path, table_format)
+    for batch in range(2):
+        world.write(batch)
+    seen: list[int] = []
+    kept = CompactionSettings(run=3, grace_s=100.0, retention_days=0)
+    with at_each_change(lambda: seen.append(len(world.read("decisions", ENGINES[engine])))):
+        keep_house(world.storage, completed_batch=0, newest_date=DATES[1], now_s=0, settings=kept, table_log=world.log)
+    assert seen == sorted(seen, reverse=True)
+    assert {*seen, 2} == {4, 2}
+    assert len(world.read("decisions", ENGINES[engine])) == 2
+    assert not list(tmp_path.glob(f"tables/*/date={DATES[0]}"))
+
+
 def test_a_batch_is_an_application_transaction_and_a_version(tmp_path: Path) -> None:
     """What other engines travel in time by, as long as no file of a version is deleted."""
     world = World(tmp_path, TableFormat.DELTA)

@@ -40,7 +40,7 @@ from pulsar_barycenter.pipeline.folds.bundle_rows import BundleRows
 from pulsar_barycenter.pipeline.folds.owners import Owners
 from pulsar_barycenter.pipeline.reports.columns import ReportColumns
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
-from pulsar_barycenter.pipeline.stream import micro_batches
+from pulsar_barycenter.pipeline.stream import micro_batches, windows
 from pulsar_barycenter.pipeline.stream.live_state import LiveState
 from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold
 from pulsar_barycenter.pipeline.tables.files import Tables
@@ -158,19 +158,19 @@ class Phases:
         setattr(owner, name, timed)
 
 
-_PHASES = {
-    "reports": ("accept_reports", "untold_reports", "look_up_taken"),
-    "late reports": ("overtaken_reports", "overdue_reports"),
-    "windows": ("fold_samples",),
-    "balance": ("settle_intervals", "broker_figures"),
+_PHASES: dict[str, tuple[tuple[Any, str], ...]] = {
+    "reports": tuple((micro_batches, name) for name in ("accept_reports", "untold_reports", "look_up_taken")),
+    "late reports": ((windows, "overtaken_reports"), (micro_batches, "overdue_reports")),
+    "windows": ((windows, "fold_samples"),),
+    "balance": ((micro_batches, "settle_intervals"), (micro_batches, "broker_figures")),
 }
 
 
 def timed_phases() -> Phases:
     phases = Phases()
     for phase, names in _PHASES.items():
-        for name in names:
-            phases.wrap(micro_batches, name, phase)
+        for module, name in names:
+            phases.wrap(module, name, phase)
     for owner, names, phase in (
         (Tables, ("write",), "tables"),
         (BundleRows, ("of", "put", "drop_silent"), "windows"),

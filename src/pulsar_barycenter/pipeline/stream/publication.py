@@ -84,9 +84,10 @@ class Changed:
 class Publisher:
     """Writes the publications of one data directory, one after the other.
 
-    The first one of a process is whole. Then a batch writes what it changed, and the whole, too, once the changes that
-    follow the last whole one have more rows than it, are `_MOST_CHANGES`, or have gone on for `MOST_AGE_MS`. Changes
-    are kept until the second whole publication after them, for readers that are slow.
+    The first one of a process is whole, and one in which most bundles changed. Any other batch writes what it changed,
+    and the whole, too, once the changes that follow the last whole one have more rows than it, are `_MOST_CHANGES`, or
+    have gone on for `MOST_AGE_MS`. Changes are kept until the second whole publication after them, for readers that are
+    slow.
     """
 
     def __init__(self, storage: Storage, file: Path | None, *, whole_below: int) -> None:
@@ -135,10 +136,11 @@ class Publisher:
             return
         change = changed()
         rows = change.rows
-        if rows.batch_id <= after.batch_id:  # a batch that runs again: its change would have the name of the next one
+        count = len(rows.bundle) + len(change.bundles_gone)
+        is_again = rows.batch_id <= after.batch_id  # its change would have the name of the next one
+        if is_again or 2 * count > known:
             self.publish_whole(whole())
             return
-        count = len(rows.bundle) + len(change.bundles_gone)
         is_whole = (
             self._changed + count > known
             or len(self._changes) >= _MOST_CHANGES

@@ -168,9 +168,9 @@ _PHASES: dict[str, tuple[tuple[Any, str], ...]] = {
 
 def timed_phases() -> Phases:
     phases = Phases()
-    for phase, names in _PHASES.items():
-        for module, name in names:
-            phases.wrap(module, name, phase)
+    for phase, functions in _PHASES.items():
+        for module, function in functions:
+            phases.wrap(module, function, phase)
     for owner, names, phase in (
         (Tables, ("write",), "tables"),
         (BundleRows, ("of", "put", "drop_silent"), "windows"),

@@ -24,6 +24,7 @@ class JobOptions:
     driver_memory: str = "512m"
     once: bool = False
     metrics_port: int | None = None
+    ui_port: int | None = None
     publication: Path | None = None
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -150,5 +151,11 @@ _OPTIONS = (
         type=click.IntRange(0, 65535),
         metavar="PORT",
         help="Answer Prometheus at http://127.0.0.1:PORT/metrics; 0: a free port, which is logged.",
+    ),
+    click.option(
+        "--ui-port",
+        type=click.IntRange(0, 65535),
+        metavar="PORT",
+        help="Serve Spark's web page at http://127.0.0.1:PORT; 0: a free port, which is logged.  [default: no page]",
     ),
 )

@@ -3,10 +3,12 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +16,11 @@ from typing import Any
 
 import psutil
 import pytest
+from click.testing import CliRunner
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.pipeline.running.pipeline_job import ONCE_ATTEMPTS, JobSettings, PipelineJob
 from pulsar_barycenter.pipeline.running.status import read_status
@@ -37,7 +41,7 @@ _DEADLINE_S = 120.0
 
 
 @contextmanager
-def running_job(layout: PipelineLayout, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running_job(layout: PipelineLayout, log: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run the job in a process of its own until the block ends; it reads reports when the block begins."""
     command = [
         sys.executable,
@@ -47,6 +51,7 @@ def running_job(layout: PipelineLayout, log: Path) -> Iterator[subprocess.Popen[
         str(layout.data),
         "--trigger-seconds",
         "0.2",
+        *more,
     ]
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
     with (
@@ -100,6 +105,41 @@ def test_a_job_killed_in_mid_batch_loses_and_doubles_nothing(
     events = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     batches = [event for event in events if event["event"] == "pipeline_batch"]
     assert all(batch.keys() >= {"batch_id", "reports", "samples", "lag_seconds", "seconds"} for batch in batches)
+
+
+def test_sparks_page_is_on_loopback_and_the_phases_of_triggers_are_in_the_status(
+    layout: PipelineLayout, tmp_path: Path
+) -> None:
+    """The page answers at the address that is logged, and Java listens nowhere else; phases follow the first batch."""
+    log = tmp_path / "job.log"
+    reports = make_history(14, reports=3)
+    with running_job(layout, log, "--ui-port", "0") as job:
+        write_reports(layout, reports)
+        events = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+        (url,) = (event["url"] for event in events if event["event"] == "pipeline_ui_served")
+        with urllib.request.urlopen(f"{url}/api/v1/applications", timeout=60) as answer:
+            assert [application["name"] for application in json.load(answer)] == ["barycenter pipeline"]
+        java = [child for child in psutil.Process(job.pid).children(recursive=True) if child.name() == "java"]
+        listening = [
+            connection.laddr
+            for process in java
+            for connection in process.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        assert int(url.rpartition(":")[2]) in {address.port for address in listening}
+        assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+        def phases() -> set[str]:
+            status = read_status(layout)
+            return set() if status is None else status.phases.keys()
+
+        wait_until(lambda: "addBatch" in phases(), job, within_s=_DEADLINE_S)
+        job.terminate()
+        assert job.wait(_DEADLINE_S) == 0
+    assert phases() >= {"addBatch", "latestOffset", "queryPlanning", "triggerExecution", "walCommit"}
+    shown = CliRunner().invoke(main, ["pipeline", "status", "--data", str(layout.data)]).output
+    (line,) = (line for line in shown.splitlines() if line.startswith("of a trigger"))
+    assert re.fullmatch(r"of a trigger +\d+\.\d\d s in all, addBatch \d+\.\d\d s(, \w+ \d+\.\d\d s)*", line)
 
 
 def test_spark_begins_a_new_record_of_files_before_it_grows_large(spark: SparkSession, layout: PipelineLayout) -> None:

@@ -22,10 +22,10 @@ def test_each_table_has_the_rows_of_its_files_once_beside_a_compacted_file(spark
     layout = copied(tmp_path / "cluster")
     files = live_files(layout.tables, "broker_usage")
     rows = pa.concat_tables(pq.ParquetFile(file).read() for file in files)
-    of_one_date = [file for file in files if file.parent == files[0].parent]
-    compacted = pa.concat_tables(pq.ParquetFile(file).read() for file in of_one_date)
-    pq.write_table(compacted, files[0].with_name("batch-000000000000-999999999999.parquet"))
-    assert len(list(files[0].parent.glob("*.parquet"))) > len(of_one_date) > 0
+    for folder in {file.parent for file in files}:
+        sources = pa.concat_tables(pq.ParquetFile(file).read() for file in files if file.parent == folder)
+        pq.write_table(sources, folder / "batch-000000000000-999999999999.parquet")
+    assert len(list((layout.tables / "broker_usage").rglob("*.parquet"))) > len(files) > 0
 
     recorded = tables(spark, layout.data)
     assert [name for name, _ in recorded] == list(TABLES)

@@ -1,5 +1,6 @@
 """The same jobs on a real Spark cluster of two workers: the same tables, the same replays, as on one machine."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ _CONF = {
     "spark.executor.extraJavaOptions": f"{java_options()} -XX:+UseSerialGC",
 }
 _OPTIONS = [word for key, value in _CONF.items() for word in ("--conf", f"{key}={value}")]
+PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 _HISTORY = ("bundle_data", "broker_data")
 
 
@@ -63,7 +65,8 @@ def test_stream_and_batch_on_a_cluster_make_the_tables_of_one_machine(
     """The job folds the log with both workers; then a driver of its own folds the whole history, and the samples."""
     reports, before = make_history(16, reports=40), executors_of(cluster)
     write_reports(layout, reports)
-    streamed = cluster.submit(*_OPTIONS, job.__file__, "--data", str(layout.data), "--once", "--max-files", "20")
+    client = ("--deploy-mode", "client", *_OPTIONS)
+    streamed = cluster.submit(*client, job.__file__, "--data", str(layout.data), "--once", "--max-files", "20")
     assert streamed.returncode == 0, streamed.stderr[-4000:]
     assert_tables_follow(spark, layout, PipelineOracle(reports))
     status = read_status(layout)
@@ -102,6 +105,17 @@ def test_windows_folded_by_shard_on_a_cluster_are_those_of_its_driver(cluster: S
         *["block-1.arrow"] * 2,
     ]
     assert executors_of(cluster) == [count + 2 for count in before], "a worker had no part in one of the two"
+
+
+def test_cluster_mode_is_refused_as_the_page_says(layout: PipelineLayout, cluster: SparkCluster) -> None:
+    """Spark runs no driver of a Python program within a standalone cluster; nothing is started, nothing written."""
+    before = executors_of(cluster)
+    done = cluster.submit("--deploy-mode", "cluster", *_OPTIONS, job.__file__, "--data", str(layout.data), "--once")
+    assert done.returncode != 0
+    (said,) = re.findall(r"^> (Cluster deploy mode .*)$", PAGE.read_text(), flags=re.MULTILINE)
+    assert said in done.stderr + done.stdout
+    assert executors_of(cluster) == before
+    assert read_status(layout) is None
 
 
 def test_a_grid_of_replays_on_a_cluster_has_the_bytes_of_one_machine(cluster: SparkCluster, tmp_path: Path) -> None:

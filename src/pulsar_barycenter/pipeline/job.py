@@ -37,6 +37,9 @@ from pulsar_barycenter.pipeline.spark.session import (
     create_session,
     is_loopback,
     master_of,
+    page_of,
+    page_refusal,
+    page_settings,
 )
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import HOME
@@ -169,8 +172,15 @@ def _starting(storage: Storage) -> Iterator[None]:
 
 def _session(options: JobOptions, compilers: Compilers, on_phase: Callable[[str], None]) -> SparkSession:
     on_phase("starting Spark")
+    if options.ui_port is not None and (reason := page_refusal(options.master, os.environ)):
+        raise OSError(
+            f"--ui-port serves this machine alone: {reason}. Leave it out; docs/spark.md says how to see the page"
+        )
     settings = _session_settings(options, compilers)
-    return create_session("barycenter pipeline", options.master, settings, compilers=compilers, on_phase=on_phase)
+    session = create_session("barycenter pipeline", options.master, settings, compilers=compilers, on_phase=on_phase)
+    if options.ui_port is not None:
+        log.info("pipeline_ui_served", url=page_of(session))
+    return session
 
 
 def _compilers(options: JobOptions, storage: Storage | None) -> Compilers:
@@ -207,6 +217,7 @@ def _session_settings(options: JobOptions, compilers: Compilers) -> dict[str, st
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         **(INTERPRETED if compilers is Compilers.FIRST else {}),
+        **({} if options.ui_port is None else page_settings(options.ui_port)),
         **options.conf,
     }
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,6 +13,7 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.pipeline.data_folder import opened
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
+from pulsar_barycenter.pipeline.running.phases import PhaseTimes
 from pulsar_barycenter.pipeline.running.status import PipelineStatus, read_status
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import QUARANTINE
@@ -31,6 +33,7 @@ _STATES: Final = {
     "restarting": "is being started again by `{by}` (process {supervisor}) since {since}, attempt {attempt}",
 }
 
+_WHOLE_TRIGGER: Final = "triggerExecution"
 _STEADY_MS: Final = 10_000
 """If the newest report was younger than this at the last look, its age needs no explanation."""
 
@@ -111,6 +114,8 @@ def _lines(found: PipelineStatus, state: str, storage: Storage, restart: Restart
         rows.append(("lag", f"{lag} {found.lag_ms_p99 / 1000:.2f} s (oldest report to publication)"))
     if found.batch_seconds_p50 is not None and found.batch_seconds_p99 is not None:
         rows.append(("a batch takes", f"{found.batch_seconds_p50:.2f} s; 99 of 100 {found.batch_seconds_p99:.2f} s"))
+    if found.phases:
+        rows.append(("of a trigger", _phases(found.phases)))
     folded = (count_of(found.batches, "batch"), count_of(found.reports, "report"), count_of(found.samples, "sample"))
     rows.append(("since its start", ", ".join(folded)))
     rows.append(("now", count_of(found.bundles, "bundle")))
@@ -131,6 +136,14 @@ def _lines(found: PipelineStatus, state: str, storage: Storage, restart: Restart
     if state != "running" and state in _NEXT:
         rows.append(("what to do", _NEXT[state].format(data=storage.address())))
     return [f"{name:<16} {text}" for name, text in rows]
+
+
+def _phases(phases: Mapping[str, PhaseTimes]) -> str:
+    """Return the phases of Spark's triggers by how long half of the triggers took at most, longest first."""
+    whole = phases.get(_WHOLE_TRIGGER)
+    parts = sorted((times.ms_p50, phase) for phase, times in phases.items() if times.ms_p50 and phase != _WHOLE_TRIGGER)
+    words = [f"{phase} {ms / 1000:.2f} s" for ms, phase in reversed(parts)]
+    return ", ".join([*([f"{whole.ms_p50 / 1000:.2f} s in all"] if whole else []), *words])
 
 
 def _refold(due: RefoldDue, data: str) -> str:

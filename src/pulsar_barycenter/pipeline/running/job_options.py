@@ -26,6 +26,7 @@ class JobOptions:
     once: bool = False
     fold: str = "driver"
     metrics_port: int | None = None
+    ui_port: int | None = None
     publication: Path | None = None
     table_format: TableFormat | None = None
     """None: the format that the folder has."""
@@ -168,5 +169,11 @@ _OPTIONS = (
         type=click.IntRange(0, 65535),
         metavar="PORT",
         help="Answer Prometheus at http://127.0.0.1:PORT/metrics; 0: a free port, which is logged.",
+    ),
+    click.option(
+        "--ui-port",
+        type=click.IntRange(0, 65535),
+        metavar="PORT",
+        help="Serve Spark's web page at http://127.0.0.1:PORT; 0: a free port, which is logged.  [default: no page]",
     ),
 )

@@ -1,6 +1,6 @@
 """Exports the status of the running pipeline to Prometheus; it is read at each request."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from socketserver import BaseRequestHandler
 from typing import cast
@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, StateSetMetricFamily
 from prometheus_client.registry import Collector
 
+from pulsar_barycenter.pipeline.running.phases import PhaseTimes
 from pulsar_barycenter.pipeline.running.status import STATES, PipelineStatus
 
 _PREFIX = "barycenter_pipeline_"
@@ -65,6 +66,7 @@ class StatusCollector(Collector):
         yield _quantiles(
             "batch_seconds", "Time a batch took, likewise", [status.batch_seconds_p50, status.batch_seconds_p99]
         )
+        yield from _phases(status.phases)
 
 
 def _quantiles(name: str, text: str, values: list[float | None]) -> Metric:
@@ -73,6 +75,20 @@ def _quantiles(name: str, text: str, values: list[float | None]) -> Metric:
         if value is not None:
             family.add_metric([quantile], value)
     return family
+
+
+def _phases(phases: Mapping[str, PhaseTimes]) -> Iterator[Metric]:
+    text = "Time of each phase of Spark's triggers that read reports (`durationMs`)"
+    total = CounterMetricFamily(f"{_PREFIX}trigger_phase_seconds", text, labels=["phase"])
+    recent = GaugeMetricFamily(
+        f"{_PREFIX}trigger_phase_recent_seconds", f"{text}, of the last 1,000 triggers", labels=["phase", "quantile"]
+    )
+    for phase, times in phases.items():
+        total.add_metric([phase], times.total_ms / 1000)
+        recent.add_metric([phase, "0.5"], times.ms_p50 / 1000)
+        recent.add_metric([phase, "0.99"], times.ms_p99 / 1000)
+    yield total
+    yield recent
 
 
 def _seconds(ms: int | None) -> float | None:

@@ -25,6 +25,7 @@ from pulsar_barycenter.pipeline.reports.decision_files import has_new_decisions
 from pulsar_barycenter.pipeline.reports.log_files import waiting_files
 from pulsar_barycenter.pipeline.reports.quarantine import remove_old
 from pulsar_barycenter.pipeline.running.status import PipelineStatus, StatusFile, shortcomings
+from pulsar_barycenter.pipeline.running.trigger_listener import listening
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import PUBLICATION, QUARANTINE
 from pulsar_barycenter.pipeline.stream.backlog import move_to_archive, no_reports, read_backlog
@@ -124,12 +125,23 @@ class PipelineJob:
         Raises what Spark or the file system did, if the job runs once and has tried in vain.
         """
         self._clear_unfinished()
-        failures = 0
         states = StateFolder(self._storage)
         refold = states.newest_progress().refold
         self._status.remember(None if refold is msgspec.UNSET else refold, held=states.newest_held())
         self._status.enter("starting", now_ms=self._clock_ms())
         self._keep_house_now(completed_batch=-1)
+        with listening(self._session, self._status.note_trigger):
+            self._run_generations(stop, must_stop)
+        self._leave_in_order()
+        self._status.enter("stopped", now_ms=self._clock_ms())
+        short = self.shortcomings
+        if self._is_done and short:
+            log.warning("pipeline_tables_fall_short", **short)
+        log.info("pipeline_stopped", batches=self._status.status.batches)
+
+    def _run_generations(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
+        """Run one query after the other; a failed batch is tried again, with a pause."""
+        failures = 0
         while not (self._is_done or stop.is_set() or must_stop()):
             batches_before = self._status.status.batches
             try:
@@ -146,12 +158,6 @@ class PipelineJob:
                 log.error("pipeline_batch_failed", reason=reason, retry_in_s=pause_s)
                 self._status.enter("retrying", now_ms=self._clock_ms(), error=reason)
                 stop.wait(pause_s)
-        self._leave_in_order()
-        self._status.enter("stopped", now_ms=self._clock_ms())
-        short = self.shortcomings
-        if self._is_done and short:
-            log.warning("pipeline_tables_fall_short", **short)
-        log.info("pipeline_stopped", batches=self._status.status.batches)
 
     def end(self, error: BaseException, *, asked_to: bool) -> None:
         """Leave word of the error that ended the job, which was `asked_to` stop or not."""

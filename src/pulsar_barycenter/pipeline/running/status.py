@@ -1,19 +1,19 @@
 """The status of the running pipeline: one JSON file, replaced after every batch."""
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Final, TypeVar
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 import structlog
 
+from pulsar_barycenter.pipeline.running.phases import PhaseTimes, TriggerPhases, percentile
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import STATUS
 from pulsar_barycenter.pipeline.stream.batch_result import BatchResult, RefoldDue
 
 log = structlog.get_logger(__name__)
 
-_Number = TypeVar("_Number", int, float)
 _REMEMBERED_BATCHES = 1000
 
 
@@ -33,7 +33,8 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     `looked_at` advances while `updated_at` and `as_of` stay.
 
     Times are epoch ms. Percentiles are over the last 1,000 batches that had reports: lag is from the oldest report's
-    `lastUpdate` to its publication.
+    `lastUpdate` to its publication. `phases` are of the triggers of Spark's stream that read reports (see `phases`); a
+    backlog is folded without triggers.
     """
 
     state: str
@@ -61,6 +62,7 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     lag_ms_p99: int | None = None
     batch_seconds_p50: float | None = None
     batch_seconds_p99: float | None = None
+    phases: dict[str, PhaseTimes] = {}
     error: str | None = None
 
 
@@ -72,10 +74,15 @@ class StatusFile:
         self._status = PipelineStatus(state="starting", pid=pid, updated_at=0)
         self._lags: deque[int] = deque(maxlen=_REMEMBERED_BATCHES)
         self._seconds: deque[float] = deque(maxlen=_REMEMBERED_BATCHES)
+        self._phases = TriggerPhases()
 
     @property
     def status(self) -> PipelineStatus:
-        return self._status
+        return msgspec.structs.replace(self._status, phases=self._phases.times())
+
+    def note_trigger(self, durations_ms: Mapping[str, int]) -> None:
+        """Count a trigger of Spark's stream by its phases; any thread may call this. It is in the next write."""
+        self._phases.add(durations_ms)
 
     def enter(self, state: str, *, now_ms: int, error: str | None = None) -> None:
         """Record a change of state; each time of "retrying" is a failure."""
@@ -131,7 +138,7 @@ class StatusFile:
     def _write(self, status: PipelineStatus) -> None:
         self._status = status
         try:
-            self._storage.write(STATUS, msgspec.json.encode(status))
+            self._storage.write(STATUS, msgspec.json.encode(self.status))
         except OSError as error:  # a full disk: the next batch tells as much
             log.warning("pipeline_status_not_written", reason=str(error))
 
@@ -155,9 +162,3 @@ def shortcomings(status: PipelineStatus) -> dict[str, int]:
         "corrupt_decisions": status.corrupt_decisions,
     }
     return {reason: count for reason, count in counts.items() if count}
-
-
-def percentile(values: Iterable[_Number], percent: int) -> _Number | None:
-    """Return the smallest value that at least `percent` percent of `values` do not exceed; None for no values."""
-    ordered = sorted(values)
-    return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pulsar_barycenter.pipeline.running.metrics import StatusCollector, serve_metrics
+from pulsar_barycenter.pipeline.running.phases import PhaseTimes
 from pulsar_barycenter.pipeline.running.status import STATES, PipelineStatus
 from pulsar_barycenter.pipeline.stream.batch_result import RefoldDue
 
@@ -27,6 +28,10 @@ STATUSES = st.builds(
     lag_ms_p99=st.none() | COUNT,
     as_of=COUNT,
     looked_at=COUNT,
+    phases=st.dictionaries(
+        st.sampled_from(["addBatch", "latestOffset", "triggerExecution"]),
+        st.builds(PhaseTimes, last_ms=COUNT, ms_p50=COUNT, ms_p99=COUNT, total_ms=COUNT),
+    ),
     refold=st.none() | st.builds(RefoldDue, since=COUNT, until=COUNT, reports=COUNT, decisions=COUNT),
     **dict.fromkeys(
         [
@@ -40,9 +45,9 @@ STATUSES = st.builds(
 
 
 def told(text: str) -> dict[tuple[str, str], float]:
-    """(name without the prefix, the one label's value or "") to the value."""
+    """(name without the prefix, the values of its labels or "") to the value."""
     return {
-        (sample.name.removeprefix("barycenter_pipeline_"), next(iter(sample.labels.values()), "")): sample.value
+        (sample.name.removeprefix("barycenter_pipeline_"), " ".join(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
@@ -63,6 +68,11 @@ def test_every_figure_of_the_status_is_told_and_none_that_is_not_known(status: P
             expected |= {
                 ("refold_timestamp_seconds", bound): getattr(value, bound) / 1000 for bound in ("since", "until")
             }
+        elif name == "phases":
+            for phase, times in value.items():
+                expected["trigger_phase_seconds_total", phase] = times.total_ms / 1000
+                expected["trigger_phase_recent_seconds", f"{phase} 0.5"] = times.ms_p50 / 1000
+                expected["trigger_phase_recent_seconds", f"{phase} 0.99"] = times.ms_p99 / 1000
         elif name in ("held_reports", "bundles"):
             expected[name, ""] = value
         elif name in ("as_of", "looked_at"):

@@ -1,0 +1,58 @@
+"""How long the phases of Spark's triggers take: `durationMs` of each trigger that read reports.
+
+The phases are Spark's own: `latestOffset` lists new files, `getBatch` and `queryPlanning` plan, `walCommit` and
+`commitOffsets` write Spark's records, `addBatch` is the batch itself; `triggerExecution` is the whole.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+_Number = TypeVar("_Number", int, float)
+_REMEMBERED_TRIGGERS: Final = 1000
+_MOST_PHASES: Final = 32
+
+
+class PhaseTimes(msgspec.Struct, frozen=True, rename="camel"):
+    """Times of one phase in ms: of the newest trigger, percentiles of the last 1,000, and the sum since the start."""
+
+    last_ms: int
+    ms_p50: int
+    ms_p99: int
+    total_ms: int
+
+
+class TriggerPhases:
+    """Remembers the phases of triggers. Threads may add and read at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._recent: dict[str, deque[int]] = {}
+        self._totals: dict[str, int] = {}
+
+    def add(self, durations_ms: Mapping[str, int]) -> None:
+        """Count one trigger. Of a Spark with very many phases the first are counted."""
+        with self._lock:
+            for phase, ms in durations_ms.items():
+                if phase in self._recent or len(self._recent) < _MOST_PHASES:
+                    self._recent.setdefault(phase, deque(maxlen=_REMEMBERED_TRIGGERS)).append(ms)
+                    self._totals[phase] = self._totals.get(phase, 0) + ms
+
+    def times(self) -> dict[str, PhaseTimes]:
+        """Return the times by phase, in the order of names; {} before the first trigger that read reports."""
+        with self._lock:
+            return {
+                phase: PhaseTimes(
+                    recent[-1], percentile(recent, 50) or 0, percentile(recent, 99) or 0, self._totals[phase]
+                )
+                for phase, recent in sorted(self._recent.items())
+            }
+
+
+def percentile(values: Iterable[_Number], percent: int) -> _Number | None:
+    """Return the smallest value that at least `percent` percent of `values` do not exceed; None for no values."""
+    ordered = sorted(values)
+    return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None

@@ -40,6 +40,7 @@ from pulsar_barycenter.pipeline.spark.session import (
     page_of,
     page_refusal,
     page_settings,
+    parallelism,
 )
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import HOME
@@ -71,7 +72,7 @@ _CANNOT_RUN: tuple[type[Exception], ...] = (
 
 
 def _sharded(session: SparkSession, storage: Storage) -> ShardedWindows:
-    return ShardedWindows(SparkJobs(session), storage, shards=session.sparkContext.defaultParallelism)
+    return ShardedWindows(SparkJobs(session), storage, shards=parallelism(session))
 
 
 _WINDOWS: Final[dict[str, Callable[[SparkSession, Storage], Windows]]] = {

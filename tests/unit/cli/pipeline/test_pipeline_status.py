@@ -116,7 +116,7 @@ def test_what_came_too_late_is_shown_with_the_time_that_it_leaves_wrong(layout: 
     status.enter("stopped", now_ms=AT_MS)
     answer = ask(layout)
     assert answer.exit_code == 0
-    assert "2 reports and 1 decision came after the time they belong to was settled" in answer.output
+    assert "2 reports and 1 decision came after the tables of their time were final" in answer.output
     assert "from 2026-09-21 14:12:20 UTC to 2026-09-21 14:13:20 UTC lack 3 reports and 1 decision" in answer.output
     document = json.loads(ask(layout, "--json").output)
     assert (document["overdueReports"], document["overdueDecisions"]) == (2, 1)
@@ -241,7 +241,7 @@ def test_an_event_without_words_of_its_own_is_told_by_its_fields() -> None:
 def test_a_run_that_falls_short_says_of_what_in_words() -> None:
     event = {"event": "pipeline_tables_fall_short", "level": "warning", "late_reports": 3, "held_reports": 1_200}
     line = person_renderer(None, "warning", event)
-    assert "3 late reports, 1,200 held reports; see `barycenter pipeline status`" in line
+    assert "3 late reports, 1,200 held reports; `barycenter pipeline status` shows details" in line
 
 
 def test_what_files_and_stores_say_steers_no_terminal() -> None:

@@ -24,7 +24,8 @@ import msgspec
 import psutil
 
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
-from pulsar_barycenter.pipeline.running.phases import percentile, read_status
+from pulsar_barycenter.pipeline.running.phases import percentile
+from pulsar_barycenter.pipeline.running.status import read_status
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.replay.synthetic.reports import LoadGenerator, LoadPlan
 

@@ -1,21 +1,21 @@
 """A Pulsar-compatible broker cluster that balances itself, with its load-data pipeline on Spark.
 
-Each folder is a room, opened by its docstring, and imports earlier rooms only. In their order:
+Each folder is a package, which its docstring explains; it imports earlier packages only. In their order:
 
-`naming`, `config`, `protocol`, `credentials`, `html_pages`, `terminal`, `bounds` import no other room: names and
+`naming`, `config`, `protocol`, `credentials`, `html_pages`, `terminal`, `bounds` import no other package: names and
 hashes, the keys of broker.conf, Pulsar's frames, credentials, HTML pages, tables on a terminal, bounded maps and
 back-off.
 `metadata` is the state that brokers share, `load` decides about load and gives the reasons, `ledger` stores messages.
 `cluster_logs` are the files that a cluster writes, `admin` is the client of its REST interface. `broker` is one running
 broker, `pipeline` makes tables and averages from load reports, `history` gives these to programs as DataFrames.
 
-The other rooms serve people: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual time,
-`observer` records a cluster, `lab` replays recordings and advises, `doctor` diagnoses a cluster, `status` shows it,
-`operations` move its bundles, `questions` ask why, `screen` follows it. `standalone` and `demo` start whole clusters,
-`run` runs one broker, `testing` starts clusters for tests, `strategies` is for strategies of others. `cli` is the
-program `barycenter`, also started by `python -m pulsar_barycenter` (`__main__`).
+The other packages serve people: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual
+time, `observer` records a cluster, `lab` replays recordings and advises, `doctor` diagnoses a cluster, `status` shows
+it, `operations` move its bundles, `questions` ask why, `screen` follows it. `standalone` and `demo` start whole
+clusters, `run` runs one broker, `testing` starts clusters for tests, `strategies` is for strategies of others. `cli` is
+the program `barycenter`, also started by `python -m pulsar_barycenter` (`__main__`).
 
-Five journeys through the rooms, file by file, are in docs/architecture.md.
+Five journeys through the packages, file by file, are in docs/architecture.md.
 """
 
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""The pages about the code name files that exist, and the journeys pass rooms that the page of rooms lists."""
+"""The pages about the code name files that exist, and the journeys pass packages that the page of packages lists."""
 
 import re
 from pathlib import Path
@@ -32,6 +32,6 @@ def test_a_journey_is_a_list_of_files_in_order(journey: str) -> None:
 
 
 def test_every_room_is_on_the_page() -> None:
-    table = ARCHITECTURE.partition("## The rooms")[2].partition("## ")[0]
+    table = ARCHITECTURE.partition("## The packages")[2].partition("## ")[0]
     listed = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
     assert listed == {path.parent.name for path in SOURCE.glob("*/__init__.py")}

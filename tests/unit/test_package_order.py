@@ -1,4 +1,4 @@
-"""The rooms of the house and their chapters: imports run to what stands earlier on this page, never to what is later.
+"""The top-level packages and their parts: a module imports what is listed earlier on this page, never what is later.
 
 Imports for type checking and imports inside functions count like all others.
 """
@@ -13,7 +13,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "pulsar_barycenter"
 
-ROOMS = """
+PACKAGES = """
 naming        -
 config        -
 protocol      -
@@ -46,9 +46,9 @@ testing       naming config admin broker standalone run
 cli           naming config credentials html_pages terminal metadata load ledger cluster_logs admin broker pipeline
               snapshots replay observer lab doctor status operations questions screen standalone demo run
 """
-"""A room, and the rooms it knows."""
+"""A package, and the packages that it may import."""
 
-CHAPTERS = """
+PARTS = """
 protocol
     errors pulsar_api pulsar_api_pb2 varints
     frames parsing
@@ -230,19 +230,18 @@ cli
     replay
     main
 """
-"""The chapters of a room in order; those on one line may know each other. A name is a folder or a file.
+"""The parts of a package in order; those on one line may import each other. A name is a folder or a file.
 
-A room without a list here is one chapter.
+A package without a list here is one part.
 """
 
-PURE_ROOMS = ("naming", "protocol", "load", "replay")
+PURE_PACKAGES = ("naming", "protocol", "load", "replay")
 IMPURE = {"asyncio", "time", "os", "pathlib", "pyarrow", "socket", "threading"}
 
-SPARK_CHAPTERS = {
-    f"pipeline.{chapter}"
-    for chapter in ["spark", "pulsar_source", "parsing", "batch", "stream", "sharded", "running", "job"]
+SPARK_PARTS = {
+    f"pipeline.{part}" for part in ["spark", "pulsar_source", "parsing", "batch", "stream", "sharded", "running", "job"]
 } | {"history"}
-"""The chapters of the pipeline that run on Spark, and the room that gives tables to programs that do."""
+"""The parts of the pipeline that run on Spark, and the package that gives tables to programs that do."""
 
 STARTS_A_BROKER = {
     "broker.bounded_log",
@@ -258,16 +257,16 @@ WRITES_WHAT_IT_COMPUTED = {"cli.pipeline.refold"}
 """It writes tables of its own session of Spark as Parquet."""
 
 
-def rooms() -> dict[str, set[str]]:
-    """Each room with the rooms it knows."""
-    lines = [line.split() for line in ROOMS.replace("\n  ", "").strip().splitlines()]
+def packages() -> dict[str, set[str]]:
+    """Each package with the packages that it may import."""
+    lines = [line.split() for line in PACKAGES.replace("\n  ", "").strip().splitlines()]
     return {name: set(known) - {"-"} for name, *known in lines}
 
 
-def chapters() -> dict[str, list[list[str]]]:
-    """Each folder that has a list of chapters, with its lines."""
+def parts() -> dict[str, list[list[str]]]:
+    """Each folder that has a list of parts, with its lines."""
     found: dict[str, list[list[str]]] = {}
-    for block in CHAPTERS.strip().split("\n\n"):
+    for block in PARTS.strip().split("\n\n"):
         folder, *lines = block.splitlines()
         found[folder] = [line.split() for line in lines]
     return found
@@ -313,30 +312,30 @@ def edges_within(folder: str) -> Iterator[tuple[str, str, str]]:
                     yield module, here, there
 
 
-@pytest.mark.parametrize("room", sorted(rooms()))
-def test_a_room_imports_only_rooms_it_knows(room: str) -> None:
-    allowed = rooms()[room] | {room}
+@pytest.mark.parametrize("package", sorted(packages()))
+def test_a_package_imports_only_what_it_may(package: str) -> None:
+    allowed = packages()[package] | {package}
     for module in files():
-        if module.split(".")[0] == room:
+        if module.split(".")[0] == package:
             used = {name.split(".")[0] for name in own_imports(module)}
             assert used <= allowed, f"{module} imports {sorted(used - allowed)}"
 
 
 def test_every_room_is_listed_after_those_it_knows() -> None:
     there = {entry.name for entry in SOURCE.iterdir() if entry.is_dir() and entry.name != "__pycache__"}
-    assert there == set(rooms())
-    names = list(rooms())
-    for room, known in rooms().items():
-        assert known <= set(names[: names.index(room)])
+    assert there == set(packages())
+    names = list(packages())
+    for package, known in packages().items():
+        assert known <= set(names[: names.index(package)])
 
 
-@pytest.mark.parametrize("folder", sorted(chapters()))
-def test_a_chapter_imports_only_earlier_chapters(folder: str) -> None:
-    order = {name: line for line, names in enumerate(chapters()[folder]) for name in names}
+@pytest.mark.parametrize("folder", sorted(parts()))
+def test_a_part_imports_only_earlier_parts(folder: str) -> None:
+    order = {name: line for line, names in enumerate(parts()[folder]) for name in names}
     entries = {path.stem for path in (SOURCE / folder).iterdir() if path.name not in {"__init__.py", "__pycache__"}}
     assert {name for name in entries if not name.endswith(".typed")} == set(order)
     for module, here, there in edges_within(folder):
-        assert order[there] <= order[here], f"{module} of chapter {here} imports the later {there}"
+        assert order[there] <= order[here], f"{module} of part {here} imports the later {there}"
 
 
 def test_no_circle_of_files() -> None:
@@ -355,7 +354,7 @@ def test_every_folder_has_a_docstring() -> None:
 
 def test_pure_rooms_read_no_clock_file_or_loop() -> None:
     for module in files():
-        if module.split(".")[0] in PURE_ROOMS:
+        if module.split(".")[0] in PURE_PACKAGES:
             used = {name.split(".")[0] for name in imports(module)} & IMPURE
             assert not used, f"{module} imports {sorted(used)}"
 
@@ -377,7 +376,7 @@ def test_rows_of_the_route_table_are_data() -> None:
 def test_pyspark_is_imported_where_spark_runs() -> None:
     for module in files():
         if any(name.split(".")[0] == "pyspark" for name in imports(module)):
-            assert ".".join(module.split(".")[:2]) in SPARK_CHAPTERS, module
+            assert ".".join(module.split(".")[:2]) in SPARK_PARTS, module
 
 
 def test_commands_parse_and_print_and_leave_arrays_tables_and_locks_to_other_rooms() -> None:

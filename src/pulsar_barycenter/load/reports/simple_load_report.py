@@ -181,7 +181,7 @@ def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
 
 
 def load_report_of(data: LocalBrokerData) -> LoadReport:
-    """Return the report of a broker from `data`, without allocated quotas and with neither flag set."""
+    """Return the report of a broker from `data`, without allocated quotas, neither under- nor overloaded."""
     return complete(
         LoadReport(
             name=data.broker_id,

@@ -78,7 +78,7 @@ def moves(
 ) -> Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome]:
     """Yield the unloads and refusals of a plan, in its order; receives the result of each unload, None for a refusal.
 
-    It closes the destinations however it ends.
+    Closes the destinations at its end, also after an error.
     """
     moved, placements, refused = [], [], []
     try:
@@ -105,7 +105,7 @@ def moves(
 
 @dataclass(frozen=True, slots=True)
 class RoundMemory(Generic[Memory]):
-    """The memory between rounds: that of the shedder, and that of the choice of destinations."""
+    """The memory between rounds: the shedder's, and the selection's (see `Selection`)."""
 
     shedding: Any
     selection: Memory
@@ -119,7 +119,7 @@ class Round(Generic[Memory]):
     selection: Selection[Memory]
 
     def start(self, document: MemoryDocument | None = None) -> RoundMemory[Memory]:
-        """Return the memory before the first round; a document gives that of the shedder."""
+        """Return the memory before the first round; the shedder's is read from `document`, if there is one."""
         shedding = self.shedder.start() if document is None else self.shedder.remembered(document)
         return RoundMemory(shedding, self.selection.start())
 

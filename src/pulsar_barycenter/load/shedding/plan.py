@@ -32,12 +32,12 @@ class Verdicts(Protocol):
 
     @property
     def sheds(self) -> Flags:
-        """Flags the brokers that have to shed load. A plan goes by these flags, not by the codes of the reasons."""
+        """Flags the brokers that have to shed load. A plan uses these flags, not the codes of the reasons."""
         ...
 
     @property
     def need(self) -> Floats:
-        """The throughput (bytes/s) that each of them has to shed; with 0 or less a broker still sheds one bundle."""
+        """The throughput (bytes/s) that each broker has to shed; with 0 or less, it still sheds one bundle."""
         ...
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:

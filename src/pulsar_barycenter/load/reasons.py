@@ -2,7 +2,7 @@
 
 Every assignment, unload, split, refusal and "do nothing" carries a `Reason`. Operators read it in logs, in tables of
 the command line and on the dashboard. A decision must not get slower because it can be explained, so strategies keep
-their numbers as columns and build a reason only when somebody asks for it.
+their numbers as columns and build a reason only when it is read.
 
 A reason holds a code and numbers, no text that was put together by hand. `render` is the only place that makes a
 sentence of it: subject, what was decided, the comparisons with their units, further details, alternatives, strategy,

@@ -112,7 +112,7 @@ class PluginRow:
         """Import and return the class.
 
         Raises:
-            PluginError: it cannot be imported, or is no strategy of its role.
+            PluginError: the class cannot be imported, or is not a strategy of its role.
         """
         module = importlib.import_module(f"pulsar_barycenter.load.{_CONTRACTS[self.role]}")
         return self.plugin.load(getattr(module, _CONTRACTS[self.role].rpartition(".")[2].capitalize()))
@@ -274,7 +274,7 @@ def check_change(before: "BrokerConfig", after: "BrokerConfig") -> None:
     """Check whether running brokers can change from one configuration to the other.
 
     Raises:
-        StrategyError: they cannot; the text says why and what to do.
+        StrategyError: running brokers cannot change so; the text says why and what to do.
     """
     if before.load_manager_class_name != after.load_manager_class_name:
         old, new = manager_in_force(before), manager_kind(after.load_manager_class_name)

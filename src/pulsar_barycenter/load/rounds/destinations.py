@@ -112,7 +112,7 @@ class FilteredSelection(Selection[SelectionMemory]):
         """Return the selection that a configuration asks for, of the modular or the extensible load manager.
 
         Raises:
-            StrategyError: it names a placement strategy that does not exist.
+            StrategyError: the configuration names a placement strategy that does not exist.
         """
         placer, drained = placer_of(config, manager), frozenset(config.barycenter_drained_brokers)
         if manager is ManagerKind.EXTENSIBLE:

@@ -150,7 +150,7 @@ def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR)
     """Return the round that a configuration asks for, of this load manager.
 
     Raises:
-        StrategyError: it names strategies that do not exist, or two that cannot be combined.
+        StrategyError: the configuration names strategies that do not exist, or two that cannot be combined.
     """
     return Round(shedder_of(config, manager), selection_of(config, manager))
 
@@ -159,7 +159,7 @@ def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODU
     """Return how this load manager chooses owners with a configuration.
 
     Raises:
-        StrategyError: it names a placement strategy that does not exist.
+        StrategyError: the configuration names a placement strategy that does not exist.
     """
     return SimpleSelection.of(config) if manager is ManagerKind.SIMPLE else FilteredSelection.of(config, manager)
 

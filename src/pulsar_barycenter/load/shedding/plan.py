@@ -3,7 +3,7 @@
 A round unloads at most `barycenterMaxBundlesPerRound` bundles: each unload is a request to the owner, and the next
 round follows a minute later. A plan that reached this maximum says so, and which brokers have more bundles to shed.
 
-Numbers stay in columns. `Unload` values and reasons are built when somebody asks for them, so that a decision does not
+Numbers stay in columns. `Unload` values and reasons are built when they are read, so that a decision does not
 get slower because it can be explained.
 """
 

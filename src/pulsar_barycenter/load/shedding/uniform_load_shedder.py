@@ -258,7 +258,7 @@ class UniformVerdicts:
         return f"{what} {highest} on {names[spread.top]}, {lowest} on {names[spread.bottom]}"
 
     def _criteria(self) -> tuple[Compared, ...]:
-        """Return the comparison that decided; if neither did, those of both criteria that are on."""
+        """Return the comparison that decided; if none did, the comparisons of all criteria that are on."""
         rate = Compared(
             "difference to the lowest message rate",
             # Pulsar counts a lowest rate of 0 as 1, so the difference of idle brokers would be negative

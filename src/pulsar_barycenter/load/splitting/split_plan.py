@@ -245,7 +245,7 @@ def plan_splits(
 def _with_room(
     snapshot: LoadSnapshot, rows: Integers, counts: NamespaceCounts, max_bundles: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield (row, namespace) for those of `rows` with at least two topics whose namespace was not full at first."""
+    """Yield (row, namespace) of the bundles in `rows` with two topics or more and a namespace that is not full."""
     bundles = snapshot.bundles
     rows = rows[bundles.topics[rows] >= 2]
     concerned = np.flatnonzero(np.bincount(bundles.namespace[rows]))

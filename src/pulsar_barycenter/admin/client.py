@@ -1,7 +1,7 @@
 """A client of brokers' admin REST that follows redirects.
 
-A broker that is trusted with a request says who else is: verb, body and what the client shows go to whatever host it
-points to, as Pulsar's clients send them, but never from TLS to where there is none. By TLS that host has to show a
+A client trusts the redirects of a broker that it trusts: it resends the verb, the body and its credentials to the host
+in the redirect, as Pulsar's clients do, but never from an address with TLS to one without. With TLS, that host needs a
 certificate of the same authorities. Source: the internal admin client of Pulsar's `PulsarService`.
 """
 
@@ -29,20 +29,20 @@ from pulsar_barycenter.credentials.tls import ClientTls, Renewed
 
 MAX_REDIRECTS: Final = 10
 REQUEST_TIMEOUT_S: Final = 70.0
-"""Longer than `namespaceBundleUnloadingTimeoutMs` takes by default."""
+"""Longer than the default of `namespaceBundleUnloadingTimeoutMs`."""
 REQUEST_ID: Final = "x-request-id"
-"""The header by which brokers find what they do for one request in each other's logs."""
+"""The header with the id of a request, which all brokers that serve the request log."""
 _MAX_CONNECTIONS: Final = 64
 _TITLE: Final = re.compile(r"<title>(.{1,500}?)</title>", re.IGNORECASE | re.DOTALL)
 _LONGEST_TOLD: Final = 300
-"""Characters of an address in an error."""
+"""The maximum number of characters of an address in an error."""
 _LOOK_AT_FILES_S: Final = 10.0
-"""How often it is looked whether files of certificates were renewed."""
+"""How often the client checks whether certificate files were renewed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one broker answered: `headers` by their names in lower case, `body` as it came."""
+    """The answer of one broker: `headers` by their names in lower case, `body` unchanged."""
 
     status: int
     headers: Mapping[str, str]
@@ -50,7 +50,7 @@ class Answer:
 
 
 class NewClient(Protocol):
-    """Makes a client, to be closed by the one who asked for it; brokers keep `why` beside what is changed by it."""
+    """Makes a client, which the caller closes. Brokers store `why` with each change that the client requests."""
 
     def __call__(
         self, *, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = math.inf, why: str = ""
@@ -58,7 +58,7 @@ class NewClient(Protocol):
 
 
 class AdminClient:
-    """An HTTP client that resends verb and body to wherever a 307 points."""
+    """An HTTP client that resends verb and body to the address in a 307 or 308."""
 
     def __init__(
         self,
@@ -70,9 +70,11 @@ class AdminClient:
         most_bytes: float = math.inf,
         bears: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """`headers` go with every request, also where a broker points to another; so does what it
-        `shows` of itself, and what it `bears` at the time. `tls` is whom it trusts by https, the system's authorities
-        if it is not given. An answer of more than `most_bytes` is none."""
+        """Make a client that sends `headers` with every request, also after a redirect.
+
+        It also sends the credentials in `shows`, and the headers that `bears` returns at that time. `tls` has the
+        authorities to trust with https; None: the system's. An answer of more than `most_bytes` raises an error.
+        """
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._most_bytes = most_bytes
         self._headers = dict(headers or {})
@@ -94,21 +96,21 @@ class AdminClient:
         headers: Mapping[str, str] | None = None,
         or_text: bool = False,
     ) -> Any:
-        """Send a request to the broker at `web_url` and return the JSON of its answer, None if that is empty.
+        """Send a request to the broker at `web_url` and return the JSON of its answer; None for an empty answer.
 
-        `path` is encoded already; `body` is sent as JSON unless it is None, `headers` besides those that go with every
-        request. `or_text`: an answer that is no JSON is returned as text.
+        `path` is already encoded. `body` is sent as JSON unless it is None; `headers` are sent in addition to those of
+        the client. `or_text`: an answer that is not JSON is returned as text.
 
         Raises:
-            AdminRequestError: the answer is not a success, there is none, or it moves on too often, to what is no
-                address, or out of TLS.
+            AdminRequestError: the answer is an error, there is none, or a redirect cannot be followed: there are too
+                many, it has no valid address, or it leads from TLS to an address without.
         """
         data = None if body is None else msgspec.json.encode(body)
         url = str(URL(web_url + path, encoded=True).update_query(params or {}))
         named: dict[str, str] = {}
         for _ in range(MAX_REDIRECTS + 1):
             answer = await self._send(method, url, data, {**(headers or {}), **named})
-            if REQUEST_ID in answer.headers:  # one name for it on all brokers that it comes to
+            if REQUEST_ID in answer.headers:  # all brokers that the request reaches log the same id
                 named = {REQUEST_ID: answer.headers[REQUEST_ID]}
             location = answer.headers.get("location")
             if answer.status in (307, 308) and location is not None:
@@ -120,18 +122,18 @@ class AdminClient:
         raise AdminRequestError(method, url, 307, f"more than {MAX_REDIRECTS} redirects")
 
     async def ask(self, web_url: str, path: str) -> Answer:
-        """Return what this very broker answers to a GET, be it an error or a redirect.
+        """Return the answer of this broker to a GET, also an error or a redirect.
 
         Raises:
-            AdminRequestError: it does not answer.
+            AdminRequestError: the broker does not answer.
         """
         return await self._send("GET", web_url + path, None)
 
     async def forward(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Answer:
-        """Send a request with these headers too, and return what is answered, be it an error or a redirect.
+        """Send a request with additional headers, and return the answer, also an error or a redirect.
 
         Raises:
-            AdminRequestError: nobody answers.
+            AdminRequestError: there is no answer.
         """
         return await self._send(method, url, data, headers)
 
@@ -171,7 +173,7 @@ class AdminClient:
             raise AdminRequestError(method, url, 0, _why_unanswered(url, error)) from error
 
     def _trusted(self) -> ssl.SSLContext | bool:
-        """Return whom to trust, by the files as they are now; True is the system's authorities."""
+        """Return the authorities to trust, from the present content of the files; True: the system's."""
         if self._tls is None:
             return True
         if self._trust is None:
@@ -179,7 +181,11 @@ class AdminClient:
         return self._trust.context()
 
     async def _body(self, method: str, url: str, answer: aiohttp.ClientResponse) -> bytes:
-        """Return the body; one that is too large is not read to its end."""
+        """Return the body of an answer.
+
+        Raises:
+            AdminRequestError: the body is too large; its rest is not read.
+        """
         pieces, size = [], 0
         async for piece in answer.content.iter_any():
             size += len(piece)
@@ -191,9 +197,9 @@ class AdminClient:
 
 
 def reason_of(answer: bytes) -> str:
-    """Return the `reason` of an error body, the title of a page of HTML, or the body itself if it has neither.
+    """Return the `reason` in the body of an error, the title of an HTML page, or the body itself if it has neither.
 
-    Pulsar's web server answers with a page where it has no such path.
+    Pulsar's web server answers with a page if a path does not exist.
     """
     try:
         decoded = msgspec.json.decode(answer)
@@ -212,24 +218,24 @@ def _why_unanswered(url: str, error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         origin = URL(url, encoded=True).origin()
         if isinstance(error.os_error, ConnectionRefusedError):
-            return f"nobody listens at {origin} (connection refused)"
+            return f"no server listens at {origin} (connection refused)"
         return f"cannot connect to {origin}: {error.os_error.strerror or error.os_error}"
     return str(error) or type(error).__name__
 
 
 def _moved(method: str, url: str, status: int, location: str) -> str:
-    """Return where a redirect leads from `url`.
+    """Return the target of a redirect from `url`.
 
     Raises:
-        AdminRequestError: nowhere, or out of TLS.
+        AdminRequestError: the target is not a valid address, or leads from TLS to an address without.
     """
     try:
         target = urljoin(url, location)
         is_secret_enough = is_no_less_secret(urlsplit(url).scheme, target)
     except ValueError as error:
-        raise AdminRequestError(method, url, status, f"it points to what is no address: {error}") from error
+        raise AdminRequestError(method, url, status, f"its redirect has no valid address: {error}") from error
     if not is_secret_enough:
-        told = f"it points to {target[:_LONGEST_TOLD]}, without TLS, where nothing goes that was asked for by TLS"
+        told = f"its redirect leads from TLS to {target[:_LONGEST_TOLD]}, without TLS, and is not followed"
         raise AdminRequestError(method, url, status, told)
     return target
 

@@ -1,15 +1,15 @@
-"""Where a cluster is, and as whom it is asked: `client.conf`, as Pulsar's tools read it, and contexts.
+"""The address of a cluster and the credentials for it: `client.conf`, as Pulsar's tools read it, and contexts.
 
 | from | how |
 |---|---|
-| options | `--url` or `--admin-url`, `--auth-plugin`, `--auth-params`, `--tls-…`; they count first |
-| a context | `--context NAME`: one that `pulsar-shell` keeps by that name in `~/.pulsar-shell/configs.json` |
-| a file | that of `PULSAR_CLIENT_CONF`, unless a context is named |
-| Barycenter | `BARYCENTER_URL` and `BARYCENTER_TOKEN`, where nothing above says it |
-| else | this machine's port 8080, as nobody in particular |
+| options | `--url` or `--admin-url`, `--auth-plugin`, `--auth-params`, `--tls-…`; they take precedence |
+| a context | `--context NAME`: a context that `pulsar-shell` stores in `~/.pulsar-shell/configs.json` |
+| a file | the file in `PULSAR_CLIENT_CONF`, unless a context is named |
+| Barycenter | `BARYCENTER_URL` and `BARYCENTER_TOKEN`, for what none of the above sets |
+| else | port 8080 of this machine, without credentials |
 
-Plugins are those of tokens, OAuth 2.0, basic authentication and mutual TLS, by class name or in short. Secrets are in
-no error.
+The plugins for tokens, OAuth 2.0, basic authentication and mutual TLS are supported, by class or short name. No error
+contains a secret.
 Source: Pulsar's `PulsarAdminTool`, `PulsarAdminPropertiesProvider`, `FileConfigStore`, `AuthenticationUtil`.
 """
 
@@ -30,23 +30,23 @@ from pulsar_barycenter.credentials.errors import KeyMaterialError
 from pulsar_barycenter.credentials.tls import ClientTls
 
 USUAL_URL: Final = "http://localhost:8080"
-"""What `pulsar-admin` asks where nothing says it."""
+"""The address that `pulsar-admin` uses by default."""
 CONF_VARIABLE: Final = "PULSAR_CLIENT_CONF"
 TOKEN_VARIABLE: Final = "BARYCENTER_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 CONTEXTS: Final = Path(".pulsar-shell") / "configs.json"
-"""Below the home folder."""
+"""The file of pulsar-shell's contexts, below the home folder."""
 _MOST_BYTES: Final = 1 << 20
 TLS: Final = "tls"
 _CERTIFICATE: Final = "tlsCertificateFilePath"
 
 
 class ClientConfError(ValueError):
-    """What is configured cannot be used; the text says which key or file, and what to do, and never a secret."""
+    """A setting cannot be used; the text names the key or file, says what to do, and never contains a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientConf:
-    """`shows` is how the client proves who it is, `tls` whom it trusts by https, None for the system's authorities."""
+    """The address, the credentials (`shows`), and the authorities to trust with https (`tls`; None: the system's)."""
 
     web_service_url: str = USUAL_URL
     shows: ClientAuthentication = NO_AUTHENTICATION
@@ -61,12 +61,12 @@ def configured(
     *,
     usual_url: str = USUAL_URL,
 ) -> ClientConf:
-    """Return what options, a context or file, and variables say together.
+    """Return the configuration from options, a context or a file, and environment variables.
 
-    `options` are keys of client.conf with what was typed, None where nothing was.
+    `options` maps keys of client.conf to the values that were typed, or None.
 
     Raises:
-        ClientConfError: a file cannot be read or is none, there is no such context, or a value is not allowed.
+        ClientConfError: a file cannot be read or is not valid, the context does not exist, or a value is not allowed.
     """
     file = environment.get(CONF_VARIABLE)
     known: dict[str, str] = {}
@@ -106,7 +106,7 @@ def parsed(text: str, source: str) -> dict[str, str]:
     """Return the keys of a client.conf that are set.
 
     Raises:
-        ClientConfError: a line has no `=`; the line itself is not told, as it may hold a secret.
+        ClientConfError: a line has no `=`; the text does not contain the line, which may have a secret.
     """
     found = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -115,7 +115,7 @@ def parsed(text: str, source: str) -> dict[str, str]:
             continue
         key, separator, value = line.partition("=")
         if not separator:
-            raise ClientConfError(f"{source}, line {number} is not of the form key=value")
+            raise ClientConfError(f"{source}, line {number}: it must have the form key=value")
         if value.strip():
             found[key.strip()] = value.strip()
     return found
@@ -125,9 +125,11 @@ def _context_text(file: Path, name: str) -> str:
     try:
         stored = msgspec.json.decode(_text(file), type=_Contexts)
     except msgspec.DecodeError as error:
-        raise ClientConfError(f"{file} is none of pulsar-shell's: {error}") from error
+        raise ClientConfError(f"{file} is not a file of pulsar-shell's contexts: {error}") from error
     if name not in stored.configs:
-        raise ClientConfError(f"there is no context {name}; there are {', '.join(sorted(stored.configs)) or 'none'}")
+        raise ClientConfError(
+            f"there is no context {name} in {file}; it has {', '.join(sorted(stored.configs)) or 'none'}"
+        )
     return stored.configs[name].value
 
 
@@ -144,7 +146,7 @@ def _text(file: Path) -> str:
         with file.open("rb") as opened:
             content = opened.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
-            raise ClientConfError(f"{file} is larger than {_MOST_BYTES:,} bytes")
+            raise ClientConfError(f"{file} is larger than the maximum of {_MOST_BYTES:,} bytes")
         return content.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ClientConfError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from error

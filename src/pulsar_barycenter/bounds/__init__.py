@@ -1,8 +1,8 @@
 """What keeps memory, effort and background tasks bounded.
 
-`recent` keeps the last so many things that were put into it; `back_off` says how long to wait before the next attempt.
+`recent` is a map that keeps only the keys that were put last; `back_off` computes the delay before the next attempt.
 `background` owns the tasks of an object: it logs their failures and ends them in order.
 
-Caches with another bound than a number of keys (bytes, open files that are in use) are at home where these are:
+Caches with another bound than a number of keys (bytes, open files that are in use) are in the packages that use them:
 `ledger.tail_cache`, `ledger.caches`, `ledger.files.open_files`. Pure functions are memoised by `functools.lru_cache`.
 """

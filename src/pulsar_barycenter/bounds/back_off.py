@@ -1,10 +1,10 @@
-"""How long to wait before the next attempt."""
+"""Computes the delay before the next attempt."""
 
 import random
 
 
 class Doubling:
-    """Waits that double from the first to the longest. Seconds."""
+    """Delays in seconds that double from the first to the longest."""
 
     __slots__ = ("_first_s", "_longest_s", "_next_s")
 
@@ -22,8 +22,8 @@ class Doubling:
 
 
 class BackOff:
-    """Waits that double, each drawn between half of that and all of it: many who failed together must not try again
-    together. Seconds."""
+    """Delays in seconds that double, each multiplied by a random number from 0.5 to 1: clients that failed at the same
+    time must not try again at the same time."""
 
     __slots__ = ("_random", "_waits")
 

@@ -68,14 +68,14 @@ class BackgroundTasks:
             task.cancel()
 
     async def ended(self) -> None:
-        """Return when the tasks that run now have ended, except the one that calls this."""
+        """Return when the tasks that run now have ended, except the calling task."""
         current = asyncio.current_task()
         running = [task for task in self._tasks if task is not current]
         if running:
             await asyncio.wait(running)
 
     async def close(self) -> None:
-        """Cancel every task, and return when all have ended. Further calls have no effect."""
+        """Cancel every task, and return when all have ended. Calling it again has no effect."""
         self._is_closed = True
         self.cancel()
         await self.ended()

@@ -1,6 +1,6 @@
-"""Data folders by what is in them: which kind a folder is, and whether it holds a history of load already.
+"""Recognizes data folders by their content: the kind of a folder, and whether it already has a history of load.
 
-A folder is known by what has always been in it; there is no file that says so.
+No file states the kind of a folder: it is recognized by files that every version writes.
 """
 
 import os
@@ -15,31 +15,31 @@ _KNOWN_BY: Final = (*_OF_LOAD, LEDGERS, METADATA, "collect.json", "cluster.lock"
 
 
 class WrongFolderError(Exception):
-    """The text says what was expected there, and what to do."""
+    """A folder is not of the expected kind; the text says what was expected there, and what to do."""
 
 
 def check_load_folder(data: Path, *, may_be_empty: bool = True) -> None:
-    """Return if `data` is the data folder of a cluster, of `collect` or of `generate-load`, or an empty folder.
+    """Check that `data` is the data folder of a cluster, of `collect` or of `generate-load`, or an empty folder.
 
     Raises:
-        WrongFolderError: it is none, or is not there.
-        OSError: it cannot be read.
+        WrongFolderError: `data` is a folder of another kind, or does not exist.
+        OSError: `data` cannot be read.
     """
     if not data.exists():
         raise WrongFolderError(f"there is no folder {data}; name the data folder of a cluster")
     names = set(os.listdir(data))
     if not names.intersection(_KNOWN_BY) and (names or not may_be_empty):
         raise WrongFolderError(
-            f"{data} is no data folder: expected load-reports/ in it, as brokers, `barycenter collect` or"
-            " `barycenter generate-load` make it"
+            f"{data} is not a data folder: it must contain load-reports/, which brokers, `barycenter collect` and"
+            " `barycenter generate-load` write"
         )
 
 
 def check_no_history(data: Path) -> None:
-    """Return if no load reports are in `data`, and nothing that was made of some.
+    """Check that `data` has neither load reports nor anything that was made from them.
 
     Raises:
-        WrongFolderError: there are; or `data` is another kind of folder, with files in it.
+        WrongFolderError: `data` has them, or is a folder of another kind that is not empty.
     """
     if not data.exists():
         return
@@ -47,5 +47,5 @@ def check_no_history(data: Path) -> None:
     found = next((name for name in _HISTORIES if any((data / name).rglob("*.*"))), None)
     if found is not None:
         raise WrongFolderError(
-            f"{data / found} holds a history already, and two in one folder are mixed; give another folder, or --add"
+            f"{data / found} already has a history, and would mix it with the new one; give another folder, or --add"
         )

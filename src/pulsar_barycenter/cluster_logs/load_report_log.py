@@ -32,7 +32,7 @@ class ReportLog(Protocol):
         ...
 
     def close(self) -> None:
-        """Accept no more reports. Does not block; idempotent."""
+        """Release what the log uses; no report may be appended after this. Does not block; idempotent."""
         ...
 
 

@@ -93,8 +93,8 @@ def parse_cursor(text: str) -> Key:
 
 
 class Found(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """The records of a page, oldest first. `cut`: where older ones continue, None if there are none. `times` are the
-    times of the first and the last record of each log.
+    """The records of a page, oldest first. `cut` is the key at which older records continue, None if there are none.
+    `times` are the times of the first and the last record of each log.
     """
 
     records: list[T]
@@ -132,8 +132,8 @@ def merged(pages: Sequence[tuple[Sequence[R], str]], limit: int) -> tuple[list[R
 
 
 def bounded(records: list[R], limit: int, cut: Key | None) -> tuple[list[R], Key | None]:
-    """Return the last `limit` of `records`, oldest first, which are complete from `cut` on; and where older ones
-    continue.
+    """Return the last `limit` of `records`, oldest first, and the key at which older ones continue. `records` are
+    complete from `cut` on.
     """
     kept = [record for record in records if cut is None or key_of(record) >= cut]
     if len(kept) > limit:
@@ -169,8 +169,8 @@ class _Newest(Generic[R]):
 
 
 def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Question[R]) -> Key | None:
-    """Read until no unread record can be selected. Return the key from which on the result is complete; None: all of it
-    is.
+    """Read until no unread record can be selected. Return the key from which on `newest` is complete; None: it is
+    complete.
     """
     left_bytes = MAX_BYTES_READ
     while True:

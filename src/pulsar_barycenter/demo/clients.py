@@ -26,7 +26,7 @@ _HEADER = struct.Struct(">qd")
 _SUBSCRIPTION = "demo"
 _MOST_PENDING = 100_000
 _MOST_GAPS = 200
-"""Of a topic, in the result: the longest ones."""
+"""The maximum number of gaps of a topic in the result: the longest ones."""
 
 
 class TopicClients:
@@ -52,7 +52,7 @@ class TopicClients:
         )
 
     def send_due(self, at_s: float, passed_s: float) -> None:
-        """Send what `passed_s` seconds of the trace's rate at `at_s` (both of clock time) amount to."""
+        """Send the messages of `passed_s` seconds at the trace's rate at `at_s` (both in clock time)."""
         rate = self._trace.rate_at(at_s * self._run.speedup) * self._run.speedup
         self._credit += min(max(rate, self._run.least_rate), self._run.most_rate) * passed_s
         while self._credit >= 1:
@@ -81,7 +81,7 @@ class TopicClients:
 
     @property
     def outstanding(self) -> int:
-        """Messages without their receipt, and acknowledged ones that have not arrived."""
+        """The number of messages without a receipt, and of acknowledged ones that have not arrived."""
         with self._lock:
             waiting = self.tally.sent - len(self.tally.acknowledged) - self.tally.failed
             return waiting + self.tally.missing
@@ -140,7 +140,7 @@ class ClientRun:
         self.topics = {topic.topic: TopicClients(self._client, topic, plan) for topic in plan.topics}
 
     def pace(self) -> None:
-        """Send for the plan's duration, telling progress, then wait until everything arrived."""
+        """Send for the plan's duration and report progress, then wait until all messages have arrived."""
         start = last = told = time.monotonic()
         while (now := time.monotonic()) - start < self._plan.duration_s:
             for topic in self.topics.values():
@@ -186,8 +186,11 @@ Tell = Callable[[Progress | ClientResult], None]
 
 
 def line_writer() -> Tell:
-    """Return what writes lines to the standard output of now; later output, of the client library's logger
-    say, goes to standard error instead, so that it never mixes with the lines."""
+    """Return a function that writes lines to the present standard output.
+
+    Later output to it, such as that of the client library's logger, goes to standard error, so that it does not mix
+    with the lines.
+    """
     lines = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 

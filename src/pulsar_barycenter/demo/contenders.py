@@ -13,7 +13,7 @@ SPLIT_UNLOAD_KEY: Final = "loadBalancerAutoUnloadSplitBundlesEnabled"
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Keys of broker.conf that choose a strategy. `name` is a folder's, `title` for people."""
+    """A strategy of the demo: the keys of broker.conf that select it, a `name` for folders, and a `title` for pages."""
 
     name: str
     title: str
@@ -30,12 +30,12 @@ OURS: Final = Contender(
         "barycenterLeastDisturbancePatienceMinutes": "0.6",
     },
 )
-"""Parts of a split bundle stay where they are until a round moves them: placed anew at once, as by Pulsar's default,
-the parts of the hottest bundle changed their broker with each of its splits.
+"""The parts of a split bundle stay on their broker until a round moves them. If they are unloaded at once, as by
+Pulsar's default, the parts of the hottest bundle change their broker with each of its splits.
 
-Patience: rounds are fourteen times as often as by default, which makes 50 s of its twelve minutes; at the usual
-speed-up a day of load passes in 60 s. With 36 s, half of a day, the swing of a day moves nothing, and with 15 s it did;
-a broker that joins empty is filled in the first round all the same."""
+Patience: rounds are fourteen times as frequent as by default, so the default of twelve minutes would be 50 s. At the
+usual speed-up, a day of load takes 60 s. With a patience of 36 s, the daily changes of load move no bundle; with 15 s
+they do. An empty broker that joins still gets bundles in the first round."""
 
 
 def _default() -> Contender:
@@ -53,4 +53,4 @@ def _default() -> Contender:
 
 
 PULSARS_DEFAULT: Final = _default()
-"""What a cluster has whose broker.conf names none of these keys."""
+"""The strategies of a cluster whose broker.conf has none of these keys."""

@@ -1,4 +1,4 @@
-"""The terminal while a demo runs: brokers and their load, what moved and why, what clients have done."""
+"""The terminal view of a running demo: brokers and their load, moves with their reasons, and counts of messages."""
 
 import sys
 import time
@@ -29,7 +29,7 @@ _COLOURS = {
 
 
 class LiveView:
-    """Draw the record of a running demo on standard error; without a terminal, a line there now and then instead."""
+    """Shows the record of a running demo on standard error; if that is not a terminal, prints a line now and then."""
 
     def __init__(self, record: Record, duration_s: float, *, title: str = "Barycenter demo") -> None:
         self._record = record
@@ -59,11 +59,11 @@ class LiveView:
 
     @property
     def starts(self) -> "StartInView":
-        """Where the start of a cluster shows its steps."""
+        """The view of the steps of the cluster's start."""
         return self._starts
 
     def dashboards(self, web_urls: Sequence[str]) -> None:
-        """Tell where a browser finds the cluster: at the first broker, and at the others should that one be killed."""
+        """Show the dashboard's addresses: at the first broker, and at the others, in case the first one is killed."""
         first, *others = (f"{url}/" for url in web_urls)
         also = f" (or {', '.join(others)})" if others else ""
         if self._live:
@@ -168,6 +168,6 @@ def _sentence(event: Event, started_at_s: float) -> str:
 
 
 def _in_short(reason: str) -> str:
-    """Return what a glance takes in: the cause if the reason names one, cut; the report has the whole."""
+    """Return the cause in a reason, or the reason if it names none, shortened; the report has the whole reason."""
     cause = reason.partition("because ")[2] or reason
     return cause if len(cause) <= _SHORT_REASON else cause[: _SHORT_REASON - 1] + "…"

@@ -1,4 +1,4 @@
-"""What brokers and the pipeline wrote, read while they run; the log of a killed broker stays readable."""
+"""Reads the logs of brokers and the pipeline while they run; the log of a killed broker stays readable."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _KINDS = {"assign": "assignment", "unload": "unload", "split": "split"}
 
 
 class DecisionReader:
-    """Return what was decided since the last call; a line that is still being written waits for the next."""
+    """Reads the decisions since the last call; an incomplete line is read by the next call."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -33,9 +33,9 @@ class Tenure:
 class DemoMove:
     """A bundle went from one owner to another, by the event of this index in the record.
 
-    `failed_over` says that its owner was killed: nobody chose to move it. `back` names a chosen move to a broker that
-    had it before; `again_after_s` is the time since the last move if a chosen one came within `AGAIN_WITHIN_S`.
-    `after_split` says that a part of a split bundle was placed for the first time.
+    `failed_over`: the owner was killed, so the move was not a strategy's choice. `back`: a chosen move to a former
+    owner. `again_after_s` is the time since the last move, if a chosen move came within `AGAIN_WITHIN_S`.
+    `after_split`: a part of a split bundle was placed for the first time.
     """
 
     index: int
@@ -84,8 +84,8 @@ class _Followed:
 def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[DemoMove]]:
     """Return a lane of each bundle up to `ended_at_s`, parts after their whole, and all moves, oldest first.
 
-    A bundle of which the first that is known is its unload was at the source from the start. A split whose parts
-    nothing happened to leaves the lane of the whole: the parts stayed where they were, under names not told.
+    A bundle whose first event is an unload was on its source from the start. If no event names a part of a split
+    bundle, the lane of the whole bundle continues: the parts stayed on their broker, under unknown names.
     """
     followed: dict[str, _Followed] = {}
     lanes: list[Lane] = []
@@ -164,7 +164,7 @@ def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> li
 
 
 def _parts(name: str, later: Sequence[Event]) -> list[str]:
-    """Return the bundles that `name` was split into, in order: those that later events name, and what lies between."""
+    """Return the parts of the split bundle `name`, in order: those that later events name, and the ranges between."""
     whole = _bundle(name)
     if whole is None:
         return []

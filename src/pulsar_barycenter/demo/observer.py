@@ -17,7 +17,7 @@ _ANSWER_TIMEOUT_S: Final = 2.0
 
 
 class ClusterObserver:
-    """Ask brokers what they report. A broker that does not answer is left out, as a crashed one would be."""
+    """Requests load reports and look-ups from brokers. Brokers that do not answer are left out."""
 
     def __init__(self, web_urls: Sequence[str]) -> None:
         self._web_urls = list(web_urls)

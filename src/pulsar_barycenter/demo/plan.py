@@ -12,7 +12,7 @@ class TopicPlan(msgspec.Struct, frozen=True):
 
 
 class ClientPlan(msgspec.Struct, frozen=True):
-    """The whole run. Trace time passes `speedup` times as fast as the clock; a topic's rate is kept between
+    """The plan of a run. Trace time passes `speedup` times as fast as the clock; a topic's rate is kept between
     `least_rate` and `most_rate` messages per second, so that each topic shows when it is not served."""
 
     service_url: str
@@ -27,7 +27,7 @@ class ClientPlan(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True, tag="mark"):
-    """Said to the clients: from now on, time until each of `topics` is served again."""
+    """A request to the clients: measure the time from now until each of `topics` is served again."""
 
     topics: list[str]
 

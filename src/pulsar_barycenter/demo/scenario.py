@@ -44,11 +44,11 @@ _EXISTS = 409
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """What a demo is started with; `load` says in words where its rates come from.
+    """The settings of a demo; `load` is a text that names the source of its rates.
 
-    `balancing` chooses the strategies; `is_compared` says that the run is one of several, in a folder below theirs.
-    `trace_paths` are the files and folders given for the traces, none for a synthetic mix of `seed`. `changes` are keys
-    of broker.conf that are other than in a demo, with their texts.
+    `balancing` selects the strategies; `is_compared`: the run is one of several, in a folder of its own below `out`.
+    `trace_paths` are the files and folders of the traces; empty for synthetic load from `seed`. `changes` are keys of
+    broker.conf that replace the demo's values, with their texts.
     """
 
     out: Path
@@ -68,7 +68,7 @@ class DemoSettings:
     is_compared: bool = False
 
     def beside(self, other: Contender) -> "DemoSettings":
-        """Return the settings of a run with the same load by another strategy, in a folder of its own."""
+        """Return the settings of a run with the same load and another strategy, in a folder of its own."""
         return replace(self, out=self.out / other.name, balancing=other, is_compared=True)
 
     def client_plan(self, service_url: str) -> ClientPlan:
@@ -96,7 +96,7 @@ class DemoSettings:
         return shlex.join(words)
 
     def mean_rate(self) -> float:
-        """Return the mean of all topics' rates together over the run, in messages per second."""
+        """Return the mean over the run of the sum of all topics' rates, in messages per second."""
         steps = range(int(self.duration_s))
         total = sum(trace.rate_at(at_s * self.speedup) for trace in self.traces for at_s in steps)
         return total * self.speedup / max(1, len(steps))
@@ -105,11 +105,10 @@ class DemoSettings:
 def demo_configuration(settings: DemoSettings) -> dict[str, str]:
     """Return the keys of broker.conf with which a cluster balances within seconds instead of minutes.
 
-    The network limit is set so that one broker carrying everything would use 80 % of it: on one machine the
-    brokers share the processor, and only a limit of its own makes a broker's share of the load visible. The usage of
-    the processor does not count: all brokers report the same of it, whatever else the machine does. A bundle that
-    was moved rests for seven rounds (thirty by Pulsar's defaults): with a few bundles of bursty load, less made them
-    go to and fro.
+    The network limit is set so that one broker with the whole load would use 80 % of it: brokers on one machine share
+    the processor, so only a separate limit shows each broker's share of the load. CPU usage does not count, because
+    all brokers of a machine report the same value. A bundle that was moved is not moved again for seven rounds
+    (thirty by Pulsar's defaults): with a shorter time, the few bundles of bursty load moved back and forth.
     """
     rate = max(settings.mean_rate(), 1.0)
     bits_per_s = rate * settings.payload_bytes * 8
@@ -134,7 +133,7 @@ def demo_configuration(settings: DemoSettings) -> dict[str, str]:
 
 
 class Demo:
-    """One run. `run` returns what was seen; the report and the summary are in `settings.out` afterwards."""
+    """One run of the demo. `run` returns its result; the report and the summary are in `settings.out` afterwards."""
 
     def __init__(self, settings: DemoSettings) -> None:
         self.settings = settings
@@ -171,9 +170,9 @@ class Demo:
         return self._write(lags_s)
 
     def write_so_far(self) -> SeenRun | None:
-        """Write the report of a run that was cancelled, and return what was seen; None if no load was seen yet.
+        """Write the report of a cancelled run, and return its result; None if no load was recorded yet.
 
-        Which messages were lost, and the gaps of each topic, only the end would have told.
+        Lost messages and the gaps of topics are missing, because clients report them at the end.
         """
         if self._progress is None or not self.record.samples:
             return None
@@ -197,7 +196,7 @@ class Demo:
                 await cluster.kill()
 
     def end_at_once(self) -> None:
-        """Have a run that is about to end kill what it would wait for."""
+        """Let a run that is ending kill its processes instead of waiting for them."""
         self._at_once.set()
 
     async def _drive(self, cluster: StandaloneCluster) -> None:
@@ -277,7 +276,11 @@ class Demo:
         return process
 
     async def _listen(self, clients: asyncio.subprocess.Process) -> None:
-        """Take in what the clients tell until their result; raise if they end without one."""
+        """Receive the clients' progress until their result.
+
+        Raises:
+            ProcessFailedError: the clients ended without a result.
+        """
         assert clients.stdout is not None
         decoder = msgspec.json.Decoder(ClientLine)
         while line := await clients.stdout.readline():
@@ -343,7 +346,7 @@ class Demo:
 
 
 async def create_namespace(web_url: str) -> None:
-    """Create the demo's namespace unless an earlier run on the same folder did."""
+    """Create the demo's namespace, unless an earlier run with the same folder created it."""
     client = AdminClient()
     try:
         await client.call(

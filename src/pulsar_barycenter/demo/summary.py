@@ -21,18 +21,18 @@ def summarise(
     pipeline_lags_s: Sequence[float],
     ended_at_s: float,
 ) -> dict[str, Any]:
-    """Return the figures of `summary.json`.
+    """Return the values of `summary.json`.
 
     `imbalance_before` is the mean of max/mean over the brokers from the time when the last broker joined to the
-    first unload after it; `imbalance_after` is that of the last fifth of the run. `recovery_seconds` is the time
-    from the kill to the first receipt of the last of `affected_topics` (those of the killed broker), None if one
-    of them was never served again or there are none; `failovers` counts the bundles that were assigned anew because
-    of the kill.
-    `moves` are changes of owner, `moved_back` those of them that were chosen, not forced by the kill, and went to a
-    former owner or came within a minute of the last; `bundles_moved_back` counts the bundles of these,
-    `moved_back_after_split` those that placed a part of a split bundle for the first time. `imbalance_mean` is the mean
-    of max/mean from the time when the last broker joined to the end. `interruptions` counts the times in which topics
-    gave no receipt, see `gaps`; `topic_seconds_without_receipt` adds them up over topics.
+    first unload after it; `imbalance_after` is the mean over the last fifth of the run. `recovery_seconds` is the time
+    from the kill until each of `affected_topics` (the topics of the killed broker) had a receipt; None if a topic was
+    not served again, or there are no such topics. `failovers` counts the bundles that were assigned again because of
+    the kill.
+    `moves` are changes of owner. `moved_back` are the moves that a strategy chose (not failovers) and that went to a
+    former owner, or came within a minute of the last move; `bundles_moved_back` counts their bundles, and
+    `moved_back_after_split` the moves that placed a part of a split bundle for the first time. `imbalance_mean` is the
+    mean of max/mean from the time when the last broker joined to the end. `interruptions` counts the times without
+    receipts, see `gaps`; `topic_seconds_without_receipt` is their sum over topics.
     """
     moves = follow_bundles(record, ended_at_s)[1]
     moved_back = [move for move in moves if move.moved_back]
@@ -80,7 +80,7 @@ def summarise(
 
 
 def verdict(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what the figures of a run come to: a heading and a sentence each."""
+    """Return the results of a run as pairs of a heading and a sentence."""
     said = [
         (
             "messages",
@@ -146,7 +146,7 @@ def _shown(value: float | None, unit: str = "") -> str:
 
 
 def _failovers(record: Record) -> int:
-    """Count the killed broker's bundles that were assigned to another one afterwards."""
+    """Return how many bundles of the killed broker were assigned to another broker afterwards."""
     if record.killed_at_s is None:
         return 0
     later = (event for event in record.events if event.kind == "assignment" and event.at_s >= record.killed_at_s)

@@ -6,10 +6,10 @@ from heapq import nlargest
 
 @dataclass(slots=True)
 class TopicTally:
-    """Follow the numbered messages of one topic, 0, 1, 2, …; times are seconds of one clock.
+    """Counts the numbered messages of one topic, 0, 1, 2, …; times are seconds of one clock.
 
-    A message is lost if its receipt came and it never arrived. The first arrival of a number counts for order:
-    it must be above every first arrival before it. Later arrivals of the same number are duplicates.
+    A message is lost if its receipt arrived but the message did not. For the order, the first arrival of a number
+    counts: the number must be greater than all numbers before it. Later arrivals of the number are duplicates.
     """
 
     topic: str
@@ -30,8 +30,8 @@ class TopicTally:
         return number
 
     def on_acknowledged(self, number: int, sent_at_s: float, now_s: float, *, gap_from_s: float) -> None:
-        """Count a receipt. The time from the later of its sending and the receipt before it is time in
-        which the topic served no one; it is kept as a gap if it lasted `gap_from_s` or more."""
+        """Count a receipt. The time without service began when the message was sent, or at the previous receipt if
+        that was later; it is recorded as a gap if it lasted at least `gap_from_s`."""
         self.acknowledged.add(number)
         since = max(sent_at_s, self.last_acknowledged_at_s or sent_at_s)
         gap_s = now_s - since
@@ -55,5 +55,5 @@ class TopicTally:
 
     @property
     def missing(self) -> int:
-        """How many acknowledged messages have not arrived (yet)."""
+        """The number of acknowledged messages that have not arrived (yet)."""
         return len(self.acknowledged - self.received)

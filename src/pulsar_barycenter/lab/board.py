@@ -1,4 +1,7 @@
-"""The runs of a grid by strategy and settings: medians over seeds and periods, and which are worth their price."""
+"""The results table of a grid: a row for each strategy and its settings, with medians over seeds and periods.
+
+`front` finds the rows that are worth their cost.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -28,8 +31,8 @@ FIGURES: Final[tuple[Measure, ...]] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The runs of one strategy with one setting. `figures` are medians of FIGURES as people read them, in % where
-    that is the unit; `least` and `greatest` those of single runs."""
+    """The runs of one strategy with the same settings. `figures` are the medians of FIGURES in their units (fractions
+    as %); `least` and `greatest` are the extremes of single runs."""
 
     title: str
     runs: tuple[RunFile, ...]
@@ -47,12 +50,12 @@ def heading(figure: Measure) -> str:
 
 
 def figure_text(value: float) -> str:
-    """Return a figure with four digits that count, as people read it: 140,700, not 1.407e+05."""
+    """Return a value with four significant digits, without an exponent: 140,700, not 1.407e+05."""
     return f"{float(f'{value:.4g}'):,.10g}"
 
 
 def rows_of(runs: Sequence[RunFile]) -> list[Row]:
-    """Return a row for each strategy and setting, the least regret first."""
+    """Return a row for each strategy and its settings, the least regret first."""
     groups: dict[str, list[RunFile]] = defaultdict(list)
     for run in runs:
         groups[run.scenario.title].append(run)
@@ -77,9 +80,10 @@ def _read(figure: Measure, measures: Measures) -> float:
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return which points no other one beats, the cheapest first: none is less in one figure and no more in the other.
+    """Return the indexes of the points that no other point beats, the lowest first coordinate first.
 
-    Of points that are equal all are told.
+    A point beats another one if it is lower in one coordinate and not higher in the other. All equal points are
+    returned.
     """
     found: list[int] = []
     best = float("inf")

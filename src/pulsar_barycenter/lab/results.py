@@ -119,7 +119,7 @@ def _write_parquet(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) ->
 
 
 def print_board(runs: Sequence[RunFile]) -> None:
-    """Print a row for each strategy and its settings: medians over seeds and periods, the least regret first."""
+    """Print the results table: a row for each strategy and its settings, with medians, the least regret first."""
     columns = [Column("strategy", Kind.SENTENCE), Column("runs", Kind.FIGURE)]
     columns += [Column(heading(figure), Kind.FIGURE) for figure in FIGURES]
     print_table(

@@ -1,6 +1,6 @@
-"""What is kept of a run for every step: how balanced it was, what each broker used, what moved bundles carried.
+"""The stored values of each step of a run: the balance, the usage of each broker, the rates of moved bundles.
 
-Tables are kept packed: 100 brokers over a day of minutes are 144,000 figures, 0.3 MB in the file of a run.
+Tables are stored compressed: 100 brokers over a day of minutes are 144,000 values, 0.3 MB in the file of a run.
 """
 
 import zlib
@@ -13,16 +13,16 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.replay.outcome import Outcome
 
 USAGE_UNIT: Final = 1e-4
-"""Usages of brokers are kept in so much of a broker."""
+"""The unit in which usages of brokers are stored, as a fraction of a broker."""
 _ABSENT: Final = -1
 
 
 class Series(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A figure a step: usage of the fullest and the least loaded live broker, their mean, the floor, how many live.
+    """Values for each step: the highest, mean and lowest usage of live brokers, the floor, and the number of brokers.
 
-    `usage_of` are the usages of `names`, packed; `rate_of` what `bundles` carried at the steps `rated_at`, which are
-    those that moved or were divided and their parts. `overload_limit` is that of the settings at the beginning,
-    `event_ms` when something happened to the cluster.
+    `usage_of` are the usages of `names`, packed. `rate_of` are the rates of `bundles` at the steps `rated_at`, packed;
+    they are the bundles that moved or were split, and their parts. `overload_limit` is from the initial settings,
+    `event_ms` are the times of the cluster's events.
     """
 
     at_ms: list[int]
@@ -41,16 +41,16 @@ class Series(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     rate_of: bytes
 
     def usages(self) -> Floats:
-        """Return the usage of each broker of `names`, a row a step, to four digits; NaN where it was not there."""
+        """Return the usage of each broker of `names`, one row per step, to four digits; NaN while it did not run."""
         return unpacked(self.usage_of, len(self.names)) * USAGE_UNIT
 
     def rates(self) -> Floats:
-        """Return msg/s in + out of each of `bundles`, a row for each of `rated_at`; NaN where there was no such one."""
+        """Return msg/s in + out of each of `bundles`, one row for each of `rated_at`; NaN while there was no bundle."""
         return unpacked(self.rate_of, len(self.bundles))
 
 
 def series_of(outcome: Outcome) -> Series:
-    """Return what is kept of an outcome for every step."""
+    """Return the stored values of each step of an outcome."""
     live = outcome.live
     count = np.maximum(live.sum(axis=1), 1)
     usage = np.where(live, outcome.usage, 0.0)
@@ -74,16 +74,16 @@ def series_of(outcome: Outcome) -> Series:
 
 
 def packed(values: Floats) -> bytes:
-    """Return a table of figures from 0 on, rounded to whole ones, below 2^31; NaN is kept.
+    """Return a table of values from 0 to 2^31 - 1 in compressed form, rounded to whole numbers; NaN is kept.
 
-    Changes from row to row are small numbers, which compress well.
+    Differences between rows are small numbers, which compress well.
     """
     whole = np.where(np.isnan(values), _ABSENT, np.minimum(np.rint(np.nan_to_num(values)), 2**31 - 1)).astype(np.int64)
     return zlib.compress(np.diff(whole, axis=0, prepend=0).astype("<i8").T.tobytes(), 6)
 
 
 def unpacked(data: bytes, columns: int) -> Floats:
-    """Return a table that was packed; it has as many columns, and one without columns has no rows."""
+    """Return a table that `packed` compressed, with `columns` columns; without columns it has no rows."""
     changes = np.frombuffer(zlib.decompress(data), "<i8").reshape(columns, -1) if columns else np.zeros((0, 0))
     values = changes.T.cumsum(axis=0).astype(np.float64)
     return np.where(values == _ABSENT, np.nan, values)

@@ -20,7 +20,7 @@ def write_source(path: Path, source: Source) -> None:
     """Write the file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(source, protocol=5, buffer_callback=buffers.append)

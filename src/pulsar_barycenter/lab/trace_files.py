@@ -12,7 +12,7 @@ def csv_files(paths: Sequence[Path]) -> list[Path]:
     """Return the CSV files in `paths`; the files of a folder are sorted by name.
 
     Raises:
-        ReplayInputError: a folder has none.
+        ReplayInputError: a folder has no CSV files.
     """
     files: list[Path] = []
     for path in paths:

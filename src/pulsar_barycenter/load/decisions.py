@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ROUND_KEY: Final = "barycenterMaxBundlesPerRound"
 OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 NO_LIMIT: Final = 2**31 - 1
-"""Stands for no limit: more than any round decides."""
+"""No limit: more bundles than any round decides on."""
 
 
 def bundles_of_round(config: "BrokerConfig") -> int:
@@ -25,10 +25,10 @@ def bundles_of_round(config: "BrokerConfig") -> int:
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """The owner of `bundle` is to be `broker` (an id); None: no broker may own it, or the next lookup decides.
+    """A decision: `broker` (an id) is to own `bundle`; None: no broker may own it, or the next lookup decides.
 
     `why` builds the reason, the same one at each call. Building it takes longer than the choice, and for most bundles
-    of a round nobody asks.
+    of a round it is never read.
     """
 
     bundle: str
@@ -53,7 +53,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 
 class Unload(msgspec.Struct, frozen=True, gc=False):
-    """`bundle` leaves the broker `source` for `destination`, or None if that is decided later."""
+    """A decision: `bundle` leaves the broker `source` for `destination`; None: the next lookup chooses a broker."""
 
     bundle: str
     source: str
@@ -62,7 +62,7 @@ class Unload(msgspec.Struct, frozen=True, gc=False):
 
 
 class Split(msgspec.Struct, frozen=True, gc=False):
-    """`bundle`, which `broker` owns, is split at the hash `boundary`, or None if the owner decides that."""
+    """A decision: `bundle`, which `broker` owns, is split at the hash `boundary`; None: the owner chooses the hash."""
 
     bundle: str
     broker: str
@@ -71,7 +71,7 @@ class Split(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """`action` ("assign", "unload" or "split") was considered for `subject`, a bundle or a broker, and not decided.
+    """An action that was considered and rejected: "assign", "unload" or "split" of `subject`, a bundle or a broker.
 
     `source` is the broker of a bundle that was to be shed.
     """
@@ -83,6 +83,6 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 
 def stays(unload: Unload, code: Code, *, settings: tuple[str, ...] = (), cause: Reason | None = None) -> Refusal:
-    """Return that a bundle that was to be shed stays; the cause is `cause`, or else why it was to be shed."""
+    """Return the refusal of an unload: the bundle stays. Its cause is `cause`, or else the reason of the unload."""
     reason = Reason(code=code, subject=unload.bundle, settings=settings, cause=cause or unload.reason)
     return Refusal("unload", unload.bundle, reason, unload.source)

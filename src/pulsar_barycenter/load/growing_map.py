@@ -14,7 +14,8 @@ _SPARE: Final = 16
 class _Additions(Generic[_Key, _Value]):
     """All additions to a family of maps that grew from one another, and their number.
 
-    `last` has for each key the number of its last addition, the value, and the same for the addition before, or None.
+    `last` maps each key to its last addition: number, value, and the previous addition of the key (None: there is
+    none).
     """
 
     __slots__ = ("count", "last")
@@ -25,7 +26,7 @@ class _Additions(Generic[_Key, _Value]):
 
 
 class GrowingMap(Mapping[_Key, _Value]):
-    """Keys to values, which are never None: the entries of `first`, which must not change, and the additions.
+    """An immutable map; no value is None. It has the entries of `first`, which must not change, and the additions.
 
     Maps that grow from one another share their additions, and each map uses the first `_count` of them. So adding to
     the newest map copies nothing, except for an occasional copy that drops overwritten values. Adding a second time to
@@ -76,7 +77,7 @@ class GrowingMap(Mapping[_Key, _Value]):
         return self._first.get(key)
 
     def is_more_by(self, before: "GrowingMap[_Key, _Value]", keys: Collection[_Key]) -> bool:
-        """Return whether this map certainly is `before` with these keys added, each once, and nothing else."""
+        """Return True if this map certainly is `before` plus one addition of each of these keys."""
         if self._added is not before._added or self._first is not before._first:
             return False
         if self._count != before._count + len(keys):

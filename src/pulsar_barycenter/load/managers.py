@@ -98,10 +98,10 @@ def manager_in_force(config: "BrokerConfig") -> ManagerKind:
 
 
 def in_its_place(name: str, known: Collection[str]) -> str:
-    """Return what to use instead of an unknown name: the most similar known name, if there is one, and all names."""
+    """Return a hint for an error about an unknown name: the most similar known name, if there is one, and all names."""
     allowed = ", ".join(sorted(known))
     near = difflib.get_close_matches(short_name(name), sorted(known), n=1, cutoff=0.75)
-    return f"did you mean {near[0]}? There are {allowed}" if near else f"use one of {allowed}"
+    return f"did you mean {near[0]}? The known names are {allowed}" if near else f"use one of {allowed}"
 
 
 def short_name(class_name: str) -> str:

@@ -40,25 +40,25 @@ class Whereabouts:
         self._moved_at: float | None = None
 
     def since_last(self, at: float) -> float | None:
-        """Return how long before `at` it moved last, None if it never did."""
+        """Return how long before `at` the bundle moved last, None if it never did."""
         return None if self._moved_at is None else at - self._moved_at
 
     def since_left(self, broker: str, at: float) -> float | None:
-        """Return how long before `at` it left a broker, None if it never was there."""
+        """Return how long before `at` the bundle left a broker, None if it never was there."""
         left_at = self._left.get(broker)
         return None if left_at is None else at - left_at
 
     def lost(self, broker: str, at: float) -> None:
-        """The bundle left a broker, and may have no owner now."""
+        """Record that the bundle left a broker; it may have no owner then."""
         self._left[broker] = at
 
     def moved(self, source: str, at: float) -> None:
-        """The bundle went from a broker to another one."""
+        """Record that the bundle went from `source` to another broker."""
         self.lost(source, at)
         self._moved_at = at
 
     def copy(self) -> Self:
-        """Return the same for a part of the bundle, which goes its own way from now on."""
+        """Return a copy for a part of the bundle that was split; the two change independently."""
         other = type(self)()
         other._left, other._moved_at = dict(self._left), self._moved_at
         return other

@@ -51,7 +51,7 @@ def drained_names(text: str) -> tuple[str, ...]:
 
 
 def drained_text(brokers: Collection[str]) -> str:
-    """Return the value of DRAINED_KEY; no broker is a single comma, because a blank value cannot be set."""
+    """Return the value of DRAINED_KEY: a single comma for no broker, because a blank value cannot be set."""
     return ",".join(brokers) or ","
 
 
@@ -98,7 +98,7 @@ class BrokerHosts:
                 self._with_ports.setdefault(name + port, []).append(place)
 
     def matching(self, regexes: Iterable[str]) -> frozenset[int]:
-        """Return the brokers that any of `regexes` matches; these must be among those given to the constructor."""
+        """Return the brokers that match any of `regexes`; the constructor must have received these regexes."""
         return frozenset().union(*(self._found.get(regex, ()) for regex in regexes))
 
     @cached_property
@@ -312,7 +312,7 @@ def _folded(character: str) -> str:
 
 
 def host_of_broker(broker_id: str) -> str | None:
-    """Return the host of `host:port`, of an IPv6 address with its brackets; None without a port."""
+    """Return the host of a broker id `host:port`, an IPv6 address with its brackets; None if the id has no port."""
     host, colon, _ = broker_id.rpartition(":")
     return host if colon else None
 
@@ -324,7 +324,7 @@ def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int
         try:
             steps += check_regex(text)
         except RegexError as error:
-            raise PolicyError(policy, f"{field_name} has no regular expression in {text!r}: {error}") from error
+            raise PolicyError(policy, f"{field_name}: {text!r} is not a valid regular expression: {error}") from error
         if steps > room:
             problem = "the regexes of all policies together are too long for a broker"
             raise PolicyError(policy, f"{field_name}: {problem}: use fewer regexes, or fewer repetitions")
@@ -334,9 +334,11 @@ def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int
 def _min_limit(policy: str, data: AutoFailoverData | None) -> int:
     """Check a failover policy, whose two parameters must be whole numbers, and return its `min_limit`."""
     if data is None or data.policy_type is None:
-        raise PolicyError(policy, f"auto_failover_policy is missing: its policy_type is {_MIN_AVAILABLE!r}")
+        raise PolicyError(policy, f"auto_failover_policy is missing: set it, with the policy_type {_MIN_AVAILABLE!r}")
     if data.policy_type != _MIN_AVAILABLE:
-        raise PolicyError(policy, f"policy_type is {data.policy_type!r}: only {_MIN_AVAILABLE!r} is known")
+        raise PolicyError(
+            policy, f"policy_type is {data.policy_type!r}: set it to {_MIN_AVAILABLE!r}, the only known one"
+        )
     numbers = []
     for key in ("min_limit", "usage_threshold"):
         text = str((data.parameters or {}).get(key, ""))

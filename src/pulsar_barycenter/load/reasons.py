@@ -2,7 +2,7 @@
 
 Every assignment, unload, split, refusal and "do nothing" carries a `Reason`. Operators read it in logs, in tables of
 the command line and on the dashboard. A decision must not get slower because it can be explained, so strategies keep
-their numbers as columns and build a reason only when somebody asks for it.
+their numbers as columns and build a reason only when it is read.
 
 A reason holds a code and numbers, no text that was put together by hand. `render` is the only place that makes a
 sentence of it: subject, what was decided, the comparisons with their units, further details, alternatives, strategy,
@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 SETTINGS_MARK: Final = "settings: "
-"""What stands before the configuration keys in a sentence, after "; "."""
+"""The words before the configuration keys in a sentence; they follow "; "."""
 
 MAX_ALTERNATIVES: Final = 16
 """The most alternatives that a reason names; `more_alternatives` counts the rest."""
@@ -166,7 +166,7 @@ class Code(StrEnum):
 
 
 class Compared(msgspec.Struct, frozen=True, gc=False):
-    """One comparison that held: `value`, of `what`, stands in `relation` to `limit`, which `against` names.
+    """One comparison that is true: the `value` of `what` is in `relation` (">") to `limit`, which `against` names.
 
     Both numbers have the same `unit`: "%" (the numbers are fractions), "msg/s", "bytes/s", "s", "topics", "sessions",
     "bundles", "brokers", or "" for plain numbers.
@@ -409,7 +409,7 @@ def _alternative(alternative: Alternative) -> str:
 
 
 def format_figure(value: float, unit: str, *, digits: int = 3) -> str:
-    """Return a number for people: a fraction of unit "%" as percent, large bytes/s as KiB/s or MiB/s.
+    """Return a number as text for a sentence: a fraction of unit "%" as percent, large bytes/s as KiB/s or MiB/s.
 
     It has `digits` significant digits, and one more for percents from 1 on, KiB/s and MiB/s. Digits before the decimal
     point are never dropped. "topics", "sessions", "bundles" and "brokers" become singular for 1.

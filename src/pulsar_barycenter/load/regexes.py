@@ -34,7 +34,7 @@ _ADVICE: Final = (
 
 
 class RegexError(ValueError):
-    """The text is not a regex, or not one that is supported here; the message says why."""
+    """A text is not a regex, or a regex that is not supported here; the message says why."""
 
 
 def check_regex(text: str) -> int:
@@ -44,7 +44,7 @@ def check_regex(text: str) -> int:
         RegexError: the text is not a regex, is too long, or uses something that is not supported.
     """
     if len(text) > MAX_LENGTH:
-        raise RegexError(f"it has {len(text)} characters, the maximum is {MAX_LENGTH}")
+        raise RegexError(f"it has {len(text)} characters, but the maximum is {MAX_LENGTH}")
     unquoted = _unquoted(text)
     if _reads_differently(unquoted):
         raise RegexError("sets within or beside sets, and {,n}, are not supported, because Java reads them differently")

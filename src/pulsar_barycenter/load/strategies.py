@@ -112,7 +112,7 @@ class PluginRow:
         """Import and return the class.
 
         Raises:
-            PluginError: it cannot be imported, or is no strategy of its role.
+            PluginError: the class cannot be imported, or is not a strategy of its role.
         """
         module = importlib.import_module(f"pulsar_barycenter.load.{_CONTRACTS[self.role]}")
         return self.plugin.load(getattr(module, _CONTRACTS[self.role].rpartition(".")[2].capitalize()))
@@ -224,7 +224,7 @@ BOTH: Final = frozenset(row.name for row in STRATEGIES if row.with_other)
 APART: Final = "LeastLongTermMessageRate"
 """The placement to use if the configured one also sheds, but another shedder is configured."""
 SHEDS_ALONE: Final = "ThresholdShedder"
-"""A shedder that leaves placement to others, the default by Pulsar 4.x."""
+"""A shedder that leaves placement to other strategies; the default of Pulsar 4.x."""
 
 
 class UnknownStrategyError(StrategyError):
@@ -274,7 +274,7 @@ def check_change(before: "BrokerConfig", after: "BrokerConfig") -> None:
     """Check whether running brokers can change from one configuration to the other.
 
     Raises:
-        StrategyError: they cannot; the text says why and what to do.
+        StrategyError: running brokers cannot change so; the text says why and what to do.
     """
     if before.load_manager_class_name != after.load_manager_class_name:
         old, new = manager_in_force(before), manager_kind(after.load_manager_class_name)
@@ -287,8 +287,8 @@ def check_change(before: "BrokerConfig", after: "BrokerConfig") -> None:
 def check_modular(config: "BrokerConfig") -> None:
     """Check the strategies that a configuration names for the modular load manager.
 
-    A strategy of another package is imported, and its settings are checked: brokers know only by that whether they
-    could decide by it.
+    A strategy of another package is imported, and its settings are checked: only this shows whether a broker can use
+    the strategy.
 
     Raises:
         StrategyError: a strategy does not exist, the two cannot be combined, or settings are not allowed.
@@ -419,8 +419,8 @@ def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Pl
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
-        OwnStrategiesError: it has a fixed placement (`load.simple`).
-        NothingToDecideError: it is the no-op one.
+        OwnStrategiesError: the load manager has a fixed placement (`load.simple`).
+        NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)
     placer: Placer[Any] = strategy(
@@ -455,7 +455,7 @@ def strategy(manager: ManagerKind, role: Role, name: str, version: PulsarVersion
     """Return the class of the strategy with this short name, in a version of Pulsar.
 
     Raises:
-        OwnStrategiesError: there is none, because the load manager has a fixed strategy for this role.
+        OwnStrategiesError: there is no such class, because the load manager has a fixed strategy for this role.
     """
     rows: tuple[AnyRow, ...] = _built_in(manager, role, version)
     row = next((row for row in rows if row.name == name), None) or next(

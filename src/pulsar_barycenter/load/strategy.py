@@ -72,7 +72,7 @@ class Remembered(msgspec.Struct, frozen=True):
         return memory
 
     def then(self, strategy: Strategy[Memory], memory: Memory) -> "Remembered":
-        """Return this with the next memory of `strategy`."""
+        """Return a `Remembered` with `memory`, the next memory of `strategy`."""
         if memory is self.memory and type(strategy) is self.strategy:
             return self
         return Remembered(type(strategy), memory)

@@ -47,7 +47,7 @@ class Plugin:
         """Import the class and return it; it has to be a subclass of `base`.
 
         Raises:
-            PluginError: it cannot be imported, or is something else.
+            PluginError: the class cannot be imported, is not a subclass of `base`, or has another name.
         """
         source = f"the strategy {self.name} of the package {self.package}"
         try:
@@ -55,7 +55,9 @@ class Plugin:
         except Exception as error:  # whatever the module of another package raises
             raise PluginError(f"{source} cannot be imported: {type(error).__name__}: {error}") from error
         if not (isinstance(found, type) and issubclass(found, base)):
-            raise PluginError(f"{source} is {found!r}, not a subclass of {base.__name__}: ask its authors")
+            raise PluginError(
+                f"{source} is {found!r}, not a subclass of {base.__name__}: ask the authors of the package"
+            )
         if getattr(found, "name", None) != self.name:
             raise PluginError(f"{source} has the name {getattr(found, 'name', None)!r} in its class: ask its authors")
         return found

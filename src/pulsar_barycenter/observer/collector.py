@@ -129,8 +129,8 @@ class Collector:
         extensible: Callable[[], ExtensibleTopics] | None = None,
         keep_snapshot: Callable[[SnapshotDocument], None] = lambda _document: None,
     ) -> None:
-        """`extensible` opens the topics of the extensible load manager, once a broker turns out to run it;
-        `keep_snapshot` writes the snapshot of these brokers in each round."""
+        """Make a collector. `extensible` opens the topics of the extensible load manager, once a broker turns out to
+        run it; `keep_snapshot` writes the snapshot of these brokers in each round."""
         self._given = list(urls)
         self._address: dict[str, str] = {}
         self._client = client
@@ -297,7 +297,7 @@ def _by_broker(owners: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def understood(broker: str, answer: Any) -> LocalBrokerData:
-    """Return the load report of either kind; a report of the simple load manager is converted to the modular form.
+    """Return the load report in an answer; a report of the simple load manager is converted to the modular form.
 
     Raises:
         msgspec.ValidationError: a field has another type.

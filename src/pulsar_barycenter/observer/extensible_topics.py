@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 class PulsarExtensibleTopics:
-    """Has the newest data that each broker published since this was opened. Implements `collector.ExtensibleTopics`."""
+    """The newest data that each broker published since the subscription. Implements `collector.ExtensibleTopics`."""
 
     def __init__(self, client: pulsar.Client) -> None:
         """Subscribe with `client`, which the caller closes.

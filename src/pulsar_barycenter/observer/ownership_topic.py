@@ -46,7 +46,7 @@ _WAIT_MS: Final = 10_000
 
 
 class OwnershipRecords:
-    """The records of all bundles, the same for every reader of the same messages; `logged` was logged before."""
+    """The records of all bundles, the same for every reader of the same messages; what is in `logged` is not logged."""
 
     def __init__(self, logged: set[str], *, most: int = MAX_BUNDLES) -> None:
         self._logged = logged
@@ -106,7 +106,7 @@ class OwnershipTopic:
     """Reads the ownership channel if it is a topic."""
 
     def __init__(self, client: pulsar.Client) -> None:
-        """The caller closes `client`."""
+        """Read with `client`, which the caller closes."""
         self._client = client
         self._logged: set[str] = set()
 
@@ -142,5 +142,5 @@ class OwnershipTopic:
             with suppress(pulsar.PulsarException):
                 reader.close()
         raise OwnershipUnreadableError(
-            f"{SERVICE_UNIT_STATE_TOPIC} was not read to its end in {MAX_SECONDS:.0f} s; is it compacted?"
+            f"{SERVICE_UNIT_STATE_TOPIC} was not read to its end in {MAX_SECONDS:.0f} s; check that it is compacted"
         )

@@ -85,7 +85,7 @@ async def _partitions(client: AdminClient, url: str, topic: TopicName) -> int:
     """Return the number of partitions of a topic; 0 if it is not partitioned.
 
     Raises:
-        ClusterError: it has more than MAX_PARTITIONS.
+        ClusterError: the topic has more than MAX_PARTITIONS partitions.
     """
     if topic.is_partition:
         return 0

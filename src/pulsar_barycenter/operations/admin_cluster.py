@@ -146,7 +146,7 @@ class AdminCluster:
         """Return the stored isolation policies of the cluster, by name.
 
         Raises:
-            NotNowError, RefusedError: they cannot be read.
+            NotNowError, RefusedError: the policies cannot be read.
         """
         path = f"/admin/v2/clusters/{quote(await self._name(), safe='')}/namespaceIsolationPolicies"
         try:

@@ -162,7 +162,7 @@ async def set_drained(new_client: NewClient, url: str, broker: str, *, is_draine
 
 
 async def _asked(cluster: AdminCluster) -> Drained:
-    settings = await cluster.settings()  # an address where nobody is, is told at once
+    settings = await cluster.settings()  # without a repetition, so that a wrong address is reported at once
     drained = drained_names(settings[DRAINED_KEY]) if DRAINED_KEY in settings else None
     return Drained(tuple(await when_told(cluster.brokers)), drained, cluster=settings.get("clusterName", ""))
 

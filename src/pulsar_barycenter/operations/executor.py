@@ -59,8 +59,8 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`at_once` and `per_minute` are at least 1; `timeout_s` is the time limit of one move; `looks_back` enables the
-    final check."""
+    """The limits for moves: `at_once` and `per_minute` are at least 1; `timeout_s` is the time limit of one move;
+    `looks_back` enables the final check."""
 
     at_once: int = 1
     per_minute: float = 60.0

@@ -42,7 +42,10 @@ _DONE: Final = (MoveState.SERVED, MoveState.MOVED_AWAY)
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """`at` is epoch ms, `plan` the name of the plan, `by` the user, `why` the reason, `took_s` the duration."""
+    """A state of a move. `at` is epoch ms, `plan` the name of the plan, `by` the user, `why` the reason.
+
+    `took_s` is the duration of a move that has ended.
+    """
 
     at: int
     plan: str
@@ -57,7 +60,7 @@ class Entry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defa
 
 
 class _StopAsked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`at` is epoch ms."""
+    """A request to stop. `at` is epoch ms."""
 
     at: int
     by: str
@@ -167,7 +170,7 @@ class Journal:
 
 
 def _is_locked_now(descriptor: int) -> bool:
-    """Lock an open file unless another process has locked it; closing the file releases the lock."""
+    """Lock an open file; return False if another process has locked it. Closing the file releases the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

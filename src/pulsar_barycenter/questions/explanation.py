@@ -109,7 +109,7 @@ def _check_known(asked: dict[str, str], records: list[DecisionRecord], found: Sn
     """Check that the decisions or the snapshot have the requested name.
 
     Raises:
-        UnknownNameError: they do not have it.
+        UnknownNameError: neither has the name.
     """
     kind, name = next((kind, name) for kind, name in asked.items() if name)
     known: set[str] = set()

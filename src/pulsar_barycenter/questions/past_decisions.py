@@ -59,7 +59,7 @@ def of_files(data: Path) -> Ask:
 
 
 def _whole(ask: Ask, question: DecisionQuestion) -> tuple[list[DecisionRecord], DecisionPage]:
-    """Read page by page, until the requested number of decisions is read or there are no older ones."""
+    """Return the decisions of all pages, up to the requested number, and the last page."""
     found: list[DecisionRecord] = []
     for _ in range(_MAX_PAGES):
         page = ask(question)

@@ -28,7 +28,7 @@ def check_broker_folder(data: Path, metadata: Path) -> None:
     """Check that `data` is a data folder of brokers.
 
     Raises:
-        WrongFolderError: it is not one.
+        WrongFolderError: `data` is not a data folder of brokers, or lacks the metadata of its ledgers.
     """
     check_metadata(data, metadata)
     is_one = (data / LEDGERS).is_dir() or (data / METADATA).exists()
@@ -43,7 +43,7 @@ def check_ledgers_folder(folder: Path) -> None:
     """Check that `folder` is not a data folder, whose ledgers are in a folder below it; it need not exist.
 
     Raises:
-        WrongFolderError: it is a data folder.
+        WrongFolderError: `folder` is a data folder.
     """
     if (folder / LEDGERS).is_dir():
         raise WrongFolderError(f"{folder} is a data folder: give {folder / LEDGERS}")

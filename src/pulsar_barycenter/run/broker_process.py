@@ -37,7 +37,7 @@ async def serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) 
     """Run a broker with a configuration until a signal, a shutdown request, or a failure (exit code 1).
 
     Raises:
-        BrokerStartError, CredentialsError, LedgerError, MetadataError, UnknownStoreError: it cannot start.
+        BrokerStartError, CredentialsError, LedgerError, MetadataError, UnknownStoreError: the broker cannot start.
         WrongFolderError: there are ledgers without metadata.
     """
     async with broker_environment(config) as env:
@@ -49,7 +49,7 @@ async def broker_environment(config: BrokerConfig) -> AsyncIterator[Environment]
     """Open the metadata store and the ledgers that the configuration names, and close them at the end.
 
     Raises:
-        LedgerError, MetadataError, UnknownStoreError: they cannot be opened.
+        LedgerError, MetadataError, UnknownStoreError: the store or the ledgers cannot be opened.
         WrongFolderError: the data folder has ledgers, but their metadata is missing.
     """
     data = Path(config.barycenter_data_dir)

@@ -46,7 +46,7 @@ def is_splitter(name: str) -> bool:
 
 
 def role_of(name: str) -> Role:
-    """Return whether a strategy sheds or places; for a strategy that does both, shedding.
+    """Return the role of a strategy, SHEDDING or PLACEMENT; SHEDDING for a strategy that does both.
 
     Raises:
         WrongWordError: there is no strategy of that name.
@@ -125,7 +125,7 @@ def read_memory(file: Path) -> MemoryDocument:
     """Return the memory of a shedder from a file.
 
     Raises:
-        SnapshotFileError: the file has another content, or the memory is empty.
+        SnapshotFileError: the file does not contain a memory, or the memory is empty.
         OSError: the file cannot be read.
     """
     accepted = 'a file of --save-history: {"usage": {"<broker>": <fraction>}, "lowHits": {…}, "highHits": {…}}'

@@ -39,7 +39,7 @@ _OF_BUNDLES: Final = ("top", "owned")
 
 
 class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The leader's state beside its snapshot: the memory of shedders, and keys of broker.conf with their texts."""
+    """What a leader has besides its snapshot: the memory of shedders, and keys of broker.conf with their texts."""
 
     memory: MemoryDocument = MemoryDocument()
     configuration: dict[str, str] = {}
@@ -64,7 +64,7 @@ class _Rest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NoSnapshotError(ValueError):
-    """The Parquet file holds something else; `problem` says what is missing."""
+    """The Parquet file is not a snapshot; `problem` says what is missing."""
 
     problem: str
 
@@ -76,7 +76,7 @@ def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None
     """Write a snapshot to a Parquet file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     table = snapshot_table(snapshot)
     metadata = {**table.schema.metadata, _LEADER_KEY: msgspec.json.encode(leader or LeaderState())}
@@ -93,7 +93,7 @@ def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
     """Return the snapshot in a file of `write_columns`, and the leader's state.
 
     Raises:
-        NoSnapshotError: the file is not a Parquet file, or holds something else.
+        NoSnapshotError: the file is not a Parquet file, or not a snapshot.
         PolicyError: a policy in it is not valid.
         OSError: the file cannot be read.
     """

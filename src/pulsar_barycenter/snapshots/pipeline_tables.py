@@ -126,7 +126,7 @@ def _all_rows(file: Path, name: str) -> pa.Table:
 
 
 def _needed(name: str) -> Iterable[str]:
-    """Return the columns that a file of a table needs to be of use here."""
+    """Return the columns that a file of a table must have to be read here."""
     table = TABLES[name]
     if name == "load_reports":
         return table.key
@@ -136,7 +136,7 @@ def _needed(name: str) -> Iterable[str]:
 
 
 def _last_of_each(table: pa.Table, time: str) -> list[dict[str, Any]]:
-    """Return the rows that may count: the last row of each bundle and broker, or of either."""
+    """Return the last row of each bundle and broker, or of each bundle or broker if the table has only one of them."""
     keys = [name for name in ("bundle", "broker") if name in table.column_names]
     ordered = table.append_column("row", pa.array(np.arange(len(table)))).sort_by(
         [(time, "ascending"), *((name, "ascending") for name in ("sequence",) if name in table.column_names)]

@@ -269,13 +269,15 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
             "--url of its running cluster instead, or start it with a pipeline (`barycenter standalone --pipeline`)",
         )
     if foreign is not None:
-        raise SnapshotFileError(folder, f"is no folder of load reports, nor a data folder: there is {foreign}/ in it")
+        raise SnapshotFileError(
+            folder, f"is neither a folder of load reports nor a data folder: it contains {foreign}/"
+        )
     files = (file for parent in (folder, *below) for kind in ("*.json", "*.txt") for file in parent.glob(kind))
     for file in sorted(files):
         parsed = _parse(file, file.read_bytes())
         if isinstance(parsed, SnapshotDocument):
             raise SnapshotFileError(
-                file, "is a snapshot, and lies in a folder of load reports", "either the file or a folder without it"
+                file, "is a snapshot in a folder of load reports", "either this file alone or a folder without it"
             )
         found += parsed
     if not found:

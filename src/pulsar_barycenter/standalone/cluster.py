@@ -245,7 +245,7 @@ class StandaloneCluster:
             await self.pipeline.terminate(timeout_s=_STOP_TIMEOUT_S)
 
     async def kill(self) -> None:
-        """End everything at once."""
+        """End all child processes at once."""
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
         await asyncio.gather(*(child.kill() for child in self.children))

@@ -51,7 +51,7 @@ class DataDirectory:
         """Create the folders.
 
         Raises:
-            DataDirectoryUnusableError: they cannot be created.
+            DataDirectoryUnusableError: a folder cannot be created.
         """
         try:
             for folder in (self.root, self.logs, self.configurations):

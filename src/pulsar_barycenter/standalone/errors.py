@@ -43,7 +43,7 @@ class PortRangeError(StandaloneError):
         )
         who = "a broker needs" if brokers == 1 else f"{brokers} brokers need"
         super().__init__(
-            f"{who} ports {needed}: they must not overlap or exceed 65535. Choose {' and '.join(counted)}."
+            f"{who} ports {needed}: they must not overlap or exceed 65535. Choose another {' and '.join(counted)}."
         )
 
 

@@ -7,15 +7,15 @@ class StartProgress(Protocol):
     """Receives the steps as they happen. `name` is a part (`broker-0`, `pipeline`); the texts are short."""
 
     def phase(self, name: str, doing: str) -> None:
-        """`name` has begun a step that takes time."""
+        """Show that `name` has begun a step that takes time."""
         ...
 
     def done(self, name: str, result: str) -> None:
-        """`name` has ended its steps, with success or not."""
+        """Show that `name` has ended its steps, with success or not."""
         ...
 
     def event(self, text: str) -> None:
-        """A later event of the cluster, as a sentence."""
+        """Show a later event of the cluster; `text` is a sentence."""
         ...
 
 

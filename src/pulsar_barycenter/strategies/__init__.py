@@ -1,4 +1,4 @@
-"""Strategies for others to write, try and ship: the public face of how Barycenter decides about load.
+"""The public interface for strategies of other packages: to write, to try and to ship them.
 
 A shedding strategy chooses the bundles that leave their brokers, a placement strategy chooses the owner of a bundle.
 Both are values of their settings that decide by their arguments alone: a `LoadSnapshot`, a memory, random numbers. So

@@ -13,8 +13,9 @@ loopback, as processes or, for the quickest tests, one broker inside the test pr
 `async with Cluster() as cluster` gives the same methods as coroutines. For pytest the package brings the fixtures
 `barycenter` and `barycenter_cluster` (`pytest_plugin`), without any import.
 
-`cluster` has the two faces of a cluster, `brokers` the contract of one broker in it, `processes` and `in_process` the
-two ways to run brokers, `loop_thread` the event loop that the synchronous face uses, `errors` the errors.
+`cluster` has the synchronous and the asynchronous interface of a cluster, `brokers` the contract of one broker in it,
+`processes` and `in_process` the two ways to run brokers, `loop_thread` the event loop of the synchronous interface,
+`errors` the errors.
 
 The system chooses the ports, on loopback. The data is in a temporary folder, unless the test names a folder. Brokers
 end, and the folder is removed, also when the test process is killed. What this module exports is public: it changes

@@ -10,7 +10,7 @@ class ClusterBroker(Protocol):
 
     @property
     def index(self) -> int:
-        """The place in `cluster.brokers`."""
+        """The index in `cluster.brokers`."""
         ...
 
     @property
@@ -35,7 +35,7 @@ class ClusterBroker(Protocol):
 
 
 class RunningBroker(ClusterBroker, Protocol):
-    """What a cluster does to a broker.
+    """A broker that a test cluster starts, stops and disturbs.
 
     Raises (each method but `start` and `stop`):
         NotInProcessError: the broker is inside the test process.
@@ -46,7 +46,7 @@ class RunningBroker(ClusterBroker, Protocol):
         ...
 
     async def stop(self) -> None:
-        """Have the broker leave the cluster in order and end. No effect if it does not run."""
+        """Let the broker leave the cluster in order and end. No effect if it does not run."""
         ...
 
     async def kill(self) -> None:
@@ -58,7 +58,7 @@ class RunningBroker(ClusterBroker, Protocol):
         ...
 
     def resume(self) -> None:
-        """Let a paused broker go on."""
+        """Let a paused broker continue."""
         ...
 
 
@@ -77,5 +77,5 @@ class Brokers(Protocol):
         ...
 
     async def kill(self) -> None:
-        """End everything at once. Idempotent."""
+        """End all processes of the cluster at once. Idempotent."""
         ...

@@ -1,6 +1,6 @@
-"""A cluster for tests, with a synchronous and an asynchronous face.
+"""A cluster for tests, with a synchronous and an asynchronous interface.
 
-Both faces have the same methods. `AsyncCluster` does the work on the running event loop; `Cluster` has an
+Both have the same methods. `AsyncCluster` does the work on the running event loop; `Cluster` has an
 `AsyncCluster` on a thread of its own and waits for it.
 """
 
@@ -33,7 +33,7 @@ _QUICK: Final[Mapping[str, str]] = {
     "loadBalancerReportUpdateMinIntervalMillis": "1000",
     "loadBalancerHostUsageCheckIntervalMinutes": "0.05",
 }
-"""What a test waits for happens within seconds: the end of a killed broker's session, new load reports."""
+"""Settings for short waits in tests: the session of a killed broker ends, and load reports come, within seconds."""
 _POLL_S: Final = 0.1
 _BALANCED: Final = frozenset({"balanced", "as even as bundles allow"})
 
@@ -167,7 +167,7 @@ class AsyncCluster:
         """Create a namespace such as `public/orders` with `bundles` bundles of equal size.
 
         Raises:
-            AdminRequestError: it exists (status 409), or its tenant does not (404).
+            AdminRequestError: the namespace exists (status 409), or its tenant does not exist (404).
         """
         await self.admin("PUT", f"/admin/v2/namespaces/{name}", {"bundles": {"numBundles": bundles}})
 
@@ -187,7 +187,7 @@ class AsyncCluster:
         or a bundle (`tenant/namespace/0x00000000_0x40000000`). Clients connect again by themselves.
 
         Raises:
-            AdminRequestError: it does not exist, or cannot be unloaded.
+            AdminRequestError: `name` does not exist, or cannot be unloaded.
         """
         await self.admin("PUT", f"/admin/v2/{_unloaded_path(name)}/unload")
 
@@ -200,7 +200,7 @@ class AsyncCluster:
         self._broker(broker).pause()
 
     async def resume(self, broker: AnyBroker) -> None:
-        """Let a paused broker go on."""
+        """Let a paused broker continue."""
         self._broker(broker).resume()
 
     async def restart(self, broker: AnyBroker) -> None:
@@ -215,7 +215,7 @@ class AsyncCluster:
         The measure is `GET /barycenter/v1/balance`. A cluster of one broker that runs is balanced.
 
         Raises:
-            NotBalancedError: it was not within `timeout_s` seconds; the text has the usages.
+            NotBalancedError: the cluster was not balanced within `timeout_s` seconds; the text has the usages.
         """
         state = "no broker has answered"
         try:
@@ -344,7 +344,7 @@ class Cluster:
         self._run(self._cluster.pause(broker))
 
     def resume(self, broker: AnyBroker) -> None:
-        """Let a paused broker go on."""
+        """Let a paused broker continue."""
         self._run(self._cluster.resume(broker))
 
     def restart(self, broker: AnyBroker) -> None:
@@ -378,7 +378,7 @@ def _topic_path(topic: str) -> str:
 
 
 def _unloaded_path(name: str) -> str:
-    """Return the path, below /admin/v2, of what `name` names."""
+    """Return the path, below /admin/v2, of the topic, the namespace or the bundle with this name."""
     parts = name.split("/")
     if "://" in name or len(parts) == 1:
         return _topic_path(name)

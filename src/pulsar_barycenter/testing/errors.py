@@ -8,7 +8,7 @@ TestClusterError
 
 
 class TestClusterError(Exception):
-    """A test asked for what its cluster cannot do; the text says what to do instead."""
+    """A test requested something that its cluster cannot do; the text says what to do instead."""
 
     __test__ = False  # pytest collects no tests from it
 

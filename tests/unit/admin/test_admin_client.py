@@ -71,7 +71,9 @@ async def test_no_redirect_leads_out_of_tls(tmp_path: Path) -> None:
         served(here=listen) as (_, plain),
         served(authority, there=to(f"{plain}/here"), near=to("/here"), here=told) as (client, url),
     ):
-        with pytest.raises(AdminRequestError, match=r"307: it points to http://[^ ]+/here, without TLS") as no:
+        with pytest.raises(
+            AdminRequestError, match=r"307: its redirect leads from TLS to http://[^ ]+/here, without TLS"
+        ) as no:
             await client.call("GET", url, "/there")
         assert (no.value.status, heard) == (307, [])
         assert (await client.call("GET", url, "/near"))["method"] == "GET"
@@ -98,7 +100,7 @@ async def test_an_address_where_nobody_listens_is_told_as_such(tmp_path: Path) -
                 await client.call("GET", address, "/here", params={"a": "b"})
         finally:
             await client.close()
-        told = f"nobody listens at {address} (connection refused)"
+        told = f"no server listens at {address} (connection refused)"
         assert (caught.value.status, caught.value.reason) == (0, told)
 
 

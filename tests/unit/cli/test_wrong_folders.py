@@ -46,7 +46,7 @@ def test_a_folder_of_something_else_is_refused_with_what_was_expected(strangers:
     before = sorted(strangers.rglob("*"))
     result = run(*words, "--data", strangers)
     assert result.exit_code == 1
-    assert f"{strangers} is no data folder: expected load-reports/ in it" in result.stderr
+    assert f"{strangers} is not a data folder: it must contain load-reports/" in result.stderr
     assert sorted(strangers.rglob("*")) == before
 
 
@@ -88,7 +88,7 @@ def test_a_snapshot_is_not_looked_for_in_strange_folders(strangers: Path) -> Non
     (strangers / "keys.json").write_text('{"secret": 1}')
     result = run("decide", "--snapshot", strangers)
     assert result.exit_code == 1
-    assert f"{strangers}: is no folder of load reports, nor a data folder: there is project/ in it" in result.stderr
+    assert f"{strangers}: is neither a folder of load reports nor a data folder: it contains project/" in result.stderr
     assert "secret" not in result.stderr
 
 
@@ -133,7 +133,7 @@ def test_a_second_history_is_not_mixed_with_the_first(tmp_path: Path) -> None:
     assert first
     again = run(*GENERATE, "--out", out, "--seed", "2")
     assert again.exit_code == 1
-    assert f"{out / 'load-reports'} holds a history already" in again.stderr
+    assert f"{out / 'load-reports'} already has a history" in again.stderr
     assert sorted(out.rglob("*.json")) == first
     assert run(*GENERATE, "--out", out, "--seed", "2", "--add").exit_code == 0
     assert [out, *out.rglob("*")] == [each for each in [out, *out.rglob("*")] if not each.stat().st_mode & 0o077]
@@ -142,6 +142,6 @@ def test_a_second_history_is_not_mixed_with_the_first(tmp_path: Path) -> None:
 def test_no_history_is_written_among_other_files(tmp_path: Path, strangers: Path) -> None:
     result = run(*GENERATE, "--out", strangers)
     assert result.exit_code == 1
-    assert "is no data folder" in result.stderr
+    assert "is not a data folder" in result.stderr
     read = copied(tmp_path / "read").data
-    assert "holds a history already" in run(*GENERATE, "--out", read).stderr
+    assert "already has a history" in run(*GENERATE, "--out", read).stderr

@@ -285,7 +285,7 @@ def test_folders_that_hold_none(tmp_path: Path) -> None:
     with pytest.raises(SnapshotFileError, match=r"a.json is of the modular load manager, b.json is of the simple"):
         read_snapshot(tmp_path)
     (tmp_path / "b.json").write_text('{"brokers": {}}')
-    with pytest.raises(SnapshotFileError, match=r"b\.json: is a snapshot, and lies in a folder"):
+    with pytest.raises(SnapshotFileError, match=r"b\.json: is a snapshot in a folder"):
         read_snapshot(tmp_path)
 
 

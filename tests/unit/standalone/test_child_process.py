@@ -150,7 +150,7 @@ def test_only_ports_that_were_given_are_named_in_the_refusal(tmp_path: Path) -> 
     with pytest.raises(PortRangeError) as caught:
         StandaloneCluster(settings).check_ports()
     assert str(caught.value) == (
-        "3 brokers need ports 65535 to 65537: they must not overlap or exceed 65535. Choose --web-port."
+        "3 brokers need ports 65535 to 65537: they must not overlap or exceed 65535. Choose another --web-port."
     )
 
 

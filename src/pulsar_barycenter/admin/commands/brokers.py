@@ -20,7 +20,7 @@ from pulsar_barycenter.admin.commands.table import (
 from pulsar_barycenter.admin.routes import brokers as routes
 
 _CONFIG = Flag("-c --config", "name", "The name of the key.", required=True)
-_INDENT = Flag("-i --indent", "indent", "JSON over several lines.", Kind.SWITCH)
+_INDENT = Flag("-i --indent", "indent", "Print JSON on several lines.", Kind.SWITCH)
 _BLANKS: Final = 4
 
 
@@ -68,25 +68,29 @@ BROKERS: Final = Resource(
             _namespaces,
             CLUSTER,
             Flag("-b --broker", "broker", "The broker, HOST:PORT."),
-            Flag("-u --url", "url", "The same, as older versions call it."),
+            Flag("-u --url", "url", "The same as --broker, for older versions."),
         ),
         command(
             "update-dynamic-config",
             "Change a key on all brokers.",
             request(routes.SET_DYNAMIC_VALUE),
             _CONFIG,
-            Flag("-v --value", "value", "Its value.", required=True),
+            Flag("-v --value", "value", "The new value of the key.", required=True),
         ),
         command(
             "delete-dynamic-config",
-            "Remove a change of a key.",
+            "Remove the dynamic value of a key.",
             request(routes.DELETE_DYNAMIC_VALUE),
             _CONFIG,
         ),
-        command("list-dynamic-config", "List the dynamic keys.", request(routes.LIST_DYNAMIC_CONFIGURATION)),
+        command(
+            "list-dynamic-config",
+            "List the keys that can be changed at run time.",
+            request(routes.LIST_DYNAMIC_CONFIGURATION),
+        ),
         command(
             "get-all-dynamic-config",
-            "Show what was changed.",
+            "Show the keys that were changed, with their values.",
             request(routes.GET_DYNAMIC_VALUES),
             form=Form.PAIRS,
         ),
@@ -96,19 +100,28 @@ BROKERS: Final = Resource(
             request(routes.GET_RUNTIME_CONFIGURATION),
             form=Form.PAIRS,
         ),
-        command("get-internal-config", "Show where metadata are.", request(routes.GET_INTERNAL_CONFIGURATION)),
+        command(
+            "get-internal-config",
+            "Show the addresses of the metadata store and the ledgers.",
+            request(routes.GET_INTERNAL_CONFIGURATION),
+        ),
         command(
             "healthcheck",
             "Have a broker write a message to itself and read it.",
             request(routes.CHECK_HEALTH, query={"topicVersion": "version"}),
-            Flag("-tv --topic-version", "version", "Which form of topic.", choices=("V1", "V2")),
+            Flag("-tv --topic-version", "version", "The form of the topic's name.", choices=("V1", "V2")),
         ),
         command("version", "Show the version of the broker.", request(routes.GET_VERSION)),
         command(
             "shutdown",
-            "Stop the broker that is asked, in order.",
+            "Stop the broker at the address in an orderly way.",
             _shut_down,
-            Flag("-m --max-concurrent-unload-per-sec", "rate", "Most bundles unloaded a second.", Kind.NUMBER),
+            Flag(
+                "-m --max-concurrent-unload-per-sec",
+                "rate",
+                "The maximum number of bundles unloaded per second.",
+                Kind.NUMBER,
+            ),
             Flag("-f --forced-terminate-topic", "force", "Close topics that do not end by themselves.", Kind.SWITCH),
         ),
     ),
@@ -116,14 +129,14 @@ BROKERS: Final = Resource(
 
 BROKER_STATS: Final = Resource(
     "broker-stats",
-    "Figures of the broker that is asked.",
+    "Stats of the broker at the address.",
     (
-        command("load-report", "Show its load report.", request(routes.GET_LOAD_REPORT)),
-        command("topics", "Show the statistics of all its topics.", _topics, _INDENT, aliases=("destinations",)),
-        command("monitoring-metrics", "Show the figures of its namespaces.", _metrics, _INDENT),
+        command("load-report", "Show the load report of the broker.", request(routes.GET_LOAD_REPORT)),
+        command("topics", "Show the stats of all topics of the broker.", _topics, _INDENT, aliases=("destinations",)),
+        command("monitoring-metrics", "Show the metrics of the broker's namespaces.", _metrics, _INDENT),
         command(
             "allocator-stats",
-            "Show the figures of an allocator.",
+            "Show the stats of an allocator.",
             request(routes.GET_ALLOCATOR_STATS),
             Argument("allocator"),
         ),

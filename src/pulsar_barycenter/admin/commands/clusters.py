@@ -28,13 +28,13 @@ _FIELDS: Final = {
     "brokerServiceUrlTls": ("--broker-url-secure", "The address for clients with TLS."),
     "proxyServiceUrl": ("--proxy-url", "The address of a proxy."),
     "proxyProtocol": ("--proxy-protocol", "The protocol of that proxy, such as SNI."),
-    "authenticationPlugin": ("--auth-plugin", "How other clusters prove who they are: a class."),
+    "authenticationPlugin": ("--auth-plugin", "The class with which other clusters authenticate."),
     "authenticationParameters": ("--auth-parameters", "The parameters of that class."),
-    "listenerName": ("--listener-name", "The listener that other clusters ask for."),
+    "listenerName": ("--listener-name", "The name of the listener that other clusters use."),
 }
 _CLUSTER_FLAGS = tuple(Flag(spelling, field, effect) for field, (spelling, effect) in _FIELDS.items())
-_ROLES = Flag("-r --admin-roles", "roles", "Roles that administrate it, separated by commas.", Kind.NAMES)
-_ALLOWED = Flag("-c --allowed-clusters", "allowed", "Clusters that it may use; all unless given.", Kind.NAMES)
+_ROLES = Flag("-r --admin-roles", "roles", "The roles of the tenant's administrators, separated by commas.", Kind.NAMES)
+_ALLOWED = Flag("-c --allowed-clusters", "allowed", "Clusters that the tenant may use; default: all.", Kind.NAMES)
 
 
 def _cluster_body(values: Values) -> dict[str, Any]:
@@ -56,7 +56,7 @@ async def _create_tenant(session: Session, values: Values) -> None:
 
 
 async def _update_tenant(session: Session, values: Values) -> None:
-    """Change what was typed, and keep the rest."""
+    """Change the fields that were typed, and keep the others."""
     known = await send(session, tenants.GET_TENANT, values)
     typed = fields(values, {"adminRoles": "roles", "allowedClusters": "allowed"})
     await send(session, tenants.UPDATE_TENANT, values, body={**known, **typed})
@@ -70,7 +70,12 @@ CLUSTERS: Final = Resource(
     "clusters",
     "Clusters, their peers and failure domains.",
     (
-        command("list", "List the clusters.", _list, Flag("-c --current", "current", "Mark the own one.", Kind.SWITCH)),
+        command(
+            "list",
+            "List the clusters.",
+            _list,
+            Flag("-c --current", "current", "Mark the cluster of the broker.", Kind.SWITCH),
+        ),
         command("get", "Show a cluster.", request(clusters.GET_CLUSTER), CLUSTER),
         command(
             "create",
@@ -86,14 +91,20 @@ CLUSTERS: Final = Resource(
             CLUSTER,
             *_CLUSTER_FLAGS,
         ),
-        command("delete", "Delete a cluster that nobody uses.", request(clusters.DELETE_CLUSTER), CLUSTER),
+        command("delete", "Delete a cluster that no tenant uses.", request(clusters.DELETE_CLUSTER), CLUSTER),
         command("get-peer-clusters", "List the peers.", request(clusters.GET_PEERS), CLUSTER, form=Form.JSON),
         command(
             "update-peer-clusters",
             "Set the peers.",
             request(clusters.SET_PEERS, body=lambda values: values["peers"]),
             CLUSTER,
-            Flag("--peer-clusters", "peers", 'Names separated by commas; "" is none.', Kind.NAMES, required=True),
+            Flag(
+                "--peer-clusters",
+                "peers",
+                'Names of clusters, separated by commas; "" for none.',
+                Kind.NAMES,
+                required=True,
+            ),
         ),
         command(
             "create-failure-domain",
@@ -124,12 +135,12 @@ CLUSTERS: Final = Resource(
 
 TENANTS: Final = Resource(
     "tenants",
-    "Tenants: who administrates them, and which clusters they may use.",
+    "Tenants: their administrators, and the clusters that they may use.",
     (
         command("list", "List the tenants.", request(tenants.LIST_TENANTS)),
         command("get", "Show a tenant.", request(tenants.GET_TENANT), TENANT),
         command("create", "Create a tenant.", _create_tenant, TENANT, _ROLES, _ALLOWED),
-        command("update", "Change a tenant; what is not typed stays.", _update_tenant, TENANT, _ROLES, _ALLOWED),
+        command("update", "Change a tenant; values without a flag stay.", _update_tenant, TENANT, _ROLES, _ALLOWED),
         command(
             "delete",
             "Delete a tenant; with --force its namespaces, too.",

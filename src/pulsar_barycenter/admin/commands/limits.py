@@ -1,4 +1,4 @@
-"""How many topics a namespace may have, and how many clients and subscriptions each of them: commands of `namespaces`.
+"""The limits of topics per namespace, and of clients and subscriptions per topic: commands of `namespaces`.
 
 Source: Pulsar's `CmdNamespaces`.
 """
@@ -21,11 +21,11 @@ _LIMITS: Final = {
     ),
     "max-subscriptions-per-topic": (routes.SUBSCRIPTIONS_PER_TOPIC, "-m", "how many subscriptions a topic may have"),
 }
-"""Names of the commands after `get-`, `set-` and `remove-`, with their routes, a short flag, and words."""
+"""The name of each limit in `get-…`, `set-…` and `remove-…`, with its routes, its short flag, and its description."""
 
 
 def _of(name: str, limit: routes.LimitRoutes, short: str, what: str) -> tuple[Command, ...]:
-    most = Flag(f"{short} --{name}", "limit", "The limit; 0 is none.", Kind.NUMBER, required=True)
+    most = Flag(f"{short} --{name}", "limit", "The limit; 0 means no limit.", Kind.NUMBER, required=True)
     return (
         command(f"get-{name}", f"Show {what}.", request(limit.show), NAMESPACE, form=Form.VALUE),
         command(
@@ -37,7 +37,7 @@ def _of(name: str, limit: routes.LimitRoutes, short: str, what: str) -> tuple[Co
         ),
         command(
             f"remove-{name}",
-            f"Have the broker's setting say {what}.",
+            f"Use the broker's configuration again for {what}.",
             request(limit.remove),
             NAMESPACE,
         ),
@@ -55,13 +55,13 @@ NAMESPACE_LIMITS: Final = (
     ),
     command(
         "set-subscription-auth-mode",
-        "Have names of subscriptions begin with the role that uses them, or not.",
+        "Set whether names of subscriptions must begin with the role that uses them.",
         request(SET_SUBSCRIPTION_AUTH_MODE, body=lambda values: values["mode"]),
         NAMESPACE,
         Flag(
             "-m --subscription-auth-mode",
             "mode",
-            "Prefix, or None for any names.",
+            "Prefix, or None to allow any name.",
             choices=("None", "Prefix"),
             required=True,
         ),

@@ -31,7 +31,7 @@ def _create_body(values: Values) -> dict[str, Any] | None:
     count = values["bundles"]
     if count is not None and not 0 <= count <= _MOST_BUNDLES:
         raise WrongUsageError(
-            f"--bundles is {count}: give 0, for what the broker is configured for, to {_MOST_BUNDLES}"
+            f"--bundles is {count}: give a number up to {_MOST_BUNDLES}, or 0 for the broker's default"
         )
     body: dict[str, Any] = {}
     if values["clusters"]:
@@ -43,7 +43,7 @@ def _create_body(values: Values) -> dict[str, Any] | None:
 
 async def _unload(session: Session, values: Values) -> None:
     if values["destination"] and not values["range"]:
-        raise WrongUsageError("--destinationBroker is for a bundle: name it with --bundle")
+        raise WrongUsageError("--destinationBroker moves a single bundle: name the bundle with --bundle")
     route = routes.UNLOAD_BUNDLE if values["range"] else routes.UNLOAD_NAMESPACE
     await send(session, route, values, query={"destinationBroker": "destination"})
 
@@ -90,8 +90,8 @@ NAMESPACES: Final = Resource(
             "Create a namespace.",
             request(routes.CREATE_NAMESPACE, body=_create_body),
             NAMESPACE,
-            Flag("-c --clusters", "clusters", "Clusters it is replicated to, separated by commas.", Kind.NAMES),
-            Flag("-b --bundles", "bundles", "How many bundles; 0 is the broker's default.", Kind.NUMBER),
+            Flag("-c --clusters", "clusters", "The clusters of the namespace, separated by commas.", Kind.NAMES),
+            Flag("-b --bundles", "bundles", "The number of bundles; 0 means the broker's default.", Kind.NUMBER),
         ),
         command(
             "delete",
@@ -112,12 +112,12 @@ NAMESPACES: Final = Resource(
             "List the topics.",
             request(routes.LIST_TOPICS, query={"mode": "mode", "includeSystemTopic": "system"}),
             NAMESPACE,
-            Flag("-m --mode", "mode", "Which.", choices=("PERSISTENT", "NON_PERSISTENT", "ALL")),
-            Flag("-ist --include-system-topic", "system", "Also topics of the system.", Kind.SWITCH),
+            Flag("-m --mode", "mode", "The topics to list.", choices=("PERSISTENT", "NON_PERSISTENT", "ALL")),
+            Flag("-ist --include-system-topic", "system", "Include system topics.", Kind.SWITCH),
         ),
         command(
             "unload",
-            "Unload all bundles, or one; its next owner is the one named, or chosen by the load manager.",
+            "Unload all bundles, or one; the load manager chooses its next owner, unless one is named.",
             _unload,
             NAMESPACE,
             _BUNDLE,
@@ -129,10 +129,15 @@ NAMESPACES: Final = Resource(
             _split,
             NAMESPACE,
             _BUNDLE,
-            Flag("-bt --bundle-type", "type", "Which bundle, if it is not named.", choices=("LARGEST", "HOT")),
-            Flag("-u --unload", "unload", "Unload the parts.", Kind.SWITCH),
-            Flag("-san --split-algorithm-name", "algorithm", "How the boundary is found."),
-            Flag("-sb --split-boundaries", "boundaries", "For specified_positions_divide: hashes.", Kind.NAMES),
+            Flag(
+                "-bt --bundle-type",
+                "type",
+                "The bundle to split, if --bundle is not given.",
+                choices=("LARGEST", "HOT"),
+            ),
+            Flag("-u --unload", "unload", "Unload the new bundles after the split.", Kind.SWITCH),
+            Flag("-san --split-algorithm-name", "algorithm", "The split algorithm."),
+            Flag("-sb --split-boundaries", "boundaries", "The hashes for specified_positions_divide.", Kind.NAMES),
         ),
         command(
             "get-topic-positions",
@@ -140,7 +145,7 @@ NAMESPACES: Final = Resource(
             _positions,
             NAMESPACE,
             Flag("-b --bundle", "range", "The hash range.", required=True),
-            Flag("-tl --topic-list", "topics", "Topics, separated by commas; all unless given.", Kind.NAMES),
+            Flag("-tl --topic-list", "topics", "Topics, separated by commas; default: all.", Kind.NAMES),
         ),
         command(
             "set-anti-affinity-group",
@@ -157,7 +162,7 @@ NAMESPACES: Final = Resource(
         ),
         command(
             "delete-anti-affinity-group",
-            "Take it out of its anti-affinity group.",
+            "Remove a namespace from its anti-affinity group.",
             request(routes.DELETE_ANTI_AFFINITY_GROUP),
             NAMESPACE,
         ),
@@ -165,40 +170,46 @@ NAMESPACES: Final = Resource(
             "get-anti-affinity-namespaces",
             "List the namespaces of an anti-affinity group.",
             request(routes.LIST_OF_ANTI_AFFINITY_GROUP, query={"tenant": "tenant"}),
-            Flag("-p --tenant", "tenant", "Of this tenant alone."),
+            Flag("-p --tenant", "tenant", "Only namespaces of this tenant."),
             Flag("-c --cluster", "cluster", "The cluster.", required=True),
             _GROUP,
         ),
         command(
             "set-deduplication",
-            "Have topics drop what is sent twice, or not.",
+            "Set whether topics drop messages that are sent twice.",
             request(routes.SET_DEDUPLICATION, body=_deduplication_body),
             NAMESPACE,
-            Flag("-e --enable", "enable", "They drop it.", Kind.SWITCH),
-            Flag("-d --disable", "disable", "They do not.", Kind.SWITCH),
+            Flag("-e --enable", "enable", "Topics drop them.", Kind.SWITCH),
+            Flag("-d --disable", "disable", "Topics store them.", Kind.SWITCH),
         ),
         command(
             "get-deduplication",
-            "Show whether topics drop what is sent twice.",
+            "Show whether topics drop messages that are sent twice.",
             request(routes.GET_DEDUPLICATION),
             NAMESPACE,
         ),
         command(
-            "remove-deduplication", "Have the broker's setting count.", request(routes.DELETE_DEDUPLICATION), NAMESPACE
+            "remove-deduplication",
+            "Use the broker's configuration again.",
+            request(routes.DELETE_DEDUPLICATION),
+            NAMESPACE,
         ),
         command(
             "set-compaction-threshold",
-            "Set from how many bytes on topics are compacted.",
+            "Set the number of bytes from which topics are compacted.",
             request(topics.SET_COMPACTION_THRESHOLD, body=_threshold_body),
             NAMESPACE,
-            Flag("-t --threshold", "threshold", "Bytes, such as 10M; 0 is never.", required=True),
+            Flag("-t --threshold", "threshold", "Bytes, such as 10M; 0 means never.", required=True),
         ),
         command(
-            "get-compaction-threshold", "Show that threshold.", request(topics.GET_COMPACTION_THRESHOLD), NAMESPACE
+            "get-compaction-threshold",
+            "Show the compaction threshold.",
+            request(topics.GET_COMPACTION_THRESHOLD),
+            NAMESPACE,
         ),
         command(
             "remove-compaction-threshold",
-            "Have the broker's setting count.",
+            "Use the broker's configuration again.",
             request(topics.DELETE_COMPACTION_THRESHOLD),
             NAMESPACE,
         ),

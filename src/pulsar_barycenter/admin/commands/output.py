@@ -1,7 +1,7 @@
 """How answers are printed: as `pulsar-admin` does, or as JSON in one line.
 
-A text stands bare, a list has an element a line, and everything else is JSON as Jackson's pretty printer writes it,
-null fields left out, so that what was written to read the output of the one reads that of the other.
+A text is printed without quotes, and a list with one element on each line. Every other answer is JSON as Jackson's
+pretty printer writes it, without null fields. So scripts for the output of `pulsar-admin` can read this output.
 
 Source: Pulsar's `CliCommand.print`.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 
 class Form(enum.Enum):
-    """How an answer is printed: as its kind is; a list as JSON; any value as JSON, also none; or a map as
-    `key    value`, a line each."""
+    """How an answer is printed: by its type (see the module); a list as JSON; any value as JSON, also null; or a map
+    with a line `key    value` for each key."""
 
     BY_KIND = enum.auto()
     JSON = enum.auto()
@@ -23,7 +23,7 @@ class Form(enum.Enum):
 
 
 def lines_of(answer: Any, form: Form = Form.BY_KIND) -> Iterator[str]:
-    """Return the lines of an answer, as `pulsar-admin` prints it; none for None, but as a value."""
+    """Yield the lines of an answer, as `pulsar-admin` prints them; no line for None, except in the form VALUE."""
     if form is Form.VALUE:
         yield pretty(answer)
     elif answer is None:
@@ -44,8 +44,8 @@ def compact(answer: Any) -> str:
 
 
 def pretty(value: Any, indent: str = "") -> str:
-    """Return JSON as Jackson's default pretty printer writes it: a field a line and two blanks a level, arrays in one
-    line, blanks around colons; without the fields that are null."""
+    """Return JSON as Jackson's default pretty printer writes it: one field per line, two blanks per level, arrays in
+    one line, blanks around colons; without fields that are null."""
     if isinstance(value, dict):
         inner = f"{indent}  "
         members = [

@@ -1,4 +1,4 @@
-"""Who may do what with a namespace, a subscription or a topic. Source: Pulsar's `CmdNamespaces`, `CmdTopics`."""
+"""The permissions of roles on a namespace, a subscription or a topic. Source: `CmdNamespaces`, `CmdTopics`."""
 
 from typing import Final
 
@@ -18,7 +18,11 @@ from pulsar_barycenter.admin.routes import permissions as routes
 _ACTIONS: Final = ("produce", "consume", "functions", "sources", "sinks", "packages")
 _ROLE = Flag("--role", "role", "The role.", required=True)
 _GRANTED = Flag(
-    "--actions", "actions", f"What it may, separated by commas: {', '.join(_ACTIONS)}.", Kind.NAMES, required=True
+    "--actions",
+    "actions",
+    f"What the role may do, separated by commas: {', '.join(_ACTIONS)}.",
+    Kind.NAMES,
+    required=True,
 )
 _SUBSCRIPTION = Flag("-s --subscription", "subscription", "The subscription.", required=True)
 
@@ -37,13 +41,13 @@ NAMESPACE_PERMISSIONS: Final = (
     ),
     command(
         "grant-permission",
-        "Let a role do something with all topics.",
+        "Grant a role permissions on all topics of a namespace.",
         request(routes.GRANT, body=_actions),
         NAMESPACE,
         _ROLE,
         _GRANTED,
     ),
-    command("revoke-permission", "Let a role do nothing.", request(routes.REVOKE), NAMESPACE, _ROLE),
+    command("revoke-permission", "Revoke all permissions of a role.", request(routes.REVOKE), NAMESPACE, _ROLE),
     command(
         "subscription-permission",
         "Show which roles may use which subscriptions.",
@@ -53,7 +57,7 @@ NAMESPACE_PERMISSIONS: Final = (
     ),
     command(
         "grant-subscription-permission",
-        "Let roles alone use a subscription.",
+        "Allow only some roles to use a subscription.",
         request(routes.GRANT_ON_SUBSCRIPTION, body=lambda values: values["roles"]),
         NAMESPACE,
         _SUBSCRIPTION,
@@ -61,7 +65,7 @@ NAMESPACE_PERMISSIONS: Final = (
     ),
     command(
         "revoke-subscription-permission",
-        "Let a role not use a subscription any more.",
+        "Revoke the permission of a role to use a subscription.",
         request(routes.REVOKE_ON_SUBSCRIPTION),
         NAMESPACE,
         _SUBSCRIPTION,
@@ -75,11 +79,11 @@ TOPIC_PERMISSIONS: Final = (
     ),
     command(
         "grant-permission",
-        "Let a role do something with a topic.",
+        "Grant a role permissions on a topic.",
         request(routes.GRANT_ON_TOPIC, body=_actions),
         TOPIC,
         _ROLE,
         _GRANTED,
     ),
-    command("revoke-permission", "Let a role do nothing.", request(routes.REVOKE_ON_TOPIC), TOPIC, _ROLE),
+    command("revoke-permission", "Revoke all permissions of a role.", request(routes.REVOKE_ON_TOPIC), TOPIC, _ROLE),
 )

@@ -23,15 +23,15 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 
 _POLICY = Argument("policy")
 _LIMITS: Final = {"min_limit", "usage_threshold"}
-_NAMED = Flag("-n --namespace", "of", "The namespace; goes with --bundle.")
-_BUNDLE = Flag("-b --bundle", "range", "The hash range; goes with --namespace.")
+_NAMED = Flag("-n --namespace", "of", "The namespace; requires --bundle.")
+_BUNDLE = Flag("-b --bundle", "range", "The hash range; requires --namespace.")
 _QUOTA: Final = {
-    "msgRateIn": Flag("-mi --msgRateIn", "rate_in", "Incoming messages a second.", Kind.NUMBER, required=True),
-    "msgRateOut": Flag("-mo --msgRateOut", "rate_out", "Outgoing messages a second.", Kind.NUMBER, required=True),
-    "bandwidthIn": Flag("-bi --bandwidthIn", "bytes_in", "Incoming bytes a second.", Kind.NUMBER, required=True),
-    "bandwidthOut": Flag("-bo --bandwidthOut", "bytes_out", "Outgoing bytes a second.", Kind.NUMBER, required=True),
+    "msgRateIn": Flag("-mi --msgRateIn", "rate_in", "Incoming messages per second.", Kind.NUMBER, required=True),
+    "msgRateOut": Flag("-mo --msgRateOut", "rate_out", "Outgoing messages per second.", Kind.NUMBER, required=True),
+    "bandwidthIn": Flag("-bi --bandwidthIn", "bytes_in", "Incoming bytes per second.", Kind.NUMBER, required=True),
+    "bandwidthOut": Flag("-bo --bandwidthOut", "bytes_out", "Outgoing bytes per second.", Kind.NUMBER, required=True),
     "memory": Flag("-mem --memory", "memory", "Megabytes of memory.", Kind.NUMBER, required=True),
-    "dynamic": Flag("-d --dynamic", "dynamic", "The load manager may change it.", Kind.SWITCH),
+    "dynamic": Flag("-d --dynamic", "dynamic", "The load manager may change the quota.", Kind.SWITCH),
 }
 
 
@@ -49,9 +49,9 @@ def _isolation_body(values: Values) -> dict[str, Any]:
 
 
 def _of_bundle(values: Values) -> Values | None:
-    """Return the values with the namespace in full, None if no bundle was named: all bundles are meant."""
+    """Return the values with the full name of the namespace; None if no bundle was named, which means all bundles."""
     if (values["of"] is None) != (values["range"] is None):
-        raise WrongUsageError("--namespace and --bundle go together")
+        raise WrongUsageError("--namespace needs --bundle, and --bundle needs --namespace: give both or neither")
     if values["of"] is None:
         return None
     try:
@@ -75,7 +75,7 @@ async def _reset_quota(session: Session, values: Values) -> None:
     bundle = _of_bundle(values)
     if bundle is None:
         raise WrongUsageError(
-            "the quota of all bundles can be set, not removed: name a bundle with --namespace and --bundle, "
+            "the default quota can be set, but not removed: name a bundle with --namespace and --bundle, "
             "or use `resource-quotas set`"
         )
     await send(session, quotas.DELETE_QUOTA, bundle)
@@ -83,7 +83,7 @@ async def _reset_quota(session: Session, values: Values) -> None:
 
 ISOLATION: Final = Resource(
     "ns-isolation-policy",
-    "Which brokers serve which namespaces alone.",
+    "Isolation policies: which brokers are reserved for which namespaces.",
     (
         command(
             "set",
@@ -95,10 +95,16 @@ ISOLATION: Final = Resource(
                 "--namespaces", "namespaces", "Regexes of namespaces, separated by commas.", Kind.NAMES, required=True
             ),
             Flag("--primary", "primary", "Regexes of brokers, separated by commas.", Kind.NAMES, required=True),
-            Flag("--secondary", "secondary", "Regexes of brokers that help out.", Kind.NAMES),
-            Flag("--auto-failover-policy-type", "type", "When they do.", choices=("min_available",), required=True),
+            Flag("--secondary", "secondary", "Regexes of brokers to use if too few primary ones are live.", Kind.NAMES),
+            Flag(
+                "--auto-failover-policy-type",
+                "type",
+                "When secondary brokers are used.",
+                choices=("min_available",),
+                required=True,
+            ),
             Flag("--auto-failover-policy-params", "params", "min_limit=N,usage_threshold=P", Kind.PAIRS, required=True),
-            Flag("--unload-scope", "scope", "What is placed anew.", choices=("all_matching", "changed", "none")),
+            Flag("--unload-scope", "scope", "The namespaces to unload.", choices=("all_matching", "changed", "none")),
         ),
         command("get", "Show a policy.", request(clusters.GET_POLICY), CLUSTER, _POLICY),
         command("list", "Show all policies.", request(clusters.LIST_POLICIES), CLUSTER),
@@ -116,12 +122,14 @@ ISOLATION: Final = Resource(
 
 QUOTAS: Final = Resource(
     "resource-quotas",
-    "What bundles are allotted by the simple load manager.",
+    "The resource quotas of bundles, which the simple load manager uses.",
     (
-        command("get", "Show the quota of a bundle, or of all without one.", _get_quota, _NAMED, _BUNDLE),
+        command("get", "Show the quota of a bundle, or the default quota.", _get_quota, _NAMED, _BUNDLE),
         command(
-            "set", "Set the quota of a bundle, or of all without one.", _set_quota, _NAMED, _BUNDLE, *_QUOTA.values()
+            "set", "Set the quota of a bundle, or the default quota.", _set_quota, _NAMED, _BUNDLE, *_QUOTA.values()
         ),
-        command("reset-namespace-bundle-quota", "Have the quota of all count.", _reset_quota, _NAMED, _BUNDLE),
+        command(
+            "reset-namespace-bundle-quota", "Use the default quota for a bundle again.", _reset_quota, _NAMED, _BUNDLE
+        ),
     ),
 )

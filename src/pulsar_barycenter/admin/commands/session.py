@@ -1,4 +1,4 @@
-"""A cluster that commands ask."""
+"""The cluster to which commands send requests."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,7 +11,7 @@ _MOST_BYTES: Final = 256 << 20
 
 
 class ClusterSession:
-    """Sends requests to the address of a configuration. Use it as a context."""
+    """Sends requests to the address of a configuration; an async context manager."""
 
     def __init__(self, conf: ClientConf, timeout_s: float) -> None:
         self._url = conf.web_service_url

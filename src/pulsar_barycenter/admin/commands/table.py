@@ -1,7 +1,7 @@
-"""What a command of `barycenter admin` is: rows of data, for one generic runner.
+"""The commands of `barycenter admin` as rows of data, which one generic runner executes.
 
-Values of what was typed are kept by name: texts, lists of texts, maps, numbers, truths. A topic and a namespace are
-checked and written in full before anything is asked.
+The typed values are stored by name: texts, lists of texts, maps, numbers, booleans. Names of topics and namespaces are
+checked and completed before a request is sent.
 """
 
 import enum
@@ -18,15 +18,15 @@ Values = Mapping[str, Any]
 JSON: Final = "application/json"
 
 _KEPT: Final = {"namespace": "/", "topic": "/%+"}
-"""Values that fill several parts of a path, with the characters that are not to be encoded, or not once more."""
+"""Values that fill several parts of a path, with the characters that are not encoded (or are already encoded)."""
 _SEVERAL_PARTS: Final = {"topic": "{domain}/{tenant}/{namespace}/{topic}", "namespace": "{tenant}/{namespace}"}
-"""Those values, with the parts of a route's path that each fills."""
+"""The same values, with the parts of a route's path that each fills."""
 
 
 class Kind(enum.Enum):
-    """What is typed: a word, a whole number, names separated by commas, pairs `key=value`, or the flag alone.
+    """The type of a typed value: a word, a whole number, names separated by commas, pairs `key=value`, or a switch.
 
-    Options of NAMES and PAIRS may be repeated and add up, as those of pulsar-admin; of one key all pairs have to agree.
+    Options of NAMES and PAIRS may be repeated, as with pulsar-admin; all pairs of one key must have the same value.
     """
 
     TEXT = enum.auto()
@@ -38,7 +38,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """`name` says what it is, too: a `topic` and a `namespace` are checked, names of all these are completed."""
+    """An argument. Its `name` is also its type: a `topic` and a `namespace` are checked; names are completed."""
 
     name: str
     required: bool = True
@@ -46,7 +46,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """`spellings` are separated by blanks, `key` is the name of the value."""
+    """An option: `spellings` are separated by blanks, `key` is the name of its value."""
 
     spellings: str
     key: str
@@ -58,7 +58,7 @@ class Flag:
 
 
 class Session(Protocol):
-    """A cluster to ask."""
+    """A cluster to send requests to."""
 
     @property
     def has_tls(self) -> bool: ...
@@ -72,28 +72,29 @@ class Session(Protocol):
         body: Any = None,
         media_type: str = ...,
     ) -> Any:
-        """Return the JSON of an answer, its text if it is none; `path` is encoded. `media_type` is the Content-Type of
-        the body, which is JSON.
+        """Return the JSON of an answer, or its text if it is not JSON; `path` is already encoded.
+
+        `media_type` is the Content-Type of the body, which is always JSON.
 
         Raises:
-            AdminRequestError: the cluster refuses, or does not answer.
+            AdminRequestError: the cluster refuses the request, or does not answer.
         """
         ...
 
 
 Work = Callable[[Session, Values], Awaitable[Any]]
-"""Does what a command is for and returns what is to be printed, None for nothing.
+"""Executes a command and returns the answer to print, or None.
 
-It raises WrongUsageError if what was typed does not go together.
+It raises WrongUsageError if the typed values cannot be combined.
 """
 
 
 class WrongUsageError(ValueError):
-    """What was typed makes no sense; the text says what to type."""
+    """The typed values are not valid together; the text says what to type."""
 
 
 class NotDoneError(Exception):
-    """The cluster answered, but not so that the command could do its work; the text says why."""
+    """The cluster answered, but the command could not be executed; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +143,10 @@ def request(
     query: Mapping[str, str] | None = None,
     body: Callable[[Values], Any] | None = None,
 ) -> Work:
-    """Return the work of one request.
+    """Return the work of a command that sends one request.
 
-    Values of the names of its parts fill the path. `query` maps parameters to names of values; those that were not
-    typed are left out.
+    The path is filled with the values that have the names of its parts. `query` maps parameters to names of values;
+    parameters without a typed value are left out.
     """
 
     async def work(session: Session, values: Values) -> Any:
@@ -166,16 +167,16 @@ async def send(
     """Send one request, and return the answer; `query` is as in `request`, `media_type` as in `Session.call`.
 
     Raises:
-        AdminRequestError: the cluster refuses, or does not answer.
+        AdminRequestError: the cluster refuses the request, or does not answer.
     """
     path, params = path_of(route, values or {}), parameters(values or {}, query or {})
     return await session.call(route.method, path, params=params, body=body, media_type=media_type)
 
 
 def path_of(route: Route, values: Values) -> str:
-    """Return the path of a route, encoded, with values in the places of its parts.
+    """Return the encoded path of a route, with values instead of its parts.
 
-    A `topic` is the value of domain, tenant, namespace and topic, a `namespace` that of tenant and namespace.
+    A `topic` fills domain, tenant, namespace and topic; a `namespace` fills tenant and namespace.
     """
     path = route.path
     for name, parts in _SEVERAL_PARTS.items():
@@ -185,7 +186,7 @@ def path_of(route: Route, values: Values) -> str:
 
 
 def parameters(values: Values, query: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters that were typed, as texts."""
+    """Return the parameters whose values were typed, as texts."""
     found = {}
     for parameter, name in query.items():
         value = values.get(name)
@@ -195,7 +196,7 @@ def parameters(values: Values, query: Mapping[str, str]) -> dict[str, str]:
 
 
 def fields(values: Values, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a body of those fields that were typed; `names` maps fields to names of values."""
+    """Return a body with the fields whose values were typed; `names` maps fields to names of values."""
     return {field: values[name] for field, name in names.items() if values.get(name) is not None}
 
 
@@ -203,4 +204,4 @@ CLUSTER = Argument("cluster")
 TENANT = Argument("tenant")
 NAMESPACE = Argument("namespace")
 TOPIC = Argument("topic")
-FORCE = Flag("-f --force", "force", "Also what is in use.", Kind.SWITCH)
+FORCE = Flag("-f --force", "force", "Delete it even if it is in use.", Kind.SWITCH)

@@ -1,4 +1,4 @@
-"""`topics`: of both domains, by their names. Source: Pulsar's `CmdTopics`."""
+"""`topics`: persistent and non-persistent ones. Source: Pulsar's `CmdTopics`."""
 
 import asyncio
 from typing import Any, Final
@@ -26,16 +26,21 @@ from pulsar_barycenter.admin.routes import topics as routes
 _DOMAINS: Final = ("persistent", "non-persistent")
 _LATEST: Final = 2**63 - 1
 _AT_ONCE: Final = 16
-_PARTITIONS = Flag("-p --partitions", "partitions", "How many partitions.", Kind.NUMBER, required=True)
+_PARTITIONS = Flag("-p --partitions", "partitions", "The number of partitions.", Kind.NUMBER, required=True)
 _SUBSCRIPTION = Flag("-s --subscription", "subscription", "The subscription.", required=True)
 _PAIRS: Final = "Properties key=value, separated by commas or as several options."
 _PROPERTIES = Flag("-p --property", "properties", _PAIRS, Kind.PAIRS)
 _METADATA = Flag("-m --metadata", "metadata", _PAIRS, Kind.PAIRS)
-_SYSTEM = Flag("-ist --include-system-topic", "system", "Also topics of the system.", Kind.SWITCH)
+_SYSTEM = Flag("-ist --include-system-topic", "system", "Include system topics.", Kind.SWITCH)
 _STATS: Final = (
     Flag("-gpb --get-precise-backlog", "precise", "Count the backlog exactly.", Kind.SWITCH),
-    Flag("-sbs --get-subscription-backlog-size", "sizes", "The backlog of subscriptions in bytes.", Kind.SWITCH),
-    Flag("-etb --get-earliest-time-in-backlog", "earliest", "When the oldest message was published.", Kind.SWITCH),
+    Flag("-sbs --get-subscription-backlog-size", "sizes", "Show the backlog of subscriptions in bytes.", Kind.SWITCH),
+    Flag(
+        "-etb --get-earliest-time-in-backlog",
+        "earliest",
+        "Show when the oldest message of the backlog was published.",
+        Kind.SWITCH,
+    ),
 )
 _STATS_QUERY: Final = {
     "getPreciseBacklog": "precise",
@@ -82,10 +87,10 @@ async def _lookup(session: Session, values: Values) -> str:
 
 
 async def _partitioned_lookup(session: Session, values: Values) -> dict[str, Any]:
-    """Return who serves each partition; the other way round if asked."""
+    """Return partition to the address of its broker; with `by_broker` address to partitions."""
     count = (await send(session, routes.GET_PARTITIONS, values))["partitions"]
     if not count:
-        raise NotDoneError(f"Topic {values['name']} is not a partitioned topic")
+        raise NotDoneError(f"Topic {values['name']} is not a partitioned topic: use `topics lookup`")
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def of(number: int) -> str:
@@ -112,7 +117,7 @@ async def _compact(session: Session, values: Values) -> str:
 
 
 def _start(values: Values) -> dict[str, Any]:
-    """Return where a subscription begins, with its properties if any were typed."""
+    """Return the body with the start of a subscription, and its properties if any were typed."""
     properties = values["properties"]
     return {**_position(values), **({"properties": properties} if properties else {})}
 
@@ -137,7 +142,7 @@ def _position(values: Values) -> dict[str, int]:
 
 
 _WITH_PROPERTIES: Final = "application/vnd.partitioned-topic-metadata+json"
-"""By this media type Pulsar takes the body for partitions with properties. Source: `PartitionedTopicMetadata`."""
+"""The media type of a body that has partitions and properties. Source: Pulsar's `PartitionedTopicMetadata`."""
 
 TOPICS: Final = Resource(
     "topics",
@@ -148,8 +153,8 @@ TOPICS: Final = Resource(
             "List the topics of a namespace, partitions one by one.",
             _list,
             NAMESPACE,
-            Flag("-td --topic-domain", "domain", "Of one domain alone.", choices=(*_DOMAINS, "non_persistent")),
-            Flag("-b --bundle", "bundle", "Of one hash range alone."),
+            Flag("-td --topic-domain", "domain", "Only topics of this domain.", choices=(*_DOMAINS, "non_persistent")),
+            Flag("-b --bundle", "bundle", "Only topics in this hash range."),
             _SYSTEM,
         ),
         command(
@@ -184,10 +189,17 @@ TOPICS: Final = Resource(
             ),
             TOPIC,
             _PARTITIONS,
-            Flag("-ulo --update-local-only", "local", "In this cluster alone.", Kind.SWITCH),
-            Flag("-f --force", "force", "Without looking whether topics are there.", Kind.SWITCH),
+            Flag("-ulo --update-local-only", "local", "Only in this cluster.", Kind.SWITCH),
+            Flag(
+                "-f --force",
+                "force",
+                "Do not check whether topics with the names of new partitions exist.",
+                Kind.SWITCH,
+            ),
         ),
-        command("get-partitioned-topic-metadata", "Show how many partitions.", request(routes.GET_PARTITIONS), TOPIC),
+        command(
+            "get-partitioned-topic-metadata", "Show the number of partitions.", request(routes.GET_PARTITIONS), TOPIC
+        ),
         command(
             "delete-partitioned-topic",
             "Delete a topic with all its partitions.",
@@ -208,7 +220,7 @@ TOPICS: Final = Resource(
             "Show the addresses of the brokers that serve the partitions.",
             _partitioned_lookup,
             TOPIC,
-            Flag("-s --sort-by-broker", "by_broker", "The partitions of each broker.", Kind.SWITCH),
+            Flag("-s --sort-by-broker", "by_broker", "Show the partitions of each broker.", Kind.SWITCH),
             form=Form.PAIRS,
         ),
         command("bundle-range", "Show the hash range of the bundle that a topic belongs to.", _bundle_range, TOPIC),
@@ -219,7 +231,7 @@ TOPICS: Final = Resource(
             "Show ledgers and cursors.",
             request(routes.GET_INTERNAL_STATS, query={"metadata": "metadata"}),
             TOPIC,
-            Flag("-m --metadata", "metadata", "Also what is stored of each ledger.", Kind.SWITCH),
+            Flag("-m --metadata", "metadata", "Include the stored metadata of each ledger.", Kind.SWITCH),
         ),
         command("info-internal", "Show ledgers and cursors as stored.", request(routes.GET_INTERNAL_INFO), TOPIC),
         command(
@@ -227,7 +239,7 @@ TOPICS: Final = Resource(
             "Show the sums over all partitions.",
             request(routes.GET_PARTITIONED_STATS, query={"perPartition": "each", **_STATS_QUERY}),
             TOPIC,
-            Flag("--per-partition", "each", "Also each partition.", Kind.SWITCH),
+            Flag("--per-partition", "each", "Show each partition as well.", Kind.SWITCH),
             *_STATS,
         ),
         command(
@@ -243,8 +255,13 @@ TOPICS: Final = Resource(
             request(routes.CREATE_SUBSCRIPTION, query={"replicated": "replicated"}, body=_start),
             TOPIC,
             _SUBSCRIPTION,
-            Flag("-m --messageId", "position", "Where it begins: latest, earliest or LEDGER:ENTRY.", default="latest"),
-            Flag("-r --replicated", "replicated", "In other clusters, too.", Kind.SWITCH),
+            Flag(
+                "-m --messageId",
+                "position",
+                "The start of the subscription: latest, earliest or LEDGER:ENTRY.",
+                default="latest",
+            ),
+            Flag("-r --replicated", "replicated", "Replicate the subscription to other clusters.", Kind.SWITCH),
             _PROPERTIES,
         ),
         command(
@@ -271,8 +288,8 @@ TOPICS: Final = Resource(
             _SUBSCRIPTION,
             FORCE,
         ),
-        command("compact", "Begin to compact a topic.", _compact, TOPIC),
-        command("compaction-status", "Show how compaction goes.", request(routes.GET_COMPACTION), TOPIC),
+        command("compact", "Start to compact a topic.", _compact, TOPIC),
+        command("compaction-status", "Show the status of compaction.", request(routes.GET_COMPACTION), TOPIC),
         *TOPIC_PERMISSIONS,
     ),
 )

@@ -9,11 +9,11 @@ from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, MAX_RECORDS_O
 from pulsar_barycenter.load.reports.load_over_time import LATEST_TIME_MS, LONGEST_STEP_MS
 
 LOG_OF: Final = ("cluster", "broker")
-"""Whose logs a page is made of; the first is the default."""
+"""The logs that a page is made of: the cluster's or one broker's; the first is the default."""
 TIMELINE_OF: Final = ("broker", "leader", "cluster")
-"""Whose decisions a timeline shows; the first is the default."""
+"""The brokers whose decisions a timeline shows; the first is the default."""
 MOST_TIMELINE: Final = 1_000
-"""Most decisions of a timeline."""
+"""The maximum number of decisions of a timeline."""
 MOST_LISTED_BUNDLES: Final = 1_000
 
 PARTITION_CHANGES: Final = RouteGroup("PartitionChanges", "/barycenter/v1")
@@ -38,7 +38,7 @@ for _path in ("/metrics", "/metrics/"):
         _path,
         "show",
         ForMetrics(),
-        "Show all figures, in OpenMetrics to who accepts that, else in Prometheus' plain text format.",
+        "Show all metrics: in OpenMetrics to clients that accept it, else in Prometheus' plain text format.",
     )
 
 
@@ -79,7 +79,7 @@ DECISIONS.route(
     "/snapshot",
     "snapshot",
     SUPER_USER,
-    "Show what the leader decides upon: loads, windows, policies; another broker redirects to it.",
+    "Show the input of the leader's decisions: loads, windows, policies; other brokers redirect to the leader.",
 )
 
 
@@ -90,7 +90,7 @@ AUDIT.route(
     "/audit",
     "changes",
     SUPER_USER,
-    "Show a page of what administrators changed, by this broker or by all (`of`), back from `before`.",
+    "Show a page of administrative changes, by this broker or by all (`of`), back from `before`.",
     query={
         "of": one_of(*LOG_OF),
         "limit": number(MAX_RECORDS_ON_PAGE),
@@ -109,7 +109,7 @@ LEADERS_VIEW.route(
     "/overview",
     "overview",
     SUPER_USER,
-    "Show brokers with their heaviest bundles, who is drained (`drained`, `drainChange`); from the leader.",
+    "Show brokers with their heaviest bundles, and the drained ones (`drained`, `drainChange`); from the leader.",
 )
 
 LEADERS_VIEW.route(
@@ -118,8 +118,8 @@ LEADERS_VIEW.route(
     "load_history",
     SUPER_USER,
     "Show the load of brokers, of one `broker` or of a `bundle`, from `since` until `until`, oldest first, in "
-    "steps of `step` ms (10 s to a day; at most 400 steps, 31 days, and 40,000 figures of brokers); without a "
-    "parameter, moments that the leader remembers. What it does not remember is from the pipeline's tables.",
+    "steps of `step` ms (10 s to a day; at most 400 steps, 31 days, and 40,000 loads of brokers); without a "
+    "parameter, the moments that the leader remembers. Older loads are from the pipeline's tables.",
     query={
         "since": number(LATEST_TIME_MS),
         "until": number(LATEST_TIME_MS),
@@ -182,7 +182,7 @@ SPLIT_PREVIEWS.route(
     "/split-preview",
     "preview",
     SUPER_USER,
-    "Say which bundles a split would make of a `bundle`, by `splitAlgorithmName`; from its owner.",
+    "Show into which bundles a `bundle` would be split, by `splitAlgorithmName`; from its owner.",
     query={"bundle": TEXT, "splitAlgorithmName": TEXT},
 )
 
@@ -194,7 +194,7 @@ DRAIN_PREVIEWS.route(
     "/drain-preview",
     "preview",
     SUPER_USER,
-    "Say which bundles would leave a drained `broker`, where to, and the loads after that; from the leader.",
+    "Show which bundles would leave a drained `broker`, their new owners, and the loads after that; from the leader.",
     query={"broker": TEXT},
 )
 
@@ -206,7 +206,7 @@ SETTINGS.route(
     "/settings",
     "in_force",
     SUPER_USER,
-    "Show every key with its value on the broker asked, its default, and where the value comes from.",
+    "Show every key with its value on the requested broker, its default, and the source of the value.",
 )
 
 SETTINGS.route(
@@ -214,7 +214,7 @@ SETTINGS.route(
     "/settings/{name}",
     "change",
     SUPER_USER,
-    "Say what setting a key to `value` would change, or why it would be refused; changes nothing.",
+    "Show what setting a key to `value` would change, or why it would be refused; changes nothing.",
     query={"value": TEXT},
 )
 
@@ -252,7 +252,7 @@ WRITE_BY_LEADER: Final = LEADER_WRITES_RESOURCE.route(
     "/leader-writes",
     "write",
     SUPER_USER,
-    "Have the leader write to the metadata store, for a broker that knows the cluster's secret.",
+    "Let the leader write to the metadata store; only for brokers, which know the cluster's secret.",
     is_audited=False,
 )
 
@@ -266,4 +266,6 @@ SHOW_OPENAPI: Final = OPEN_API.route(
 
 ROTATION: Final = RouteGroup("Rotation")
 
-ROTATION.route("GET", "/status.html", "status", PUBLIC, "Tell a load balancer whether to send requests here.")
+ROTATION.route(
+    "GET", "/status.html", "status", PUBLIC, "Answer 200 if a load balancer may send requests to this broker."
+)

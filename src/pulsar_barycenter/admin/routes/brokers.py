@@ -12,7 +12,7 @@ BROKERS: Final = RouteGroup("Brokers", "/admin/v2/brokers")
 LIST_BROKERS: Final = BROKERS.route("GET", "", "active", SUPER_USER, "List the ids of the brokers that are registered.")
 
 GET_LEADER: Final = BROKERS.route(
-    "GET", "/leaderBroker", "leader", SUPER_USER, "Show the leader; an election that is under way is waited for."
+    "GET", "/leaderBroker", "leader", SUPER_USER, "Show the leader; during an election, the answer waits for its end."
 )
 
 LIST_DYNAMIC_CONFIGURATION: Final = BROKERS.route(
@@ -24,7 +24,7 @@ GET_DYNAMIC_VALUES: Final = BROKERS.route(
     "/configuration/values",
     "overrides",
     SUPER_USER,
-    "Show the overrides that are stored for all brokers; of a secret only that there is one.",
+    "Show the overrides that are stored for all brokers; values of secrets are hidden.",
 )
 
 GET_RUNTIME_CONFIGURATION: Final = BROKERS.route(
@@ -32,7 +32,7 @@ GET_RUNTIME_CONFIGURATION: Final = BROKERS.route(
     "/configuration/runtime",
     "runtime",
     SUPER_USER,
-    "Show every key with the value in force on the broker asked.",
+    "Show every key with the value in force on the requested broker.",
 )
 
 SET_DYNAMIC_VALUE: Final = BROKERS.route(
@@ -40,7 +40,7 @@ SET_DYNAMIC_VALUE: Final = BROKERS.route(
     "/configuration/{name}/{value:.*}",
     "set_override",
     SUPER_USER,
-    "Change a key on all brokers; with `expected` only if that is its value until then, else 409.",
+    "Change a key on all brokers; with `expected`, only if that is its present value, else 409.",
     query={"expected": TEXT},
     by_leader=True,
 )
@@ -50,13 +50,17 @@ DELETE_DYNAMIC_VALUE: Final = BROKERS.route(
     "/configuration/{name}",
     "delete_override",
     SUPER_USER,
-    "Remove an override; the value of the file is back after a restart. `expected` as for a change.",
+    "Remove an override; the value of the file applies after a restart. `expected` as for a change.",
     query={"expected": TEXT},
     by_leader=True,
 )
 
 GET_INTERNAL_CONFIGURATION: Final = BROKERS.route(
-    "GET", "/internal-configuration", "internal_configuration", SUPER_USER, "Show where metadata and ledgers are kept."
+    "GET",
+    "/internal-configuration",
+    "internal_configuration",
+    SUPER_USER,
+    "Show where metadata and ledgers are stored.",
 )
 
 BROKERS.route(
@@ -73,7 +77,7 @@ CHECK_HEALTH: Final = BROKERS.route(
     "/health",
     "health",
     SUPER_USER,
-    "Write a message to a topic of the broker, and read it back; `brokerId` asks another.",
+    "Write a message to a topic of the broker, and read it back; `brokerId` names another broker to check.",
     query={"brokerId": TEXT, "topicVersion": one_of("V1", "V2")},
 )
 
@@ -97,14 +101,14 @@ GET_OWNED_BUNDLES: Final = BROKERS.route(
     "/{cluster}/{broker}/ownedNamespaces",
     "owned",
     SUPER_USER,
-    "Show what the broker named owns; another broker is asked itself.",
+    "Show the bundles of the named broker; the request is passed on to that broker.",
 )
 
 
 BROKER_STATS: Final = RouteGroup("BrokerStats", "/admin/v2/broker-stats")
 
 GET_LOAD_REPORT: Final = BROKER_STATS.route(
-    "GET", "/load-report", "load_report", SUPER_USER, "Show the broker's load as it is now."
+    "GET", "/load-report", "load_report", SUPER_USER, "Show the present load of the broker."
 )
 
 GET_TOPICS: Final = BROKER_STATS.route(
@@ -116,7 +120,7 @@ GET_TOPICS: Final = BROKER_STATS.route(
 )
 
 GET_METRICS: Final = BROKER_STATS.route(
-    "GET", "/metrics", "metrics", SUPER_USER, "Show the figures of every namespace with topics here."
+    "GET", "/metrics", "metrics", SUPER_USER, "Show the metrics of every namespace with topics on this broker."
 )
 
 GET_ALLOCATOR_STATS: Final = BROKER_STATS.route(
@@ -124,7 +128,7 @@ GET_ALLOCATOR_STATS: Final = BROKER_STATS.route(
     "/allocator-stats/{allocator}",
     "allocator_stats",
     SUPER_USER,
-    "Show nothing: there are no such allocators here.",
+    "Show an empty answer: this broker has no such allocators.",
 )
 
 BROKER_STATS.route(
@@ -132,6 +136,6 @@ BROKER_STATS.route(
     "/broker-resource-availability/{tenant}/{namespace}",
     "resource_availability",
     SUPER_USER,
-    "Show rank → the brokers that may serve the namespace; the simple load manager alone ranks brokers.",
+    "Show rank → the brokers that may serve the namespace; only the simple load manager ranks brokers.",
     without_command="only Pulsar's Java client sends it",
 )

@@ -24,7 +24,7 @@ DELETE_CLUSTER: Final = CLUSTERS.route(
     "/{cluster}",
     "delete",
     SUPER_USER,
-    "Delete a cluster that no tenant may use and that has no isolation policies; the brokers' own one stays.",
+    "Delete a cluster that no tenant may use and that has no isolation policies; not the brokers' own cluster.",
     by_leader=True,
 )
 
@@ -87,7 +87,7 @@ SET_DOMAIN: Final = FAILURE_DOMAINS.route(
     "/{domain}",
     "set",
     SUPER_USER,
-    "Create or replace a failure domain; its brokers must be in no other.",
+    "Create or replace a failure domain; its brokers must not be in another domain.",
     body="FailureDomain",
     by_leader=True,
 )
@@ -97,6 +97,6 @@ DELETE_DOMAIN: Final = FAILURE_DOMAINS.route(
     "/{domain}",
     "delete",
     SUPER_USER,
-    "Delete a failure domain; its brokers are then in none.",
+    "Delete a failure domain; its brokers are then in no domain.",
     by_leader=True,
 )

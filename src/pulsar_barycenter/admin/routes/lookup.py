@@ -5,8 +5,8 @@ from typing import Final
 from pulsar_barycenter.admin.routes.rights import OnLookedUpTopic
 from pulsar_barycenter.admin.routes.route import FLAG, TEXT, RouteGroup
 
-_BROKER: Final = "Name the broker that serves the topic, or redirect to one that knows."
-_BUNDLE: Final = "Name the hash range of the bundle that the topic belongs to; asks no owner."
+_BROKER: Final = "Name the broker that serves the topic, or redirect to a broker that can answer."
+_BUNDLE: Final = "Name the hash range of the topic's bundle; any broker answers."
 _QUERY: Final = {"authoritative": FLAG, "listenerName": TEXT}
 
 LOOKUP: Final = RouteGroup("Lookup", "/lookup/v2")

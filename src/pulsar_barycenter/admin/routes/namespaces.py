@@ -8,7 +8,7 @@ from pulsar_barycenter.admin.routes.rights import SUPER_USER, OnNamespace, OnQue
 from pulsar_barycenter.admin.routes.route import FLAG, LARGEST_EXACT, TEXT, Route, RouteGroup, number, one_of
 
 TOPIC_MODES: Final = ("PERSISTENT", "NON_PERSISTENT", "ALL")
-"""Which topics a namespace lists."""
+"""The values of `mode`: which topics of a namespace are listed."""
 _NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 
 NAMESPACES: Final = RouteGroup("Namespaces", "/admin/v2/namespaces/{tenant}")
@@ -18,7 +18,7 @@ LIST_NAMESPACES: Final = NAMESPACES.route(
 )
 
 GET_POLICIES: Final = NAMESPACES.route(
-    "GET", "/{namespace}", "get", reads("ALL"), "Show the policies of a namespace, with its bundles of now."
+    "GET", "/{namespace}", "get", reads("ALL"), "Show the policies of a namespace, with its present bundles."
 )
 
 CREATE_NAMESPACE: Final = NAMESPACES.route(
@@ -26,7 +26,7 @@ CREATE_NAMESPACE: Final = NAMESPACES.route(
     "/{namespace}",
     "create",
     OnTenant(TenantOperation.CREATE_NAMESPACE),
-    "Create a namespace; the body may say how many bundles, or where they end.",
+    "Create a namespace; the body may give the number of its bundles, or their boundaries.",
     body="Policies",
     by_leader=True,
 )
@@ -36,7 +36,7 @@ DELETE_NAMESPACE: Final = NAMESPACES.route(
     "/{namespace}",
     "delete",
     OnTenant(TenantOperation.DELETE_NAMESPACE),
-    "Delete a namespace; with `force` its topics too. `pulsar/system` stays.",
+    "Delete a namespace; with `force` its topics too. `pulsar/system` cannot be deleted.",
     query={"force": FLAG},
     by_leader=True,
 )
@@ -46,7 +46,7 @@ LIST_TOPICS: Final = NAMESPACES.route(
     "/{namespace}/topics",
     "topics",
     OnNamespace(NamespaceOperation.GET_TOPICS),
-    "List topics: `mode` is PERSISTENT, NON_PERSISTENT (in the memory of the broker asked) or ALL.",
+    "List topics: `mode` is PERSISTENT, NON_PERSISTENT (in the memory of the requested broker) or ALL.",
     query={"mode": one_of(*TOPIC_MODES), "includeSystemTopic": FLAG},
 )
 
@@ -67,7 +67,7 @@ UNLOAD_BUNDLE: Final = NAMESPACES.route(
     "/{namespace}/{range}/unload",
     "unload_bundle",
     SUPER_USER,
-    "Unload one bundle; first on the leader, if it is to go to a broker that is named, then on the owner.",
+    "Unload one bundle, on its owner; if a destination is named, first the leader is asked.",
     query={"destinationBroker": TEXT, "leaderEpoch": number(LARGEST_EXACT), "sentTo": TEXT},
 )
 
@@ -86,7 +86,7 @@ NAMESPACES.route(
     "/{namespace}/{range:[0-9][^/]*}",
     "delete_bundle",
     OnNamespace(NamespaceOperation.DELETE_BUNDLE),
-    "Have the owner give an empty bundle up; with `force` one with topics.",
+    "Let the owner give up an empty bundle; with `force` also a bundle with topics.",
     query={"force": FLAG},
     without_command="only Pulsar's Java client sends it",
 )
@@ -96,7 +96,7 @@ GET_HASH_POSITIONS: Final = NAMESPACES.route(
     "/{namespace}/{range}/topicHashPositions",
     "hash_positions",
     reads("PERSISTENCE"),
-    "Show the hashes of the bundle's topics, or of those that are named.",
+    "Show the hashes of the bundle's topics, or of the `topics` that are named.",
     query={"topics": TEXT},
 )
 
@@ -108,7 +108,7 @@ GET_ANTI_AFFINITY_GROUP: Final = NAMESPACE_POLICIES.route(
     _NAMESPACE + "/antiAffinity",
     "anti_affinity_group",
     reads("ANTI_AFFINITY"),
-    "Show the anti-affinity group of a namespace as plain text; 204 if it is in none.",
+    "Show the anti-affinity group of a namespace as plain text; 204 if it has no group.",
 )
 
 SET_ANTI_AFFINITY_GROUP: Final = NAMESPACE_POLICIES.route(
@@ -126,7 +126,7 @@ DELETE_ANTI_AFFINITY_GROUP: Final = NAMESPACE_POLICIES.route(
     _NAMESPACE + "/antiAffinity",
     "delete_anti_affinity_group",
     writes("ANTI_AFFINITY"),
-    "Take a namespace out of its anti-affinity group.",
+    "Remove a namespace from its anti-affinity group.",
     by_leader=True,
 )
 
@@ -135,7 +135,7 @@ GET_DEDUPLICATION: Final = NAMESPACE_POLICIES.route(
     _NAMESPACE + "/deduplication",
     "deduplication",
     reads("DEDUPLICATION"),
-    "Show whether topics of a namespace drop what is sent twice; 204 if it goes by brokerDeduplicationEnabled.",
+    "Show whether topics of a namespace drop messages sent twice; 204 if brokerDeduplicationEnabled decides.",
 )
 
 SET_DEDUPLICATION: Final = NAMESPACE_POLICIES.route(
@@ -143,7 +143,7 @@ SET_DEDUPLICATION: Final = NAMESPACE_POLICIES.route(
     _NAMESPACE + "/deduplication",
     "set_deduplication",
     writes("DEDUPLICATION"),
-    "Have topics of a namespace drop what is sent twice, or not; the body is true or false.",
+    "Set whether topics of a namespace drop messages sent twice; the body is true or false.",
     body=bool,
     by_leader=True,
 )
@@ -153,13 +153,11 @@ DELETE_DEDUPLICATION: Final = NAMESPACE_POLICIES.route(
     _NAMESPACE + "/deduplication",
     "delete_deduplication",
     writes("DEDUPLICATION"),
-    "Have topics of a namespace go by brokerDeduplicationEnabled again.",
+    "Let brokerDeduplicationEnabled decide again for topics of a namespace.",
     by_leader=True,
 )
 
-_OF_GROUP: Final = (
-    "List the namespaces of `tenant` that are in the anti-affinity group; upper and lower case are the same."
-)
+_OF_GROUP: Final = "List the namespaces of `tenant` that are in the anti-affinity group; case is ignored."
 _TENANT: Final = {"tenant": TEXT, "property": TEXT}
 
 LIST_OF_ANTI_AFFINITY_GROUP: Final = NAMESPACE_POLICIES.route(
@@ -195,14 +193,14 @@ class LimitRoutes:
 
 
 def _limit(name: str, policy: str, unset: int = 204) -> LimitRoutes:
-    """Add the rows of a limit; `unset` is the answer, or its status, where the namespace has none of its own."""
+    """Add the rows of a limit, and return them; `unset` is the answer, or its status, if the namespace has no limit."""
     return LimitRoutes(
         NAMESPACE_LIMITS.route(
             "GET",
             f"/{name}",
             "show",
             reads(policy),
-            f"Show the {name} of a namespace; {unset} if it goes by the configuration.",
+            f"Show the {name} of a namespace; {unset} if the configuration applies.",
         ),
         NAMESPACE_LIMITS.route(
             "POST",
@@ -218,7 +216,7 @@ def _limit(name: str, policy: str, unset: int = 204) -> LimitRoutes:
             f"/{name}",
             "remove",
             writes(policy),
-            f"Have a namespace go by the configuration's {name} again.",
+            f"Let the configuration's {name} apply to a namespace again.",
             by_leader=True,
         ),
     )

@@ -16,7 +16,7 @@ GET_PERMISSIONS: Final = PERMISSIONS.route(
     _NAMESPACE + "/permissions",
     "of_namespace",
     OnNamespace(NamespaceOperation.GET_PERMISSION),
-    "Show what each role may in the namespace, at all its topics.",
+    "Show the permissions of each role on all topics of the namespace.",
 )
 
 GET_SUBSCRIPTION_PERMISSIONS: Final = PERMISSIONS.route(
@@ -24,7 +24,7 @@ GET_SUBSCRIPTION_PERMISSIONS: Final = PERMISSIONS.route(
     _NAMESPACE + "/permissions/subscription",
     "of_subscriptions",
     OnNamespace(NamespaceOperation.GET_PERMISSION),
-    "Show the subscriptions that are for certain roles alone, with these.",
+    "Show the subscriptions that only some roles may use, with these roles.",
 )
 
 GRANT: Final = PERMISSIONS.route(
@@ -32,7 +32,7 @@ GRANT: Final = PERMISSIONS.route(
     _NAMESPACE + "/permissions/{role}",
     "grant",
     OnNamespace(NamespaceOperation.GRANT_PERMISSION),
-    "Let a role do what the body lists, of produce, consume, functions, sources, sinks, packages; nothing else.",
+    "Set the permissions of a role to the list in the body: produce, consume, functions, sources, sinks, packages.",
     body=list[str],
     by_leader=True,
 )
@@ -42,7 +42,7 @@ REVOKE: Final = PERMISSIONS.route(
     _NAMESPACE + "/permissions/{role}",
     "revoke",
     OnNamespace(NamespaceOperation.REVOKE_PERMISSION),
-    "Take from a role what was granted to it in the namespace.",
+    "Revoke all permissions of a role on the namespace.",
     by_leader=True,
 )
 
@@ -51,7 +51,7 @@ GRANT_ON_SUBSCRIPTION: Final = PERMISSIONS.route(
     _NAMESPACE + "/permissions/subscription/{subscription}",
     "grant_on_subscription",
     OnNamespace(NamespaceOperation.GRANT_PERMISSION),
-    "Have a subscription be for the roles in the body alone, at whatever topic; for none: for all again.",
+    "Allow only the roles in the body to use a subscription, on any topic; with an empty list, all roles.",
     body=list[str],
     by_leader=True,
 )
@@ -61,7 +61,7 @@ REVOKE_ON_SUBSCRIPTION: Final = PERMISSIONS.route(
     _NAMESPACE + "/permissions/{subscription}/{role}",
     "revoke_on_subscription",
     OnNamespace(NamespaceOperation.REVOKE_PERMISSION),
-    "Take a role out of those that a subscription is for; without the last of them it is for all.",
+    "Remove a role from those that may use a subscription; without the last one, all roles may use it.",
     by_leader=True,
 )
 
@@ -78,7 +78,7 @@ SET_SUBSCRIPTION_AUTH_MODE: Final = PERMISSIONS.route(
     _NAMESPACE + "/subscriptionAuthMode",
     "set_subscription_auth_mode",
     writes("SUBSCRIPTION_AUTH_MODE"),
-    "Have names of subscriptions begin with the role that uses them (Prefix) or not (None).",
+    "Set whether names of subscriptions must begin with the role that uses them (Prefix) or not (None).",
     body=str,
     by_leader=True,
 )
@@ -88,7 +88,7 @@ GET_TOPIC_PERMISSIONS: Final = PERMISSIONS.route(
     TOPIC + "/permissions",
     "of_topic",
     OnNamespace(NamespaceOperation.GET_PERMISSION),
-    "Show what each role may at a topic, by grants on its namespace, too.",
+    "Show the permissions of each role on a topic, including those on its namespace.",
 )
 
 GRANT_ON_TOPIC: Final = PERMISSIONS.route(
@@ -96,7 +96,7 @@ GRANT_ON_TOPIC: Final = PERMISSIONS.route(
     TOPIC + "/permissions/{role}",
     "grant_on_topic",
     OnNamespace(NamespaceOperation.GRANT_PERMISSION),
-    "Let a role do what the body lists at a topic and its partitions.",
+    "Set the permissions of a role on a topic and its partitions to the list in the body.",
     body=list[str],
     by_leader=True,
 )
@@ -106,6 +106,6 @@ REVOKE_ON_TOPIC: Final = PERMISSIONS.route(
     TOPIC + "/permissions/{role}",
     "revoke_on_topic",
     OnNamespace(NamespaceOperation.REVOKE_PERMISSION),
-    "Take from a role what was granted to it at a topic; 412 if that was nothing.",
+    "Revoke all permissions of a role on a topic; 412 if it has none.",
     by_leader=True,
 )

@@ -8,7 +8,7 @@ from pulsar_barycenter.admin.routes.route import RouteGroup
 RESOURCE_QUOTAS: Final = RouteGroup("ResourceQuotas", "/admin/v2/resource-quotas")
 
 GET_DEFAULT_QUOTA: Final = RESOURCE_QUOTAS.route(
-    "GET", "", "default", SUPER_USER, "Show the quota of bundles that have none of their own."
+    "GET", "", "default", SUPER_USER, "Show the default quota, of bundles without their own."
 )
 
 SET_DEFAULT_QUOTA: Final = RESOURCE_QUOTAS.route(
@@ -16,7 +16,7 @@ SET_DEFAULT_QUOTA: Final = RESOURCE_QUOTAS.route(
     "",
     "set_default",
     SUPER_USER,
-    "Set the quota of bundles that have none of their own; the simple load manager goes on learning from there.",
+    "Set the default quota, of bundles without their own; the simple load manager continues to adapt it.",
     body="ResourceQuota",
     by_leader=True,
 )
@@ -26,7 +26,7 @@ GET_QUOTA: Final = RESOURCE_QUOTAS.route(
     "/{tenant}/{namespace}/{range}",
     "get",
     SUPER_USER,
-    "Show the quota of a bundle, the default one if it has none.",
+    "Show the quota of a bundle, or the default quota if it has none.",
 )
 
 SET_QUOTA: Final = RESOURCE_QUOTAS.route(
@@ -44,6 +44,6 @@ DELETE_QUOTA: Final = RESOURCE_QUOTAS.route(
     "/{tenant}/{namespace}/{range}",
     "delete",
     SUPER_USER,
-    "Have the default quota count for a bundle.",
+    "Remove the quota of a bundle; the default quota then applies.",
     by_leader=True,
 )

@@ -1,4 +1,4 @@
-"""The rights that requests require, as data. `broker.rest.rights` turns one into a need of a request.
+"""The rights that requests require, as data. `broker.rest.rights` checks them for a request.
 
 Source: the checks of Pulsar's `PulsarWebResource`.
 """
@@ -11,7 +11,7 @@ from pulsar_barycenter.admin.operations import NamespaceOperation, PolicyOperati
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """None: every client may send the request."""
+    """No right: every client may send the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SuperUser:
 
 @dataclass(frozen=True, slots=True)
 class ForMetrics:
-    """None, or to be authenticated where `authenticateMetricsEndpoint` is true."""
+    """No right; but with `authenticateMetricsEndpoint` the caller must be authenticated."""
 
 
 @dataclass(frozen=True, slots=True)

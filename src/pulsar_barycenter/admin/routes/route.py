@@ -12,9 +12,9 @@ Schema: TypeAlias = Mapping[str, Any]
 """A JSON schema."""
 
 LONGEST_QUERY: Final = 4_000
-"""Longest value of a parameter in the query, in characters."""
+"""The maximum length of a parameter's value in the query, in characters."""
 LARGEST_EXACT: Final = 2**53
-"""Largest whole number up to which every JSON program keeps all numbers exactly."""
+"""The largest whole number up to which every JSON library represents all numbers exactly."""
 FLAG: Final[Schema] = {"type": "boolean"}
 TEXT: Final[Schema] = {"type": "string", "maxLength": LONGEST_QUERY}
 
@@ -36,13 +36,13 @@ class Route:
 
     Args:
         group: The class in `broker.rest` whose method `handler` answers.
-        template: The path with its parts in braces; `{part:regex}` is a part of that form, `{part}` a segment.
+        template: The path with its parts in braces: `{part:regex}` matches the regex, `{part}` any segment.
         summary: The line of the reference page, one sentence.
         body: The type of the JSON body, or the name of one in `broker.rest.bodies`; None for a request without a body.
         query: Schemas of the query's parameters by name.
         by_leader: Only the leader may write what this request changes.
-        is_audited: A change by this request goes to the audit log. Brokers' requests to each other do not.
-        without_command: Why no command of `barycenter admin` sends it; empty if one does.
+        is_audited: The audit log records the request if it changes something; not for requests between brokers.
+        without_command: Why no command of `barycenter admin` sends the request; empty if a command does.
     """
 
     group: str

@@ -54,4 +54,4 @@ GROUPS: Final[tuple[RouteGroup, ...]] = (
 ROUTES: Final[tuple[Route, ...]] = tuple(row for group in GROUPS for row in group.routes)
 
 BY_PATH: Final[Mapping[tuple[str, str], Route]] = {(row.method, row.path): row for row in ROUTES}
-"""Rows by method and path; the names of the path's parts stand in braces."""
+"""Rows by method and path; the names of the path's parts are in braces."""

@@ -31,7 +31,7 @@ DELETE_TENANT: Final = TENANTS.route(
     "/{tenant}",
     "delete",
     SUPER_USER,
-    "Delete a tenant; with `force` its namespaces too. `pulsar` stays.",
+    "Delete a tenant; with `force` its namespaces too. `pulsar` cannot be deleted.",
     query={"force": FLAG},
     by_leader=True,
 )

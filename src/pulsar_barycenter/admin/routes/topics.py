@@ -19,7 +19,7 @@ LIST_TOPICS: Final = TOPICS.route(
     DOMAIN,
     "names",
     OnNamespace(NamespaceOperation.GET_TOPICS),
-    "List topics, partitions one by one; `bundle` shows those of one range.",
+    "List topics, and each partition; `bundle` selects the topics of one hash range.",
     query={"bundle": TEXT, "includeSystemTopic": FLAG},
 )
 
@@ -56,7 +56,7 @@ DELETE_TOPIC: Final = TOPICS.route(
     TOPIC,
     "delete",
     OnNamespace(NamespaceOperation.DELETE_TOPIC),
-    "Delete a topic; with `force` in spite of clients and subscriptions.",
+    "Delete a topic; with `force` even if it has clients or subscriptions.",
     query={"force": FLAG, "authoritative": FLAG},
 )
 
@@ -65,7 +65,7 @@ UNLOAD_TOPIC: Final = TOPICS.route(
     TOPIC + "/unload",
     "unload",
     OnTopic(TopicOperation.UNLOAD),
-    "Close the topic, or each partition; ownership stays, and the next use loads it again.",
+    "Close the topic, or each partition; the owner stays the same, and the next use loads the topic again.",
     query={"authoritative": FLAG},
 )
 
@@ -77,7 +77,7 @@ GET_PARTITIONS: Final = PARTITIONED_TOPICS.route(
     "/partitions",
     "partitions",
     OnTopic(TopicOperation.GET_METADATA),
-    "Show the number of partitions; `checkAllowAutoCreation` may make the topic a partitioned one.",
+    "Show the number of partitions; with `checkAllowAutoCreation` the topic may be created.",
     query={"checkAllowAutoCreation": FLAG},
 )
 
@@ -106,7 +106,7 @@ DELETE_PARTITIONED_TOPIC: Final = PARTITIONED_TOPICS.route(
     "/partitions",
     "delete_partitioned",
     OnNamespace(NamespaceOperation.DELETE_TOPIC),
-    "Delete a partitioned topic with its partitions, or nothing if one of them refuses.",
+    "Delete a partitioned topic with its partitions; if one partition refuses, none is deleted.",
     query={"force": FLAG},
     by_leader=True,
 )
@@ -127,7 +127,7 @@ LIST_SUBSCRIPTIONS: Final = SUBSCRIPTIONS.route(
     "/subscriptions",
     "subscriptions",
     OnTopic(TopicOperation.GET_SUBSCRIPTIONS),
-    "List the subscriptions; of a partitioned topic those of all partitions.",
+    "List the subscriptions; for a partitioned topic, those of all partitions.",
     query={"authoritative": FLAG},
 )
 
@@ -146,7 +146,7 @@ DELETE_SUBSCRIPTION: Final = SUBSCRIPTIONS.route(
     _SUBSCRIPTION,
     "delete_subscription",
     OnTopic(TopicOperation.UNSUBSCRIBE, has_subscription=True),
-    "Delete a subscription; with `force` in spite of consumers. Of a partitioned topic at all, or none.",
+    "Delete a subscription; with `force` even if it has consumers. For a partitioned topic: on all partitions or none.",
     query={"force": FLAG, "authoritative": FLAG},
 )
 
@@ -158,7 +158,7 @@ GET_SUBSCRIPTION_PROPERTIES: Final = SUBSCRIPTION_PROPERTIES.route(
     _SUBSCRIPTION + "/properties",
     "show",
     OnTopic(TopicOperation.CONSUME, has_subscription=True),
-    "Show the properties of a subscription; of a partitioned topic those of all partitions together.",
+    "Show the properties of a subscription; for a partitioned topic, those of all partitions together.",
     query={"authoritative": FLAG},
 )
 
@@ -167,7 +167,7 @@ REPLACE_SUBSCRIPTION_PROPERTIES: Final = SUBSCRIPTION_PROPERTIES.route(
     _SUBSCRIPTION + "/properties",
     "replace",
     OnTopic(TopicOperation.CONSUME, has_subscription=True),
-    "Replace the properties of a subscription; of a partitioned topic on all partitions or none.",
+    "Replace the properties of a subscription; for a partitioned topic, on all partitions or none.",
     body=dict[str, str],
     query={"authoritative": FLAG},
 )
@@ -180,7 +180,7 @@ GET_STATS: Final = TOPIC_FIGURES.route(
     "/stats",
     "stats",
     OnTopic(TopicOperation.GET_STATS),
-    "Show the statistics of a topic.",
+    "Show the stats of a topic.",
     query={"excludePublishers": FLAG, "excludeConsumers": FLAG, "authoritative": FLAG},
 )
 
@@ -245,7 +245,7 @@ GET_COMPACTION_THRESHOLD: Final = COMPACTION.route(
     _THRESHOLD,
     "threshold",
     reads("COMPACTION"),
-    "Show the threshold of a namespace in bytes; 204 if it goes by brokerServiceCompactionThresholdInBytes.",
+    "Show the threshold of a namespace in bytes; 204 if brokerServiceCompactionThresholdInBytes applies.",
 )
 
 SET_COMPACTION_THRESHOLD: Final = COMPACTION.route(
@@ -253,7 +253,7 @@ SET_COMPACTION_THRESHOLD: Final = COMPACTION.route(
     _THRESHOLD,
     "set_threshold",
     writes("COMPACTION"),
-    "Set how many bytes of a topic may wait to be compacted; 0 has topics compacted by request only.",
+    "Set how many bytes of a topic may wait to be compacted; with 0, topics are compacted only on request.",
     body="Bytes",
     by_leader=True,
 )
@@ -263,6 +263,6 @@ DELETE_COMPACTION_THRESHOLD: Final = COMPACTION.route(
     _THRESHOLD,
     "delete_threshold",
     writes("COMPACTION"),
-    "Have a namespace go by brokerServiceCompactionThresholdInBytes again.",
+    "Let brokerServiceCompactionThresholdInBytes apply to a namespace again.",
     by_leader=True,
 )

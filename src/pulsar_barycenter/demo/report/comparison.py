@@ -1,4 +1,4 @@
-"""Runs of the same load by several strategies, side by side: figures for the terminal, and one HTML page."""
+"""Compares runs of the same load with several strategies: a table for the terminal, and one HTML page."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from pulsar_barycenter.html_pages.page import rendered
 
 @dataclass(frozen=True, slots=True)
 class SeenRun:
-    """A run that is over: what it was balanced by, what was seen, its figures and where its own report is."""
+    """A run that has ended: its strategy, its record, its results and the path of its own report."""
 
     contender: Contender
     record: Record
@@ -25,7 +25,7 @@ class SeenRun:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure of all runs, in their order: as texts, and the place of the best, None if they are equal."""
+    """One value of all runs, in their order: as texts, and the index of the best run, None if all are equal."""
 
     name: str
     texts: tuple[str, ...]
@@ -61,11 +61,11 @@ _FIGURES: Final = (
     _Figure("topics × seconds of these", *_key("topic_seconds_without_receipt", ".1f", " s")),
     _Figure("all topics back after the kill", *_key("recovery_seconds", ".2f", " s")),
 )
-"""Of each, less is better."""
+"""The compared values; a lower value is better for all."""
 
 
 def lines(summaries: Sequence[dict[str, Any]]) -> list[Line]:
-    """Return the figures of runs side by side; one that no run has is left out."""
+    """Return a line for each value, with the values of all runs; a value that no run has is left out."""
     found = []
     for figure in _FIGURES:
         values = [figure.value(summary) for summary in summaries]
@@ -79,7 +79,7 @@ def lines(summaries: Sequence[dict[str, Any]]) -> list[Line]:
 
 
 def table(runs: Sequence[SeenRun]) -> str:
-    """Return the figures of runs as a table for a terminal, a line each, the better one marked."""
+    """Return the values of runs as a table for a terminal, one line per value, with the best run marked."""
     rows = [("", *(run.contender.title for run in runs))]
     for line in lines([run.summary for run in runs]):
         marked = (f"{text} *" if place == line.best else text for place, text in enumerate(line.texts))
@@ -90,7 +90,7 @@ def table(runs: Sequence[SeenRun]) -> str:
 
 
 def render_comparison(runs: Sequence[SeenRun], command: str, folder: Path) -> str:
-    """Return the page of two runs, ours first; links go to their own reports, below `folder`."""
+    """Return the page that compares two runs, ours first; it links to their own reports, below `folder`."""
     data = [
         ReportData(run.record, run.topics, run.record.started_at_s + run.summary["duration_seconds"]) for run in runs
     ]

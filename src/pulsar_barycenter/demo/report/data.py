@@ -1,7 +1,7 @@
-"""The data of a report: what its pictures are drawn from and its tables list, made once of a record.
+"""The data of the pictures and tables of a report, computed once from a record.
 
-Times are seconds since the load began; brokers are named by letters in the order in which they started, so that a
-name fits where a colour stands.
+Times are seconds since the load began. Brokers are named by letters, in the order in which they started, so that the
+name fits next to a colour.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ from pulsar_barycenter.demo.record import Event, LoadSample, Record, imbalance_o
 from pulsar_barycenter.html_pages.reasons import short_reason
 
 MOST_POINTS: Final = 1200
-"""Of a line; of a longer one each point is the mean of as many neighbours as are needed to stay below."""
+"""The maximum number of points of a line; in a longer one, neighbouring points are replaced by their mean."""
 
 MOST_TABLE_ROWS: Final = 24
-"""Of the table of loads, which is there for those who see no pictures."""
+"""The maximum number of rows of the table of loads, which is for readers who cannot see the pictures."""
 
 MOST_INTERRUPTIONS: Final = 8
-"""Of the table of the longest ones."""
+"""The number of rows of the table of the longest interruptions."""
 
 _JUST_BEFORE_S: Final = 1.0
 _INTERRUPTING: Final = ("unloaded", "split", "broker killed")
@@ -37,7 +37,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One event as the table tells it; `note` says what is to be said of a move that went back."""
+    """One event as a row of the table; `note` explains a move that went back."""
 
     number: int
     at_s: float
@@ -74,7 +74,7 @@ class ReportData:
         self.rows = [self._row(index, event, moved.get(index)) for index, event in enumerate(record.events)]
 
     def pictures(self) -> dict[str, Any]:
-        """Return what the script of the page draws, ready for JSON."""
+        """Return the data that the script of the page draws, ready for JSON."""
         brokers = list(self.letters)
         return {
             "end": self.end_s,
@@ -111,7 +111,7 @@ class ReportData:
         return row.what in _INTERRUPTING and begin <= row.at_s <= self._since(one.until_s)
 
     def load_table(self) -> list[tuple[float, list[LoadSample | None]]]:
-        """Return times with each broker's load then, None for one that did not answer."""
+        """Return times, each with the load of every broker at that time; None for a broker that did not answer."""
         times = sorted({sample.at_s for sample in self._record.samples})
         by_place = {(sample.at_s, sample.broker): sample for sample in self._record.samples}
         step = -(-len(times) // MOST_TABLE_ROWS) or 1
@@ -184,6 +184,6 @@ def _thinned(points: Sequence[tuple[float, ...]]) -> list[list[float]]:
 
 
 def short_names(names: Sequence[str]) -> Mapping[str, str]:
-    """Return each bundle's range alone where all are of one namespace, else the whole names."""
+    """Return bundle name to short name: only the range if all bundles are of one namespace, else the whole name."""
     namespaces = {name.rpartition("/")[0] for name in names}
     return {name: name.rpartition("/")[2] if len(namespaces) == 1 else name for name in names}

@@ -1,4 +1,4 @@
-"""One HTML page of a run, pictures first."""
+"""Renders the report of a run as one HTML page, pictures first."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from pulsar_barycenter.html_pages.page import rendered
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How the run came about: the command that repeats it, its settings in words, the brokers' configuration."""
+    """The origin of a run: the command that repeats it, its settings as text, and the brokers' configuration."""
 
     command: str
     settings: Mapping[str, str]
@@ -25,7 +25,7 @@ def render_report(
 ) -> str:
     """Return the report as a self-contained HTML page: it loads nothing from anywhere.
 
-    It may be made at any time of a run: what was not seen yet is not there.
+    It can be rendered at any time of a run, and shows what was recorded so far.
     """
     data = ReportData(record, topics, record.started_at_s + summary["duration_seconds"])
     return rendered(

@@ -118,7 +118,7 @@ async def read_cluster(urls: Sequence[str], client: AdminClient, *, now_ms: Call
     """Return the answers of all brokers; the first of `urls` that answers provides the list of brokers.
 
     Raises:
-        ClusterUnreadableError: none of them answers.
+        ClusterUnreadableError: no broker at these addresses answers.
     """
     told_by, ids = await _brokers(urls, client)
     gate = asyncio.Semaphore(_AT_ONCE)
@@ -130,7 +130,7 @@ async def read_cluster(urls: Sequence[str], client: AdminClient, *, now_ms: Call
     share = max(1, MAX_POLICY_REQUESTS // max(1, len(answering)))
     names = [namespace.name for namespace in (namespaces or ())][:share]
     if namespaces is not None and len(names) < len(namespaces):
-        unseen.append(Unseen("caches", f"only those of the first {count_of(len(names), 'namespace')} were compared"))
+        unseen.append(Unseen("caches", f"only the first {count_of(len(names), 'namespace')} were compared"))
     await asyncio.gather(*(_all_of(broker, names) for broker in answering))
     namespaces = await _with_topics(answering, namespaces, unseen)
     leader = _leader(answering, unseen)
@@ -223,7 +223,7 @@ async def _with_topics(
     served = {bundle for broker in answering for bundle in broker.view.owned or ()}
     wanted = [found.name for found in namespaces if is_users(found.name) and not _bundles_of(found) <= served]
     if len(wanted) > MAX_LISTED_NAMESPACES:
-        unseen.append(Unseen("topics", f"only those of the first {MAX_LISTED_NAMESPACES:,} namespaces were listed"))
+        unseen.append(Unseen("topics", f"only topics of the first {MAX_LISTED_NAMESPACES:,} namespaces were listed"))
     queried = [found for found in namespaces if found.name in set(wanted[:MAX_LISTED_NAMESPACES])]
     answers = await asyncio.gather(*(_topics(answering[0], found) for found in queried))
     listed = {answer.name: answer for answer in answers}
@@ -367,13 +367,13 @@ async def _caches(broker: _Asked, namespaces: Sequence[str]) -> None:
         if answer is None:
             break
         if answer.status in _CANNOT_READ:
-            broker.silent_on["policies"] = f"those of {name}: {answer.status}: {reason_of(answer.body)[:300]}"
+            broker.silent_on["policies"] = f"policies of {name}: {answer.status}: {reason_of(answer.body)[:300]}"
         elif answer.status == 200:
             try:
                 fields: dict[str, Any] = msgspec.json.decode(answer.body, type=dict[str, Any])
                 bundles = msgspec.convert(fields.pop("bundles", None) or {}, _Bundles)
             except msgspec.DecodeError as error:
-                broker.silent_on["policies"] = f"those of {name} have an unexpected form: {error}"
+                broker.silent_on["policies"] = f"policies of {name} have an unexpected form: {error}"
                 continue
             boundaries[name] = bundles.boundaries or ()
             policies[name] = fields

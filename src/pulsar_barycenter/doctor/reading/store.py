@@ -46,7 +46,9 @@ async def read_store(url: str, config_path: str = "") -> StoreView:
     except (MetadataError, UnknownStoreError) as error:
         raise StoreUnreadableError(str(error)) from error
     except TimeoutError:
-        raise StoreUnreadableError(f"{url} could not be read within {MAX_SECONDS:.0f} s") from None
+        raise StoreUnreadableError(
+            f"{url} could not be read within {MAX_SECONDS:.0f} s; check that it answers"
+        ) from None
 
 
 def _of_file(file: Path) -> list[tuple[str, bytes]]:

@@ -22,7 +22,7 @@ from pulsar_barycenter.terminal.progress import with_progress
 _TOLD_FROM_S: Final = 120.0
 _ESTIMATED_BY: Final = 3
 _EXPECTED_MORE: Final = 14
-"""Configurations that a climb, and what is told in the end, ask for as a rule; of each climb."""
+"""The usual number of configurations that one climb of the search tries, including those of the final evidence."""
 
 _Job = tuple[Scenario, InputSpec, Mapping[str, str], Parts]
 

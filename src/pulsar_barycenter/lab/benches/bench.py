@@ -1,4 +1,4 @@
-"""Every strategy in every scenario, and in every published experiment, as medians over seeds."""
+"""Runs every strategy in every scenario, and in every published experiment, and returns medians over seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,11 +24,11 @@ Run = TypeVar("Run")
 
 
 def traced_cases(traces: Sequence[Path]) -> list[Case]:
-    """Return the scenario of these files, if there are any.
+    """Return the scenario of these traces in a list; an empty list without files.
 
     Raises:
-        ReplayInputError: a folder has none, or one is wrong.
-        OSError: one cannot be read.
+        ReplayInputError: a folder has no traces, or a file is not valid.
+        OSError: a file cannot be read.
     """
     return [traced_case([trace_in(file) for file in sorted(csv_files(traces))])] if traces else []
 
@@ -36,10 +36,9 @@ def traced_cases(traces: Sequence[Path]) -> list[Case]:
 def scenario_tables(
     cases: list[Case], strategies: tuple[str, ...], front: Mapping[str, str], seeds: list[int], processes: int
 ) -> list[Table]:
-    """Return the medians of all strategies over the seeds, a table for each case.
+    """Return a table for each case, with the medians of all strategies over the seeds.
 
-    `front` gives LeastDisturbance by the bands of `front`: each band's strategy is measured, too, and stands
-    apart from `strategies`.
+    `front` maps bands to LeastDisturbance with that band; these are measured as well, and listed separately.
     """
     run = (*strategies, *front.values())
     jobs = [(case, strategy, seed) for case in cases for strategy in run for seed in seeds]
@@ -56,7 +55,7 @@ def scenario_tables(
 def experiment_runs(
     chosen: list[Experiment], strategies: tuple[str, ...], seeds: list[int], processes: int
 ) -> list[ExperimentRuns]:
-    """Return the values of each experiment by its own strategies and by `strategies`, a run for each seed."""
+    """Return the values of each experiment with its own strategies and with `strategies`, one run for each seed."""
     jobs = [
         (each.name, strategy, seed)
         for each in chosen
@@ -87,7 +86,7 @@ def _figures(job: Job[str]) -> dict[str, float]:
 
 
 def _medians(runs: list[Measures]) -> Figures:
-    """Return the median of each figure that is a number; of when it was even that after the last event."""
+    """Return the median of each measure; of a measure with a value for each event, the value of the last event."""
     found: dict[str, float] = {}
     rows: list[Mapping[str, object]] = [msgspec.structs.asdict(run) for run in runs]
     for name in rows[0]:

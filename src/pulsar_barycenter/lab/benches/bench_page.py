@@ -1,4 +1,4 @@
-"""What `balance-bench` tells: a table a scenario on the terminal, and the page of all of them."""
+"""The output of `balance-bench`: a table for each scenario on the terminal, and a page with all scenarios."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ Figures: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A scenario with the figures of each strategy, and those of LeastDisturbance by its band."""
+    """A scenario with the medians of each strategy, and the medians of LeastDisturbance for each band."""
 
     case: Case
     figures: Mapping[str, Figures]
@@ -47,7 +47,7 @@ def _text(figures: Figures, name: str, factor: float) -> str:
 
 
 def print_table_of(table: Table) -> None:
-    """Print what became of a scenario, and of what was expected."""
+    """Print the results of a scenario, and whether its expectations are met."""
     click.echo(f"\n{table.case.name}: {table.case.about}")
     columns = [Column("strategy"), *(Column(title, Kind.FIGURE) for _, title, _ in _COLUMNS)]
     rows = [

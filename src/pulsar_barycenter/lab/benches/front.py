@@ -1,6 +1,6 @@
-"""Balance against disturbance: LeastDisturbance with several bands, beside each of Pulsar's strategies.
+"""Compares balance and disturbance: LeastDisturbance with several bands against each of Pulsar's strategies.
 
-A setting of ours dominates a strategy if it has no more area over the floor and no more unloads, and less of one.
+A setting of ours dominates a strategy if its regret and its unloads are not higher, and one of them is lower.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,11 @@ from pulsar_barycenter.replay.scenario import NONE, OURS
 BANDS: Final = ("2", "4", "8", "16", "32", "64")
 """In percent of a broker; 8 is the default."""
 FRONT: Final = {band: f"{OURS} barycenterLeastDisturbanceBandPercentage={band}" for band in BANDS}
-"""The bands, and what `run_case` calls LeastDisturbance with each."""
+"""Band to the name of LeastDisturbance with this band in `run_case`."""
 
 
 def dominates(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
-    """Tell whether one has no more regret (area by time) and no more unloads, and less of one."""
+    """Return whether `ours` has no more regret and no more unloads than `theirs`, and less of one of the two."""
     pairs = [(ours[figure], theirs[figure]) for figure in ("regret", "unloads")]
     return all(mine <= other for mine, other in pairs) and any(mine < other for mine, other in pairs)
 
@@ -24,8 +24,11 @@ def dominates(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
 def not_dominated(
     front: Sequence[Mapping[str, float]], of: Mapping[str, Mapping[str, float]]
 ) -> tuple[list[str], list[str]]:
-    """Return which strategies of `of` no setting of ours dominates: those that one of ours equals in both figures, and
-    those that are better than each in one of them. Ours, references and the no-op manager are left out."""
+    """Return the strategies in `of` that no setting of ours dominates, in two lists.
+
+    The first has the strategies that a setting of ours equals in both values; the second those that are better than
+    each setting in one value. Ours, references and the no-op manager are left out.
+    """
     equal: list[str] = []
     better: list[str] = []
     for name, theirs in of.items():

@@ -1,4 +1,4 @@
-"""What became of published experiments: a table of each on the terminal, and the page with both side by side."""
+"""The results of published experiments: a table for each on the terminal, and a page next to the published values."""
 
 import math
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRuns:
-    """An experiment with the figures of each run, by strategy."""
+    """An experiment with the values of each run, by strategy."""
 
     experiment: Experiment
     runs: dict[str, list[dict[str, float]]]
 
     def here(self, strategy: str, figure: str) -> str:
-        """Return the median over the seeds, and the least and the most if they differ."""
+        """Return the median over the seeds as text, with the least and the greatest value if they differ."""
         values = sorted(run[figure] for run in self.runs[strategy])
         found = _text(median(values))
         return found if values[0] == values[-1] else f"{found} ({_text(values[0])} to {_text(values[-1])})"
 
     def as_published(self, observed: Observed) -> bool:
-        """Tell whether the median stands in the relation in which it has to."""
+        """Return whether the median is in the expected relation to the published value."""
         expected = observed.expected
         medians = {expected.figure: median(run[expected.figure] for run in self.runs[expected.strategy])}
         return expected.holds({expected.strategy: medians})
@@ -50,7 +50,7 @@ def _beside(told: ExperimentRuns) -> list[list[str]]:
 
 
 def print_published(all_told: Sequence[ExperimentRuns]) -> None:
-    """Print for each experiment what was published beside what a replay makes of it, and then all figures."""
+    """Print for each experiment the published values next to those of a replay, and then all values."""
     for told in all_told:
         click.echo(f"\n{told.experiment.name}: {told.experiment.about}")
         print_table([Column(title, Kind.SENTENCE) for title in _BESIDE], _beside(told), plain_width=200)

@@ -1,4 +1,4 @@
-"""The scenario that `balance-bench` makes of CSV traces: two days of real traffic."""
+"""The scenario of `balance-bench` from CSV traces: two days of real traffic."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _LONGEST_STEP_MS: Final = 60_000
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """Draws a setup: the days of a seed, of those that all traces cover, in which brokers are at `USAGE` on average."""
+    """Returns the setup of a seed: two of the days that all traces cover, scaled to a mean usage of `USAGE`."""
 
     traces: tuple[Trace, ...]
 
@@ -61,7 +61,7 @@ def traced_case(traces: Sequence[Trace]) -> Case:
     """Return the scenario of these traces.
 
     Raises:
-        ReplayInputError: there are none.
+        ReplayInputError: `traces` is empty.
     """
     if not traces:
         raise ReplayInputError("there are no traces; give CSV files of timestamp,value")

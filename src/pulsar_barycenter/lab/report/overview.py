@@ -1,4 +1,5 @@
-"""What a report shows of all runs: the rows of the board, what they cost, and one line of each run."""
+"""The data of a report about all runs: the rows of the results table (`lab.board`), the best rows for each cost, and
+the lines of each run with pictures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ _PREFIX: Final = "loadBalancer"
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What was replayed: the command, the input in words, its warnings, the settings that came with it."""
+    """The origin of a report: the command, the input as text, its warnings, and the settings that came with it."""
 
     command: str = ""
     replayed: str = ""
@@ -29,7 +30,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Rows that are worth a cost: none has less of it and less regret."""
+    """The rows that are the best for a cost: no other row has less of the cost and not more regret, or the reverse."""
 
     name: str
     heading: str
@@ -52,9 +53,9 @@ def fronts(rows: Sequence[Row]) -> list[Front]:
 
 
 def labels(rows: Sequence[Row]) -> list[str]:
-    """Return a short name of each row: its strategy and those settings in which rows differ.
+    """Return a short name of each row: its strategy and the settings in which rows differ.
 
-    A strategy is called by its shedder alone where no other one has the same.
+    A strategy is named by its shedder alone if no other strategy has the same shedder.
     """
     scenarios = [row.runs[0].scenario for row in rows]
     values: dict[str, set[str]] = {}
@@ -76,7 +77,7 @@ def labels(rows: Sequence[Row]) -> list[str]:
 
 
 def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
-    """Return what a reader is to know first, each with its label."""
+    """Return the main results as pairs of a label and a sentence."""
     names = labels(rows)
 
     def told(place: int) -> str:
@@ -105,7 +106,10 @@ def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
 
 
 def overview(rows: Sequence[Row], runs: Sequence[tuple[int, RunFile]], about: About) -> dict[str, Any]:
-    """Return what the scripts of the page draw, ready for JSON; `runs` are those with pictures, each with its row."""
+    """Return the data that the scripts of the page draw, ready for JSON.
+
+    `runs` are the runs with pictures, each with the index of its row.
+    """
     names = labels(rows)
     return {
         "rows": [
@@ -125,7 +129,7 @@ def overview(rows: Sequence[Row], runs: Sequence[tuple[int, RunFile]], about: Ab
 
 
 def _keys(row: Row, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys of a row that are other than those that came with the input, or may be."""
+    """Return the keys that a row sets, which may differ from the settings that came with the input."""
     scenario = row.runs[0].scenario
     return {**settings_of(scenario.strategy, base), **scenario.settings}
 

@@ -1,4 +1,4 @@
-"""`report.html`: one page that tells what came out of a grid, pictures first."""
+"""Writes `report.html`: one page with the results of a grid, pictures first."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,12 +17,12 @@ _SCRIPTS: Final = ("shared.js", "scatter.js", "pictures.js", "panel.js", "differ
 
 
 def write_report(out: Path, runs: Sequence[RunFile], about: About) -> Path:
-    """Write the report of all runs, at least one, beside their results, and return its path.
+    """Write the report of all runs (at least one) next to their results, and return its path.
 
     The same runs give the same bytes.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     path = out / REPORT
     write_whole(path, report_page(runs, about).encode())
@@ -52,7 +52,7 @@ def report_page(runs: Sequence[RunFile], about: About) -> str:
 
 
 def _table(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the rows as the table tells them, the least figure of each column marked unless all are as good."""
+    """Return the rows of the table; the least value of each column is marked, unless all are equal."""
     columns = list(zip(*(row.figures for row in rows), strict=True))
     on_front = set(fronts(rows)[0].rows)
     found = []

@@ -1,6 +1,6 @@
-"""What a report shows of one run, packed: a page opens quickly, and unpacks the runs that somebody looks at.
+"""The data of a report about one run, compressed: a page opens quickly, and unpacks only the runs that are viewed.
 
-Times are seconds since the run began; usages are thousandths of a broker, null where it was not there.
+Times are seconds since the run began; usages are thousandths of a broker, null while the broker did not run.
 """
 
 import base64
@@ -34,7 +34,7 @@ _UNIT: Final = 1000
 
 
 def packed_detail(run: RunFile) -> str:
-    """Return what `detail` says as JSON, compressed (zlib) and in base64."""
+    """Return the result of `detail` as JSON, compressed (zlib) and in base64."""
     return base64.b64encode(zlib.compress(msgspec.json.encode(detail(run)), 9)).decode()
 
 
@@ -106,14 +106,14 @@ def _why(reason: str) -> tuple[str, str]:
 
 
 def _whole(values: Floats, fine: int = 1) -> list[int | None]:
-    """Return thousandths, rounded to `fine` of them."""
+    """Return the values in thousandths, rounded to multiples of `fine`; None for NaN."""
     return [None if np.isnan(value) else round(value * _UNIT / fine) * fine for value in values.tolist()]
 
 
 def _counts(
     moves: Sequence[Moved], splits: Sequence[Divided], start_ms: int, point_ms: int, points: int
 ) -> dict[str, list[int]]:
-    """Return how many decisions of each kind fall to each point, those included that the page does not list."""
+    """Return the number of decisions of each kind at each point, including those that the page does not list."""
     found = {kind: [0] * points for kind in (*_KINDS.values(), SPLIT)}
     for kind, at_ms in [(_KINDS.get(move.kind, ""), move.at_ms) for move in moves] + [(SPLIT, s.at_ms) for s in splits]:
         if kind in found:
@@ -122,7 +122,7 @@ def _counts(
 
 
 def _moments(series: Series, usage: Floats) -> list[list[Any]]:
-    """Return when brokers came and went, and when something else happened."""
+    """Return the times when brokers came or went, and of other events, oldest first."""
     start_ms, there = series.at_ms[0], ~np.isnan(usage)
     changed = [(step + 1, row) for step, row in np.argwhere(there[1:] != there[:-1]).tolist()]
     steps = {step for step, _ in changed}
@@ -139,9 +139,9 @@ def _moments(series: Series, usage: Floats) -> list[list[Any]]:
 
 
 def _rates(run: RunFile, bundles: Sequence[str], ordered: Sequence[str]) -> list[list[int | None]]:
-    """Return what each bundle carried at the times that there are samples of.
+    """Return the rate of each bundle at the times of the samples.
 
-    Nothing is told of one that was not kept, or is none of the first `MOST_RATED` of `ordered`.
+    The list is empty for a bundle without samples, and for one that is not among the first `MOST_RATED` of `ordered`.
     """
     wanted = set(list(dict.fromkeys(ordered))[:MOST_RATED])
     columns = {name: number for number, name in enumerate(run.series.bundles) if name in wanted}

@@ -1,4 +1,4 @@
-"""The bounds of a report, and how long series become short without losing what matters in them."""
+"""The bounds of a report, and functions that shorten long series and keep their extremes."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -10,36 +10,36 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats
 from pulsar_barycenter.replay.outcome import Divided, Moved
 
 MOST_ROWS: Final = 200
-"""Of the table: the first ones of the board."""
+"""The maximum number of rows of the table: the first ones of the results table (`lab.board`)."""
 MOST_RUNS: Final = 64
-"""Runs of which there are pictures."""
+"""The maximum number of runs with pictures."""
 MOST_POINTS: Final = 480
-"""Of a line, or of a broker in a heat map."""
+"""The maximum number of points of a line, or of a broker in a heat map."""
 MOST_OVERVIEW_POINTS: Final = 240
-"""Of a line in the picture of several runs."""
+"""The maximum number of points of a line in the picture of several runs."""
 MOST_BROKERS: Final = 200
-"""Of a run: the fullest at their fullest, and the emptiest on average, half of each."""
+"""The maximum number of brokers of a run: half of them with the highest peaks, half with the lowest means."""
 MOST_LINES: Final = 12
-"""Brokers that are drawn as lines; of more there is a heat map, in whole percents."""
+"""The maximum number of brokers that are drawn as lines; more are drawn as a heat map, in whole percents."""
 MOST_MOVES: Final = 1_000
-"""Of a run, with their reasons."""
+"""The maximum number of moves of a run that are listed with their reasons."""
 MOST_PARTED: Final = 1_000
-"""Bundles and parts of the splits that are told of a run."""
+"""The maximum number of bundles and parts in the listed splits of a run."""
 MOST_RATED: Final = 400
-"""Bundles of a run of which it is told what they carried: those that moved first."""
+"""The maximum number of bundles of a run whose rates are listed: those that moved first."""
 LONGEST_REASON: Final = 2_000
-"""Characters."""
+"""The maximum length of a reason, in characters."""
 
 
 def group_size(steps: int, most: int) -> int:
-    """Return how many steps become one point, so that there are at most `most`."""
+    """Return how many steps become one point, so that there are at most `most` points."""
     return max(1, -(-steps // most))
 
 
 def thinned(values: Floats, size: int, how: Callable[..., Floats]) -> Floats:
-    """Return a point for each `size` rows, the last of as many as are left: `how` of them, as numpy's nanmax.
+    """Return one point for every `size` rows (the last point for the rest): `how` of them, such as numpy's nanmax.
 
-    A point of nothing but NaN is NaN.
+    If all values of a point are NaN, the point is NaN.
     """
     rows = -(-len(values) // size)
     padded = np.full((rows * size, *values.shape[1:]), np.nan)
@@ -51,7 +51,7 @@ def thinned(values: Floats, size: int, how: Callable[..., Floats]) -> Floats:
 
 
 def brokers_shown(usage: Floats, most: int = MOST_BROKERS) -> list[int]:
-    """Return the columns of the brokers that a picture has room for, in their order."""
+    """Return the columns of the brokers that a picture shows, at most `most`, in their order."""
     count = usage.shape[1]
     if count <= most:
         return list(range(count))
@@ -64,9 +64,9 @@ def brokers_shown(usage: Floats, most: int = MOST_BROKERS) -> list[int]:
 
 
 def moves_shown(moves: Sequence[Moved], most: int = MOST_MOVES) -> list[Moved]:
-    """Return the moves that a page has room for, in their order: all of a bundle or none.
+    """Return the moves that a page lists, at most `most`, in their order: all moves of a bundle or none.
 
-    The bundles that moved the most traffic come first; of one that alone has too many moves, its first ones.
+    The bundles that moved the most traffic are preferred; if a single one has too many moves, its first ones are kept.
     """
     if len(moves) <= most:
         return list(moves)
@@ -84,15 +84,15 @@ def moves_shown(moves: Sequence[Moved], most: int = MOST_MOVES) -> list[Moved]:
 
 
 def splits_shown(splits: Sequence[Divided], most: int = MOST_PARTED) -> list[Divided]:
-    """Return the first splits, which name at most so many bundles and parts."""
+    """Return the first splits that together name at most `most` bundles and parts."""
     sizes = np.cumsum([1 + len(each.parts) for each in splits])
     return list(splits[: int(np.searchsorted(sizes, most, side="right"))])
 
 
 def runs_shown(rows: Sequence[Sequence[RunFile]], most: int = MOST_RUNS) -> list[tuple[int, RunFile]]:
-    """Return the runs that there are pictures of, each with the place of its row, by rows.
+    """Return the runs with pictures, each with the index of its row, ordered by row.
 
-    Of each row the run whose regret is the median one, or just above, comes first; then each row's next ones in turn.
+    The run with the median regret of each row is chosen first, then one more of each row in turn.
     """
     ordered = [_by_distance(runs) for runs in rows]
     found: list[tuple[int, int, RunFile]] = []

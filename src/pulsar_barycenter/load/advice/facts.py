@@ -23,7 +23,7 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A key, its value as in broker.conf, what follows from it, and what to do."""
+    """Advice on one key: its value as in broker.conf, the effect of the value, and what to do."""
 
     key: str
     value: str
@@ -97,7 +97,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """If it `holds`, the advice is `sentence` and `mend`, on the key of `attribute` of `BrokerConfig`."""
+    """A rule that, if it `holds`, gives the advice `sentence` and `mend` on the key of `attribute`."""
 
     attribute: str
     holds: Callable[[Facts], bool]

@@ -26,7 +26,7 @@ _DOMAINS_SETTING = "failureDomainsEnabled"
 
 
 def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
-    """Return for each broker the size of its part of the anti-affinity group of `namespace`; None: it has no group.
+    """Return for each broker how much of the anti-affinity group of `namespace` it has; None: there is no group.
 
     This is the number of namespaces with a bundle on the broker, reported or about to arrive. With the extensible load
     manager it is the number of bundles that the broker owns by the ownership channel.
@@ -58,7 +58,7 @@ def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
 
 
 def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> Integers:
-    """Return for each broker its part of a group by the reports; computed once per group. Do not change the result."""
+    """Return `group_counts` by the load reports alone; computed once per group. Do not change the result."""
     bundles, brokers = snapshot.bundles, len(snapshot.brokers)
     owned = None if snapshot.extensible is None else snapshot.extensible.owned
     before = bundles.memo.get(("group", group))
@@ -81,9 +81,9 @@ def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> I
 def anti_affinity(
     snapshot: LoadSnapshot, candidates: Flags, namespace: str, *, failure_domains: bool
 ) -> tuple[FilterOutcome, ...]:
-    """Remove domains, then brokers, that have more of the group than others: an outcome for each step, the last counts.
+    """Remove domains, then brokers, that have more of the group than others.
 
-    Returns no outcome for a namespace without a group.
+    Returns an outcome for each step, of which the last one counts; none for a namespace without a group.
     """
     counts = group_counts(snapshot, namespace)
     if counts is None or not candidates.any():

@@ -53,7 +53,7 @@ def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
     """Remove the brokers with an older version than the latest of the candidates.
 
     Raises:
-        FilterFailedError: there is no candidate, or one has no version or one that is not semantic.
+        FilterFailedError: there is no candidate, or a candidate reports no version, or not a semantic one.
     """
     rows = np.flatnonzero(candidates).tolist()
     if not rows:

@@ -37,8 +37,11 @@ _Filter = Callable[[Flags], Sequence[FilterOutcome]]
 
 @dataclass(frozen=True, slots=True)
 class ExtensibleFilterSettings:
-    """`transfer`: an unloaded bundle goes to a broker that was chosen for it. `move_with_policies`: bundles may move
-    even if their namespace has an isolation policy or an anti-affinity group."""
+    """The settings of the filters.
+
+    `transfer`: an unloaded bundle goes to a broker that was chosen for it. `move_with_policies`: bundles may move even
+    if their namespace has an isolation policy or an anti-affinity group.
+    """
 
     load_manager_class_name: str = ManagerKind.EXTENSIBLE.class_name
     max_topics: int = 50_000
@@ -134,7 +137,9 @@ class AllowedTransfers:
         self._left: dict[_Kind, list[bool]] = {}
 
     def __call__(self, bundles: Integers, source: int, destination: int | None) -> list[bool]:
-        """Return for each of these bundles whether it may leave `source`, for `destination` if given; all are rows.
+        """Return for each of these bundles whether it may leave `source`, for `destination` if given.
+
+        Bundles and brokers are row numbers in the snapshot.
 
         No filter may fail, and all must keep the destination. Without a destination, or if bundles are only unloaded
         and not transferred, it is enough that another broker is left. Every bundle counts as one with persistent

@@ -117,7 +117,10 @@ def _candidates(
 
 
 def sparing(live: Flags, drained: Flags, judge: Callable[[Flags], FilterOutcome]) -> FilterOutcome:
-    """Return what `judge` keeps of the live brokers that are not drained; if that is none, of all, with a note."""
+    """Return the outcome of `judge` for the live brokers that are not drained.
+
+    If it keeps none of them, return its outcome for all live brokers, with a note.
+    """
     found = judge(live & ~drained)
     if found.left:
         return narrowed(
@@ -165,7 +168,10 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
 
 
 def _shared(columns: IsolationColumns, kind: FilterOutcome) -> FilterOutcome:
-    """Return which brokers of the right kind remain for a namespace without policy."""
+    """Narrow `kind`, the brokers that serve the kind of topics, for a namespace without policy.
+
+    Brokers that are primary in a policy, and those whose id has no port, are removed.
+    """
     others, nameless = kind.kept & ~columns.shared, kind.kept & columns.without_port
     gone = others | nameless
     return narrowed(

@@ -1,4 +1,4 @@
-"""The contract of a filter: what it is asked, and the outcome that it answers with.
+"""The contract of a filter: its request and its outcome.
 
 A filter only removes: it keeps a subset of the candidates that it gets. Candidates are flags over the rows of
 `LoadSnapshot.brokers`.
@@ -33,11 +33,12 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
-    """The brokers `kept` of the candidates `among`, the number that have `gone`, and why.
+    """The result of a filter: the brokers `kept` of the candidates `among`, the number removed (`gone`), and why.
 
-    The code of a removed broker is that of the first flags in `codes` that are set in its row, else `code`. `compared`
-    returns the numbers, if there are any. `note` becomes part of the reason, whichever broker is chosen. `ignored`: the
-    filter would have removed every broker, so it kept all. `counted` is the number of brokers kept, if known.
+    The code of a removed broker is the first one in `codes` whose flags are set in the broker's row, else `code`.
+    `compared` returns the numbers, if there are any. `note` becomes part of the reason, whichever broker is chosen.
+    `ignored`: the filter would have removed every broker, so it kept all. `counted` is the number of brokers kept, if
+    known.
     """
 
     among: Flags
@@ -57,7 +58,7 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
         return int(np.count_nonzero(self.kept)) if self.counted is None else self.counted
 
     def alternatives(self, names: Sequence[str], brokers: Sequence[int]) -> list[Alternative]:
-        """Return why the brokers in these rows were removed; `names` are those of all rows."""
+        """Return why the brokers in these rows were removed; `names` has the names of all rows."""
         compared = repeat(None) if self.compared is None else self.compared(brokers)
         codes = [self.code] * len(brokers)
         for rows, code in reversed(self.codes):
@@ -73,7 +74,7 @@ def compare(
     limit: tuple[str, float],
     unit: str = "",
 ) -> list[Compared]:
-    """Return for each of these brokers the comparison of its figure with `limit`, a name and a value."""
+    """Return for each of these brokers (rows) the comparison of its value in `figures` with `limit`: (name, value)."""
     return of_figures(what, map(float, map(figures.item, brokers)), relation, *limit, unit)
 
 

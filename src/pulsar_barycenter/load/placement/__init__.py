@@ -2,7 +2,7 @@
 
 Filters decide which brokers may own a bundle, placement chooses one of them. Many bundles are often placed within a
 second, between two load reports, so a strategy must count what it has placed itself, or choose at random. A choice
-must be fast; the numbers of its reason are computed only when somebody asks for them.
+must be fast; the numbers of its reason are computed only when the reason is read.
 
 Start with `placer`, the contract of a strategy. `avg_shedder`, the default, follows the plan of the shedder of the same
 name (`avg_shedder_pins` as in Pulsar 4.x). `least_long_term_message_rate`, the default of Pulsar 4.x, keeps brokers

@@ -54,7 +54,7 @@ NOTHING_PLANNED: Final[Planned] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class AvgShedderPlacement(Placer[Planned]):
-    """`overload_limit` is in percent."""
+    """Chooses the planned destination. `overload_limit` is in percent."""
 
     name: ClassVar[str] = NAME
 
@@ -101,7 +101,7 @@ class AvgShedderPlacement(Placer[Planned]):
         return PlacementChoice(planned, NAME, Code.PLANNED, rejected_count=int(candidates.sum()) - 1)
 
     def planned(self, plan: SheddingPlan, memory: Planned) -> Planned:
-        """Remember the moves of the AvgShedder's plan, and no others."""
+        """Return the moves of the plan, if it is the AvgShedder's; else the memory unchanged."""
         if plan.strategy != NAME:
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
@@ -109,7 +109,7 @@ class AvgShedderPlacement(Placer[Planned]):
         return {bundle: PlannedTransfer(sources[bundle], broker) for bundle, broker in plan.destinations().items()}
 
     def tried(self, plan: SheddingPlan, memory: Planned) -> Planned:
-        """Forget the plan."""
+        """Return the empty memory."""
         return NOTHING_PLANNED
 
 

@@ -45,7 +45,7 @@ class Pins(GrowingMap[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class AvgShedderPins(Placer[Pins]):
-    """This strategy has no settings."""
+    """Chooses the broker that the bundle is pinned to. Has no settings."""
 
     name: ClassVar[str] = NAME
 
@@ -71,13 +71,13 @@ class AvgShedderPins(Placer[Pins]):
         return choice, memory.adding(bundle, snapshot.brokers.names[choice.broker])
 
     def planned(self, plan: SheddingPlan, memory: Pins) -> Pins:
-        """Pin the bundles of the AvgShedder's plan to its destinations; pins to brokers that left are dropped."""
+        """Pin the bundles of a plan of the AvgShedder to their destinations; drop pins to brokers that left."""
         if plan.strategy != NAME:
             return memory
         return memory.planned(plan.destinations(), plan.snapshot.brokers.names)
 
     def tried(self, plan: SheddingPlan, memory: Pins) -> Pins:
-        """Drop the pins of the plan's bundles."""
+        """Drop the pins of the plan's bundles, if the plan is the AvgShedder's."""
         if plan.strategy != NAME:
             return memory
         return memory.without([plan.snapshot.bundles.names[row] for row in plan.rows.tolist()])

@@ -5,7 +5,7 @@ score is then 120, because the bundle counts as preallocated. So the second goes
 between.
 
 When to use it: equal brokers and similar messages. When not: unequal brokers (it compares rates, not capacities), or
-together with a shedder that goes by usage, which may undo what it does.
+together with a shedder that compares usages, which may undo its placements.
 
 Source: Pulsar's `LeastLongTermMessageRate` (4.x: weighted usage in the overload test).
 """
@@ -36,7 +36,7 @@ _KEYS: Final = (OVERLOAD_KEY,)
 
 @dataclass(frozen=True, slots=True)
 class LeastLongTermMessageRate(Placer[None]):
-    """`overload_limit` is a fraction."""
+    """Chooses the broker with the lowest score (`scores`). `overload_limit` is a fraction."""
 
     name: ClassVar[str] = NAME
     overload_limit: float = 0.85
@@ -143,7 +143,7 @@ class _Known:
         return self._reported + snapshot.preallocated_long_rate
 
     def ranked(self, scores: Floats, candidates: Flags, count: int) -> list[int]:
-        """Return the best of `count` candidates, best first: one more than a reason names."""
+        """Return the rows of the best of `count` candidates, best first: one more than a reason names."""
         if self._orders:
             order = self._orders.pop()  # so that no other call changes it meanwhile
             order.follow(scores)

@@ -48,7 +48,7 @@ class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
 
 @dataclass(frozen=True, slots=True)
 class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
-    """`difference` (to the mean) and `history_weight` are fractions."""
+    """Chooses below the mean of smoothed usages. `difference` (to the mean) and `history_weight` are fractions."""
 
     name: ClassVar[str] = NAME
     difference: float = 0.1
@@ -99,7 +99,7 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores, is_whole)
 
     def _usage(self, brokers: BrokerTable) -> tuple[Floats, Floats, Integers]:
-        """Return each broker's usage, the same times `1 - history_weight`, and the rows that take the usage itself."""
+        """Return each broker's usage, the usages times `1 - history_weight`, and the rows not smoothed by history."""
         found: tuple[Floats, Floats, Integers] | None = brokers.memo.get((NAME, self))
         if found is None:
             usage, latest = brokers.weighted_usage(self.weights), brokers.latest

@@ -33,7 +33,7 @@ NAME: Final = "LeastResourceUsageWithWeight"
 
 @dataclass(frozen=True, slots=True)
 class LeastResourceUsageWithWeight(Placer[None]):
-    """`difference` (to the mean) is a fraction."""
+    """Chooses below the mean of reported usages. `difference` (to the mean) is a fraction."""
 
     name: ClassVar[str] = NAME
     difference: float = 0.1

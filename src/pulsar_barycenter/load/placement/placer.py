@@ -1,4 +1,4 @@
-"""The contract of a placement strategy: what it is asked, and the choice that it answers with."""
+"""The contract of a placement strategy: its arguments, and the choice that it returns."""
 
 import random
 from abc import abstractmethod
@@ -13,7 +13,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 from pulsar_barycenter.load.strategy import Memory, Strategy
 
 _SAMPLED: Final = 8
-"""One of this many values is sampled to estimate a bound for the least; about three times too many are below it."""
+"""One of this many values is sampled to estimate a bound; about three times the wanted number of values is below it."""
 
 
 class Figures(NamedTuple):
@@ -24,8 +24,8 @@ class Figures(NamedTuple):
 
 
 class PlacementChoice(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """`broker` is the row of the chosen broker, None if there was no candidate; `rejected_count` is how many others
-    there were.
+    """The choice of a strategy: `broker` is the row of the chosen broker, None if there was no candidate, and
+    `rejected_count` the number of other candidates.
 
     `figures` returns the numbers behind the choice, as they were at the choice; it is called only to explain it.
     """
@@ -50,7 +50,7 @@ class Placer(Strategy[Memory]):
         """Return which of `candidates` (flags over the brokers) owns `bundle`, and the next memory."""
 
     def planned(self, plan: SheddingPlan, memory: Memory) -> Memory:
-        """Return the memory to place the bundles of a plan with."""
+        """Return the memory with which the bundles of a plan are placed."""
         return memory
 
     def tried(self, plan: SheddingPlan, memory: Memory) -> Memory:

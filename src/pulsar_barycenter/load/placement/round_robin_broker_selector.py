@@ -50,7 +50,7 @@ class RoundRobinMemory(msgspec.Struct, frozen=True, eq=False):
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
-    """This strategy has no settings."""
+    """Chooses the next broker in the remembered order. Has no settings."""
 
     name: ClassVar[str] = NAME
 

@@ -1,8 +1,8 @@
 """The load of brokers, or of one bundle, in steps of time: the bounds of a question, and its answer.
 
 A broker remembers recent loads, and tables hold older ones; this module combines both. Each step has a mean that is
-weighted by time. A broker reports only changes, so between two reports that are not too far apart the earlier one
-holds. After a longer time without a report, the load is unknown.
+weighted by time. A broker reports only changes, so a reported load *holds*: it counts as the load until the next
+report, if that is not too far away. After a longer time without a report, the load is unknown.
 """
 
 import math
@@ -131,7 +131,7 @@ def load_question(
     if not step_ms:
         step_ms = next((s * 1000 for s in _STEPS_S if span_ms <= (most - 1) * s * 1000), LONGEST_STEP_MS)
     if not SHORTEST_STEP_MS <= step_ms <= LONGEST_STEP_MS:
-        raise LoadQuestionError(f"A step must be {SHORTEST_STEP_MS} to {LONGEST_STEP_MS} ms long")
+        raise LoadQuestionError(f"A step must be {SHORTEST_STEP_MS} to {LONGEST_STEP_MS} ms long, not {step_ms}")
     question = LoadQuestion(
         since_ms // step_ms * step_ms, -(-until_ms // step_ms) * step_ms, step_ms, broker=broker, bundle=bundle
     )
@@ -246,7 +246,7 @@ def over_time(
 
 
 def _held(known: Mapping[int, Sequence[BrokerLoad]], step_ms: int, holds_ms: int) -> list[tuple[int, list[BrokerLoad]]]:
-    """Return each step with its loads, oldest first; a load also holds in the steps until its broker's next one."""
+    """Return each step with its loads, oldest first; a load holds until its broker's next one, at most `holds_ms`."""
     steps: dict[int, dict[str, BrokerLoad]] = defaultdict(dict)
     last: dict[str, tuple[int, BrokerLoad]] = {}
     for begin in sorted(known):

@@ -64,7 +64,7 @@ class ResourceUsage(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def percent(self) -> float:
-        """0 to 100, or more; see `percent_usage`."""
+        """The usage in percent of the limit, 0 to 100 or more; see `percent_usage`."""
         return percent_usage(self.usage, self.limit)
 
 
@@ -95,7 +95,7 @@ def resources_of(used: HasResources) -> tuple[ResourceUsage, ...]:
 
 
 class SystemResourceUsage(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """One measurement. `cpu` in percent of one core, memories in MiB, bandwidths in kbit/s."""
+    """One measurement of a machine's resources. `cpu` in percent of one core, memories in MiB, bandwidths in kbit/s."""
 
     bandwidth_in: ResourceUsage = UNKNOWN_USAGE
     bandwidth_out: ResourceUsage = UNKNOWN_USAGE
@@ -216,7 +216,7 @@ class TimeAverageBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only
 
 
 class ResourceQuota(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """The value at /loadbalance/resource-quota/namespace/<bundle>; bandwidths in bytes/s, memory in MiB."""
+    """The quota at /loadbalance/resource-quota/namespace/<bundle>; bandwidths in bytes/s, memory in MiB."""
 
     msg_rate_in: float = 0.0
     msg_rate_out: float = 0.0

@@ -3,12 +3,12 @@
 `<data>/pipeline/publication/latest.json` is a whole publication. There are two groups of columns: columns about bundles
 are as long as `bundle`, columns about brokers as long as `broker`; the i-th items of a group belong together.
 
-A batch of a large cluster changes a small part of it, so the whole is replaced now and then only, and each batch writes
-what it changed: `latest.json.after-<batch>` follows the publication of that batch, whole or made by a change. A
-publication is known by its batch and its time. A reader that has one looks for the change that follows it; if there is
-none, and `latest.json` is of another line than the reader's, it reads that, as at its start. So a reader may begin at
-any time and may sleep for any time. One that reads `latest.json` alone, of an earlier release, is right too, and at
-most `MOST_AGE_MS` late.
+A batch of a large cluster changes a small part of it, so the whole is replaced only now and then, and each batch writes
+its changes: `latest.json.after-<batch>` has the changes to the publication of that batch. A publication is identified
+by its batch and its time. A reader that has a publication looks for the change that follows it. If there is none, and
+`latest.json` does not continue the reader's publication, the reader takes `latest.json`, as at its start. So a reader
+may begin at any time and may sleep for any time. A reader of an earlier release, which reads `latest.json` alone, is
+correct too, and at most `MOST_AGE_MS` late.
 
 Both are replaced by an atomic rename, so a reader sees a whole file, the new or the previous one.
 
@@ -24,15 +24,15 @@ import msgspec
 
 PUBLICATION_FILE = "latest.json"
 MOST_AGE_MS: Final = 30_000
-"""How much older than the newest change `latest.json` may be: half of the lag from which a leader does without."""
+"""How much older than the newest change `latest.json` may be: half of the lag above which a leader ignores it."""
 LARGEST_BYTES: Final = 2**31
-"""No larger publication or change is read: that of ten million bundles."""
+"""The largest publication or change that is read, about that of ten million bundles."""
 LOOK_FILE = "looked"
-"""Beside the publication; its modification time is when the pipeline last looked for new load reports."""
+"""A file next to the publication; its modification time is when the pipeline last looked for new load reports."""
 
 
 class PublicationId(NamedTuple):
-    """Names a publication: the batch, and when it was published (epoch ms)."""
+    """The identity of a publication: its batch, and when it was published (epoch ms)."""
 
     batch_id: int
     published_at: int
@@ -40,11 +40,11 @@ class PublicationId(NamedTuple):
 
 _HEAD: Final = re.compile(rb'\{"batchId":(\d{1,18}),"publishedAt":(\d{1,18}),(?:"after":\[(\d{1,18}),(\d{1,18})\],)?')
 HEAD_BYTES: Final = 128
-"""The first bytes of a document, by which `head_of` knows it."""
+"""The number of bytes from the start of a document that `head_of` needs."""
 
 
 def change_file(file: str, after: PublicationId) -> str:
-    """Return the name of the change that follows a publication, beside the publication `file`."""
+    """Return the name of the file with the change to the publication `after`; it is next to `file`, the whole one."""
     return f"{file}{CHANGE}{after.batch_id:012d}"
 
 
@@ -52,7 +52,10 @@ CHANGE: Final = ".after-"
 
 
 def head_of(document: bytes) -> tuple[PublicationId, PublicationId | None] | None:
-    """Return which publication a document is or makes, and which it follows; None if its beginning does not tell."""
+    """Return which publication a document results in, and which one it changes (None: it is whole).
+
+    Returns None if the document does not begin with these ids.
+    """
     found = _HEAD.match(document)
     if found is None:
         return None
@@ -79,7 +82,7 @@ class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=T
     newest_lag_ms: int = 0
     """`published_at` minus the time of the newest report of this batch."""
     last_sequence: dict[str, tuple[str, int]] = {}
-    """Broker to (incarnation, sequence) of its newest included report; the leader's own fold can skip up to it."""
+    """Broker to (incarnation, sequence) of its newest included report; the leader does not fold older ones again."""
 
     bundle: list[str] = []
     topics: list[int] = []
@@ -118,10 +121,10 @@ class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=T
 
 
 class PublicationChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What a batch changed of the publication `after`.
+    """The changes of a batch to the publication `after`.
 
-    `changed` has the rows of bundles and brokers, and `last_sequence` of brokers, that are new or others than before;
-    the rest of it is that of the new publication. `is_whole`: the new publication was written as a whole, too.
+    `changed` is the new publication with only those bundles, brokers and items of `last_sequence` that are new or
+    changed. `is_whole`: the new publication was also written as a whole.
     """
 
     batch_id: int
@@ -133,13 +136,13 @@ class PublicationChange(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
     changed: PipelinePublication
 
     def __post_init__(self) -> None:
-        """Refuse a change that is not of one publication."""
+        """Refuse a change whose rows are from another publication."""
         if self.changed.id != (self.batch_id, self.published_at):
             raise ValueError(f"the change to batch {self.batch_id} has rows of batch {self.changed.batch_id}")
 
     @property
     def rows(self) -> int:
-        """How many bundles it concerns."""
+        """The number of bundles that were changed or removed."""
         return len(self.changed.bundle) + len(self.bundles_gone)
 
 
@@ -167,7 +170,9 @@ def encode_publication(publication: PipelinePublication | PublicationChange) -> 
 
 
 def decode_publication(document: bytes) -> Generator[None, None, PipelinePublication]:
-    """Return the publication in `document`, with a pause before each column; unknown fields are ignored.
+    """Return the publication in `document`, and yield before each column, so that the caller can pause.
+
+    Unknown fields are ignored.
 
     Raises:
         msgspec.DecodeError: the document is not JSON, lacks a required field, or its columns differ in length.
@@ -184,7 +189,7 @@ def decode_publication(document: bytes) -> Generator[None, None, PipelinePublica
 
 
 def decode_change(document: bytes) -> Generator[None, None, PublicationChange]:
-    """Return the change in `document`, likewise."""
+    """Return the change in `document`; yields and raises as `decode_publication` does."""
     fields = _fields(document)
     changed = fields.pop("changed", None)
     if changed is None:
@@ -215,7 +220,7 @@ def _fields(document: bytes) -> dict[str, msgspec.Raw]:
     try:
         return msgspec.json.decode(document, type=dict[str, msgspec.Raw])
     except RecursionError as error:
-        raise msgspec.DecodeError("it has brackets in brackets without end") from error
+        raise msgspec.DecodeError("its brackets are nested too deeply") from error
 
 
 def _made(found: dict[str, Any]) -> PipelinePublication:

@@ -181,7 +181,7 @@ def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
 
 
 def load_report_of(data: LocalBrokerData) -> LoadReport:
-    """Return the report of a broker from `data`, without allocated quotas and with neither flag set."""
+    """Return the report of a broker from `data`, without allocated quotas, neither under- nor overloaded."""
     return complete(
         LoadReport(
             name=data.broker_id,
@@ -240,7 +240,7 @@ def with_quotas(
 def gains_and_losses(
     before: Mapping[str, object], now: Mapping[str, object]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the bundles of `now` that are not in `before`, and those of `before` that are not in `now`; sorted."""
+    """Return the bundles that are only in `now`, and the bundles that are only in `before`; sorted."""
     return tuple(sorted(now.keys() - before.keys())), tuple(sorted(before.keys() - now.keys()))
 
 

@@ -62,7 +62,7 @@ def judge_report(
     usage_compared_at_ms: int,
     rule: SimpleReportRule,
 ) -> ReportVerdict:
-    """Return whether a report with this number of bundles and this usage is due after the report `written`.
+    """Return the verdict whether a report with this number of bundles and this usage is due after the report `written`.
 
     It is due if `written` is older than the longest interval, and not due if it is younger than the shortest. Between
     them it is due if the number of bundles changed, or if usage changed by more than the threshold; usage is compared

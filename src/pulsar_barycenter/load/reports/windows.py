@@ -248,7 +248,7 @@ class LiveFold:
             del known[incarnation]
 
     def _leave(self, names: Iterable[str]) -> None:
-        """Note that from now on possibly no broker reports these bundles."""
+        """Lower `_none_before_ms`: possibly no broker reports these bundles any more."""
         times = (self._as_of[name] for name in names if name in self._as_of)
         self._none_before_ms = min(self._none_before_ms, min(times, default=self._none_before_ms))
 

@@ -85,7 +85,7 @@ def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
 def concerning(
     lines: Iterable[Decided], snapshot: LoadSnapshot, *, bundle: str = "", namespace: str = "", broker: str = ""
 ) -> list[Decided]:
-    """Return the lines about a bundle, a namespace or a broker; give one of them.
+    """Return the lines about a bundle, a namespace or a broker; the caller passes exactly one of the three.
 
     For a bundle this includes the verdict on its owner.
     """

@@ -56,7 +56,7 @@ class Destinations(ABC, Generic[Memory]):
         """The load, with the bundles that left counted as on their way."""
 
     def close(self) -> None:
-        """End the round: drop the memory of this round alone."""
+        """End the round: drop from `memory` the data that is valid only in this round."""
 
 
 class Selection(ABC, Generic[Memory]):
@@ -77,7 +77,7 @@ class Selection(ABC, Generic[Memory]):
         rng: random.Random,
         requests: Requests = PlacementRequest,
     ) -> Destinations[Memory]:
-        """Begin a round that carries out `plan`; `snapshot` is the present load."""
+        """Return the destinations of a round that carries out `plan`; `snapshot` is the present load."""
 
     @abstractmethod
     def place(
@@ -112,7 +112,7 @@ class FilteredSelection(Selection[SelectionMemory]):
         """Return the selection that a configuration asks for, of the modular or the extensible load manager.
 
         Raises:
-            StrategyError: it names a placement strategy that does not exist.
+            StrategyError: the configuration names a placement strategy that does not exist.
         """
         placer, drained = placer_of(config, manager), frozenset(config.barycenter_drained_brokers)
         if manager is ManagerKind.EXTENSIBLE:

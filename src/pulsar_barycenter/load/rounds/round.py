@@ -78,7 +78,7 @@ def moves(
 ) -> Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome]:
     """Yield the unloads and refusals of a plan, in its order; receives the result of each unload, None for a refusal.
 
-    It closes the destinations however it ends.
+    Closes the destinations at its end, also after an error.
     """
     moved, placements, refused = [], [], []
     try:
@@ -105,7 +105,7 @@ def moves(
 
 @dataclass(frozen=True, slots=True)
 class RoundMemory(Generic[Memory]):
-    """The memory between rounds: that of the shedder, and that of the choice of destinations."""
+    """The memory between rounds: the shedder's, and the selection's (see `Selection`)."""
 
     shedding: Any
     selection: Memory
@@ -119,7 +119,7 @@ class Round(Generic[Memory]):
     selection: Selection[Memory]
 
     def start(self, document: MemoryDocument | None = None) -> RoundMemory[Memory]:
-        """Return the memory before the first round; a document gives that of the shedder."""
+        """Return the memory before the first round; the shedder's is read from `document`, if there is one."""
         shedding = self.shedder.start() if document is None else self.shedder.remembered(document)
         return RoundMemory(shedding, self.selection.start())
 
@@ -150,7 +150,7 @@ def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR)
     """Return the round that a configuration asks for, of this load manager.
 
     Raises:
-        StrategyError: it names strategies that do not exist, or two that cannot be combined.
+        StrategyError: the configuration names strategies that do not exist, or two that cannot be combined.
     """
     return Round(shedder_of(config, manager), selection_of(config, manager))
 
@@ -159,7 +159,7 @@ def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODU
     """Return how this load manager chooses owners with a configuration.
 
     Raises:
-        StrategyError: it names a placement strategy that does not exist.
+        StrategyError: the configuration names a placement strategy that does not exist.
     """
     return SimpleSelection.of(config) if manager is ManagerKind.SIMPLE else FilteredSelection.of(config, manager)
 

@@ -46,7 +46,7 @@ _IN_TURN: Final = RoundRobinBrokerSelector()
 
 @dataclass(frozen=True, slots=True)
 class SelectionSettings:
-    """`overload_limit` is a fraction."""
+    """The settings of a selection. `overload_limit` is a fraction."""
 
     load_manager_class_name: str
     max_topics: int = 50_000
@@ -78,7 +78,7 @@ class SelectionMemory(msgspec.Struct, frozen=True):
     round_robin: RoundRobinMemory = msgspec.field(default_factory=RoundRobinMemory)
 
     def updated(self, placer: Placer[_Memory], change: Callable[[Placer[_Memory], _Memory], _Memory]) -> Self:
-        """Return this with a changed memory of `placer`."""
+        """Return the memories after `change` was applied to that of `placer`."""
         after = self.placement.then(placer, change(placer, self.placement.of(placer)))
         return self if after is self.placement else msgspec.structs.replace(self, placement=after)
 

@@ -20,7 +20,7 @@ def explained(
 ) -> Placement:
     """Return the choice as a placement whose reason is built on demand.
 
-    `outcomes` are those of the filters, in order: each filter's candidates are what the one before kept, and the
+    `outcomes` are the filters' outcomes, in order: each filter's candidates are what the one before kept, and the
     strategy chose from what the last one kept. In the reason, the brokers that the strategy rejected come first, then
     those that filters removed, by name. The caller must not change the arguments afterwards.
     """

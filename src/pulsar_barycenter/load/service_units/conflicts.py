@@ -33,11 +33,11 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 class Conflict(enum.Enum):
     """Why a record is refused."""
 
-    STALE = "a record of that version or a later one is there"
-    GAP = "records between are missing"
-    NOT_FIRST = "there is no record, and this is not the first"
-    TRANSITION = "that state may not follow"
-    BROKERS = "its brokers are not those of the record before"
+    STALE = "the present record has this version or a later one"
+    GAP = "versions between the present record and this one are missing"
+    NOT_FIRST = "the bundle has no record, and this one does not have the first version"
+    TRANSITION = "its state may not follow the state of the present record"
+    BROKERS = "its brokers do not match those of the present record"
 
 
 def conflict(
@@ -62,7 +62,7 @@ def conflict(
 
 
 def _agree(earlier: ServiceUnitStateData, later: ServiceUnitStateData) -> bool:
-    """Return whether the brokers of a record match those of the record before, whose state it may follow."""
+    """Return whether the brokers in `later` match the brokers in `earlier`, whose state it may follow."""
     match earlier.state, later.state:
         case ServiceUnitState.OWNED, ServiceUnitState.SPLITTING:
             return not is_named(later.dst_broker) and earlier.dst_broker == later.source_broker

@@ -1,7 +1,7 @@
-"""What a broker has to do about a bundle: it follows from the bundle's record and from what the broker holds of it.
+"""What a broker has to do about a bundle: it follows from the bundle's record and from what the broker has (`Held`).
 
 `role_of` returns the role of a broker in a record, and `DUTIES` what a broker in this role has to do. A completed duty
-changes the record or what the broker holds. Then the table is read again, until it says `NOTHING`, or `PREPARE`, which
+changes the record or what the broker has. Then the table is read again, until it says `NOTHING`, or `PREPARE`, which
 changes neither and is done once per record. So it does not matter how a state came about, which records a broker
 missed, or how often it looks.
 
@@ -16,11 +16,11 @@ from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitS
 
 
 class Held(enum.Enum):
-    """What a broker holds of a bundle."""
+    """What a broker has of a bundle: a term in which it serves the bundle, only clients, or nothing."""
 
     NOTHING = "nothing"
-    SERVING = "the term that the record began, which goes on"
-    OUTDATED = "a term of another record than the one that is there"
+    SERVING = "the term that the record began, in which it still serves"
+    OUTDATED = "a term that a record other than the present one began"
     ENDED = "the term that the record began, which ended without notice"
     CLOSED = "clients whose topics were closed for a transfer"
 
@@ -43,7 +43,7 @@ class Duty(enum.Enum):
     NOTHING = "nothing"
     BEGIN = "begin the term that the record numbers, and serve"
     CLAIM = "publish Owned, and open meanwhile the topics that the record names"
-    CLAIM_AGAIN = "publish Owned by force, with a number of its own"
+    CLAIM_AGAIN = "publish Owned by force, with a new number"
     PREPARE = "take the number of the term that is to come, and make ledgers for the topics that the record names"
     """The number is only for this transfer. It is dropped at any record other than the one that began the transfer and
     the very next one; see `service_unit_state` about epochs."""
@@ -65,7 +65,7 @@ DUTIES: Final[Mapping[tuple[Role, Held], Duty]] = {
     (Role.PREDECESSOR, Held.CLOSED): Duty.NOTHING,
     **{(Role.SPLITTER, held): Duty.SPLIT for held in Held},
 }
-"""In all other cases a broker that holds something lets it go, and one that holds nothing has nothing to do."""
+"""The duty of each role and `Held`. In all other cases the duty is LET_GO, or NOTHING if the broker has nothing."""
 
 
 def role_of(record: ServiceUnitStateData | None, me: str) -> Role:
@@ -90,5 +90,5 @@ def role_of(record: ServiceUnitStateData | None, me: str) -> Role:
 
 
 def duty_of(role: Role, held: Held) -> Duty:
-    """Return what a broker in this role has to do next about a bundle of which it holds `held`."""
+    """Return what a broker in this role, which has `held` of a bundle, has to do next about the bundle."""
     return DUTIES.get((role, held), Duty.NOTHING if held is Held.NOTHING else Duty.LET_GO)

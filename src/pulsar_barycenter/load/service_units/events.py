@@ -76,7 +76,7 @@ def releasing(
 ) -> ServiceUnitStateData:
     """Return the record that asks the owner to give up a bundle, for `destination` or for any broker.
 
-    If the owner publishes it, it may name topics with producers, as in `handed_over`; these are still open.
+    If the owner itself publishes the record, `topics` may be those with producers, as in `handed_over`, but still open.
     """
     return ServiceUnitStateData(
         ServiceUnitState.RELEASING,
@@ -93,7 +93,7 @@ def releasing(
 def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str] = ()) -> ServiceUnitStateData:
     """Return the record with which the source of a transfer has stopped serving, so that the destination can start.
 
-    Producers wait at `topics`; the record names the first of these, as many as a record may.
+    Producers wait at `topics`; the record names the first of these topics, up to the limits of a record.
     """
     return ServiceUnitStateData(
         ServiceUnitState.ASSIGNING,
@@ -121,7 +121,7 @@ def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
 def splitting(
     before: ServiceUnitStateData, children: Iterable[str], now_ms: int, *, request_id: str = ""
 ) -> ServiceUnitStateData:
-    """Return the record that asks the owner to split a bundle into `children`, which it keeps: ranges, no namespace."""
+    """Return the record that asks the owner to split a bundle into `children` (ranges), which the owner keeps."""
     return ServiceUnitStateData(
         ServiceUnitState.SPLITTING,
         source_broker=before.dst_broker,

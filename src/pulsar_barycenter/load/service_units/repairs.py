@@ -1,9 +1,9 @@
-"""What the leader repairs: bundles of lost brokers, changes that do not end, and old records.
+"""The leader's repairs: it reassigns bundles of lost brokers, ends changes that take too long, removes old records.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl.doCleanup`, `overrideOwnership` and `monitorOwnerships` (4.2.4). Where we
-differ: if both brokers of a change are lost, both are reported at once; an Owned record that names no owner is an
-orphan (Pulsar's monitor fails); and a bundle goes back to the broker that may still serve it (`successor_of_orphan`),
-where Pulsar chooses any broker.
+differ: if both brokers of a change are lost, one check finds both; an Owned record without an owner is an orphan, like
+a change that does not end (Pulsar's monitor fails); and a bundle whose release or split does not end goes back to its
+source, which may still serve it (`successor_of_orphan`), where Pulsar chooses any broker.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,7 +17,7 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 
 
 def concerns(record: ServiceUnitStateData, broker: str) -> bool:
-    """Return whether a bundle must be taken from `broker` if that is lost: it owns the bundle, or has to act."""
+    """Return whether the loss of `broker` needs a repair: it owns or gets the bundle, or has to complete a change."""
     if record.state.is_active and record.dst_broker == broker:
         return True
     return record.state.is_in_flight and record.source_broker == broker
@@ -26,8 +26,8 @@ def concerns(record: ServiceUnitStateData, broker: str) -> bool:
 def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, epoch: int) -> ServiceUnitStateData:
     """Return the record with which `successor` gets a bundle; None: no broker gets it.
 
-    Its source is the previous owner, lost or not: if it lives, it must let the bundle go. The successor continues a
-    split that had begun. `epoch` is for a record that begins a term.
+    Its source is the previous owner, lost or not: if that broker lives, it must release the bundle. The successor
+    continues a split that had begun. `epoch` is for a record that begins a term.
     """
     before = record.dst_broker if record.state is ServiceUnitState.OWNED else record.source_broker
     if successor is None:
@@ -61,7 +61,7 @@ def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, e
 
 @dataclass(slots=True)
 class Findings:
-    """The findings in all records. Bundles are in the order of their records."""
+    """What the leader has to repair, found in all records. Bundles are in the order of their records."""
 
     lost_brokers: set[str] = field(default_factory=set)
     orphans: dict[str, ServiceUnitStateData] = field(default_factory=dict)
@@ -78,10 +78,10 @@ def look_over(
     in_flight_ms: int,
     tombstone_ms: int,
 ) -> Findings:
-    """Examine all records, as pairs with their bundles.
+    """Return what has to be repaired; `records` are (bundle, record) pairs.
 
-    Returns the brokers that are named but not `live`, the changes that take longer than `in_flight_ms`, and the records
-    without owner that are older than `tombstone_ms`; both strict.
+    That is the brokers that records name but that are not `live`, the changes that take longer than `in_flight_ms`, and
+    the records without owner that are older than `tombstone_ms`; both strict.
     """
     found = Findings()
     for bundle, record in records:
@@ -102,8 +102,9 @@ def look_over(
 def successor_of_orphan(record: ServiceUnitStateData, live: Collection[str]) -> str | None:
     """Return the broker that gets a bundle whose change did not end: the one that splits or releases it, if it lives.
 
-    This also holds if the destination is lost: the broker that releases the bundle may still serve it, and another one
-    would serve it at the same time. None: a broker must be chosen, other than `dst_broker`, which did not take it.
+    The same applies if the destination is lost: the broker that releases the bundle may still serve it, so another
+    broker would serve it at the same time. None: a broker must be chosen, other than `dst_broker`, which did not take
+    it.
     """
     if record.state in (ServiceUnitState.SPLITTING, ServiceUnitState.RELEASING) and record.source_broker in live:
         return record.source_broker

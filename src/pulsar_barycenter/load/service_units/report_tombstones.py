@@ -23,9 +23,9 @@ TOMBSTONE_INTERVAL_MS: Final = 10_000
 class ReportEffect(enum.Enum):
     """What happens to a broker's own reports."""
 
-    NONE = "they hold"
-    FORGET = "the averages start afresh with the next measurement"
-    TAKE_BACK = "so they do, and a tombstone replaces what was published"
+    NONE = "they stay valid"
+    FORGET = "the averages restart with the next measurement"
+    TAKE_BACK = "the averages restart, and a tombstone replaces the published reports"
 
 
 def effect_on_reports(

@@ -159,7 +159,7 @@ def is_named(broker: str | None) -> bool:
 
 
 def topics_to_name(topics: Iterable[str]) -> tuple[str, ...] | None:
-    """Return the first topics, as many as a record may name; None if there are none."""
+    """Return the first topics, up to the limits of a record; None if there are no topics."""
     named: list[str] = []
     left = TOPICS_LENGTH
     for topic in topics:

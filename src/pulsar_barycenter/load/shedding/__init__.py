@@ -4,7 +4,7 @@ A move costs: clients of the bundle reconnect, and its ledgers change hands. So 
 brokers have too much load, then how much load each has to shed, and then which bundles make up that amount. They differ
 in the measure (usage, messages, bytes), in what they compare a broker with (a limit, the mean, the least loaded broker)
 and in how long an imbalance must last. A strategy only chooses: placement chooses destinations, `selection` applies
-policies and vetoes, the load managers carry out, and the simple load manager sheds by `load.simple`.
+policies and vetoes, the load managers carry the plan out, and the simple load manager sheds by `load.simple`.
 
 Start with `shedder`, the contract of a shedder, and `plan`, its answer as columns; `plan` also limits a round and takes
 the heaviest bundles of brokers. `ordering` sorts only as many of a million bundles as are needed. `beside_drained` lets

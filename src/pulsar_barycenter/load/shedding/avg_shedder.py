@@ -49,7 +49,7 @@ class HitCounts:
 
 @dataclass(frozen=True, slots=True)
 class AvgShedder(Shedder[HitCounts]):
-    """Thresholds are in percentage points of usage, hits in rounds, the minima in msg/s and bytes/s, in + out.
+    """The strategy: thresholds are in points of usage, hits in rounds, the minima in msg/s and bytes/s, in + out.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -84,7 +84,7 @@ class AvgShedder(Shedder[HitCounts]):
         return HitCounts()
 
     def decide(self, snapshot: LoadSnapshot, hits: HitCounts) -> tuple[FittingPlan, HitCounts]:
-        """Return what to unload, each bundle with its destination, and the next counts.
+        """Return the plan, each bundle with its destination, and the next counts.
 
         Counts belong to brokers, not to pairs. A gap below `low` deletes the counts of both brokers, a gap below `high`
         their high counts. A pair acts as soon as one count of one of its brokers is high enough. That deletes the
@@ -175,7 +175,7 @@ def _as_counts(names: tuple[str, ...], counts: Integers) -> Mapping[str, int]:
 def _choose(
     snapshot: LoadSnapshot, verdicts: "AvgVerdicts", sources: Integers, most: int
 ) -> tuple[Integers, Floats, Flags]:
-    """Return the rows that leave `sources`, in that order, the budget before each, and which brokers have more."""
+    """Return the rows of bundles that leave `sources`, in that order; the budget before each; brokers with more."""
     short = snapshot.bundles.short
     kept, before = [np.zeros(0, np.int64)], [np.zeros(0)]
     waiting, room = np.zeros(len(snapshot.brokers), bool), most

@@ -79,7 +79,7 @@ class DeviationShedder(Shedder[None]):
         return None
 
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["DeviationPlan", None]:
-        """Return what to unload, in the order of choice.
+        """Return the plan: the bundles to unload, in the order of choice.
 
         While the broker with the greatest metric exceeds the mean by more than the threshold, its heaviest bundle b
         with `b + least < greatest` moves to the broker with the least metric, which changes both metrics and the
@@ -217,7 +217,7 @@ class _Bundles:
         self._rows = dict(zip(brokers.tolist(), rows_by_owner(self._snapshot, brokers), strict=True))
 
     def _look_further(self, broker: int) -> None:
-        """Sort more of the lighter bundles in; the heaviest is at the end, of equals the last by name."""
+        """Add more of the lighter bundles, sorted; the heaviest is at the end, of equals the last by name."""
         (rows, rising), lighter = self._sorted[broker], self._lighter[broker]
         weights = self._weights[lighter]
         heaviest = heaviest_first(weights, max(_FIRST_LOOK, len(lighter) // 16))

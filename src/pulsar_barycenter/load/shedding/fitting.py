@@ -81,7 +81,7 @@ def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:
 def take_fitting(
     traffic: Floats, budget: float, most: int = NO_LIMIT, *, whole: bool = False
 ) -> tuple[Integers, Floats]:
-    """Take the heaviest bundles first, each if its traffic is at most the budget, which it then lowers.
+    """Return which bundles to take: the heaviest first, each if it fits into the budget, which it lowers.
 
     With `whole` a bundle lowers the budget by the whole part of its traffic only, bounded by LARGEST, as in Pulsar.
     Traffic of 0 and less is not taken. Returns the positions taken, at most `most`, and the budget before each.

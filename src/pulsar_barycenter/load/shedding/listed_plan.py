@@ -33,7 +33,8 @@ class Shed:
 class ListedPlan:
     """The bundles to unload, in this order; a `SheddingPlan`.
 
-    `kept_because` says of each broker that sheds nothing why. `settings` are the keys that would change the decision.
+    `kept_because` is why the brokers that shed nothing do not shed. `settings` are the keys that would change the
+    decision.
     """
 
     strategy: str

@@ -31,7 +31,7 @@ NAME: Final = "OverloadShedder"
 
 @dataclass(frozen=True, slots=True)
 class OverloadShedder(Shedder[None]):
-    """`limit` is a fraction of usage; `most` is the maximum number of bundles that one round unloads."""
+    """The strategy: `limit` is a fraction of usage; `most` is the maximum number of bundles that one round unloads."""
 
     name: ClassVar[str] = NAME
 
@@ -51,7 +51,7 @@ class OverloadShedder(Shedder[None]):
         return None
 
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["ShedPlan", None]:
-        """Return what to unload: a broker of usage u ≥ limit sheds `throughput * (u - limit + 0.05)` bytes/s.
+        """Return the plan: a broker of usage u ≥ limit sheds `throughput * (u - limit + 0.05)` bytes/s.
 
         It sheds at least one bundle, but none if it has fewer than two. With a usage above 100 % it may shed all.
         """

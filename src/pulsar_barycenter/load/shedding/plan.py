@@ -3,7 +3,7 @@
 A round unloads at most `barycenterMaxBundlesPerRound` bundles: each unload is a request to the owner, and the next
 round follows a minute later. A plan that reached this maximum says so, and which brokers have more bundles to shed.
 
-Numbers stay in columns. `Unload` values and reasons are built when somebody asks for them, so that a decision does not
+Numbers stay in columns. `Unload` values and reasons are built when they are read, so that a decision does not
 get slower because it can be explained.
 """
 
@@ -32,12 +32,12 @@ class Verdicts(Protocol):
 
     @property
     def sheds(self) -> Flags:
-        """Flags the brokers that have to shed load. A plan goes by these flags, not by the codes of the reasons."""
+        """Flags the brokers that have to shed load. A plan uses these flags, not the codes of the reasons."""
         ...
 
     @property
     def need(self) -> Floats:
-        """The throughput (bytes/s) that each of them has to shed; with 0 or less a broker still sheds one bundle."""
+        """The throughput (bytes/s) that each broker has to shed; with 0 or less, it still sheds one bundle."""
         ...
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:

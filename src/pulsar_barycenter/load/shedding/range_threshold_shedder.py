@@ -37,7 +37,7 @@ _MINIMUM_KEY: Final = "loadBalancerBundleUnloadMinThroughputThreshold"
 
 @dataclass(frozen=True, slots=True)
 class RangeThresholdShedder(Shedder[UsageHistory]):
-    """`plain` is the ThresholdShedder that is tried first, with its own lower boundary off: here is another one."""
+    """The strategy: first `plain`, a ThresholdShedder without its lower boundary, then its own lower boundary."""
 
     name: ClassVar[str] = NAME
     plain: ThresholdShedder
@@ -50,7 +50,7 @@ class RangeThresholdShedder(Shedder[UsageHistory]):
         return self.plain.start()
 
     def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple[ShedPlan, UsageHistory]:
-        """Return what to unload and the next history: by the ThresholdShedder, or if it sheds nothing by the range.
+        """Return the plan and the next history: the ThresholdShedder's plan, or if it is empty, the plan by the range.
 
         The range takes the smoothed usages a second step. If one is below mean - threshold, the most loaded broker
         sheds `throughput * threshold` bytes/s, unless that is below the minimum or it has fewer than two bundles.

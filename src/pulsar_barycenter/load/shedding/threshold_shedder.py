@@ -41,7 +41,7 @@ UsageHistory = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class ThresholdShedder(Shedder[UsageHistory]):
-    """`threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in + out.
+    """The strategy: `threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in + out.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -70,7 +70,7 @@ class ThresholdShedder(Shedder[UsageHistory]):
         return {}
 
     def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple["ThresholdPlan", UsageHistory]:
-        """Return what to unload and the next history.
+        """Return the plan and the next history.
 
         A broker's smoothed usage starts with its weighted usage. Each call takes it one step,
         `history * h + (1 - h) * usage`; two steps if the lower boundary is tried. With mean m and threshold t, a broker

@@ -85,7 +85,7 @@ class TransferMemory:
 
 @dataclass(frozen=True, slots=True)
 class TransferShedder(Shedder[TransferMemory]):
-    """`allowed` returns the transfers that policies and filters allow in a snapshot."""
+    """The strategy: `allowed` returns the transfers that policies and filters allow in a snapshot."""
 
     name: ClassVar[str] = NAME
     settings: TransferShedderSettings = field(default_factory=TransferShedderSettings)
@@ -100,7 +100,7 @@ class TransferShedder(Shedder[TransferMemory]):
         return TransferMemory()
 
     def decide(self, snapshot: LoadSnapshot, memory: TransferMemory) -> tuple[TransferPlan, TransferMemory]:
-        """Return what to unload, each bundle with its destination, and the next memory.
+        """Return the plan, each bundle with its destination, and the next memory.
 
         Brokers are out of balance if the standard deviation of usages is above the target, the least loaded one is
         underloaded or the most loaded one overloaded. After more than `hit_threshold` such cycles in a row, brokers

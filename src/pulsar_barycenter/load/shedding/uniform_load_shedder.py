@@ -36,7 +36,7 @@ _THROUGHPUT_KEY: Final = "loadBalancerMsgThroughputMultiplierDifferenceShedderTh
 
 @dataclass(frozen=True, slots=True)
 class UniformLoadShedder(Shedder[None]):
-    """A threshold of 0 switches its criterion off; `max_bundles` -1 is no limit.
+    """The strategy: a threshold of 0 switches its criterion off; `max_bundles` -1 is no limit.
 
     `rate_difference` is in percent of the lowest rate, `throughput_factor` a multiple of the lowest throughput. The
     minima are msg/s and bytes/s in + out. `most` is the maximum number of bundles that one round unloads.
@@ -68,7 +68,7 @@ class UniformLoadShedder(Shedder[None]):
         return None
 
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["FittingPlan", None]:
-        """Return what to unload: the heaviest bundles that fit into the whole part of `(highest - lowest) * share`.
+        """Return the plan: the heaviest bundles that fit into the whole part of `(highest - lowest) * share`.
 
         It acts if the highest rate exceeds the lowest by more than `rate_difference` percent. If it does not, it acts
         if the highest throughput is more than `throughput_factor` times the lowest. Nothing leaves a broker with fewer
@@ -171,7 +171,7 @@ class UniformVerdicts:
 
     @property
     def rates(self) -> bool:
-        """Whether message rates decide: they do if they exceed their threshold, or if nothing does."""
+        """Whether message rates decide: they do if they exceed their threshold, or if neither value does."""
         return self.rate_exceeds or not self.throughput_exceeds
 
     @property
@@ -180,7 +180,7 @@ class UniformVerdicts:
 
     @property
     def source(self) -> int:
-        """The row of the broker with the highest traffic; -1: none."""
+        """The row number of the broker with the highest traffic; -1 if there is no broker (see `Spread`)."""
         return self.spread.top
 
     @cached_property
@@ -258,7 +258,7 @@ class UniformVerdicts:
         return f"{what} {highest} on {names[spread.top]}, {lowest} on {names[spread.bottom]}"
 
     def _criteria(self) -> tuple[Compared, ...]:
-        """Return the comparison that decided; if neither did, those of both criteria that are on."""
+        """Return the comparison that decided; if none did, the comparisons of all criteria that are on."""
         rate = Compared(
             "difference to the lowest message rate",
             # Pulsar counts a lowest rate of 0 as 1, so the difference of idle brokers would be negative

@@ -45,7 +45,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadS
 
 CURSOR_TURNS: Final = 1_000_000
 NO_BROKER: Final = 101.0
-"""The load (percent) that stands for the least loaded broker if all are idle: above every threshold."""
+"""The load (percent) of the least loaded broker if all brokers are idle: above every threshold."""
 _STRATEGY_KEY: Final = "loadBalancerPlacementStrategy"
 _UNDERLOAD_KEY: Final = "loadBalancerBrokerUnderloadedThresholdPercentage"
 

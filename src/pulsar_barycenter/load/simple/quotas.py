@@ -107,7 +107,7 @@ class QuotaTable:
         return QuotaTable(self.names[start:stop], self.figures[:, start:stop], self.dynamic[start:stop])
 
     def aligned(self, names: Sequence[str], otherwise: ResourceQuota) -> "QuotaTable":
-        """Return the quotas of `names`, in their order; `otherwise` for one that is not here."""
+        """Return the quotas of `names`, in their order; `otherwise` for a bundle that is not in this table."""
         if self.names == names:
             return self
         where = np.fromiter((self.index.get(name, -1) for name in names), np.int64, len(names))

@@ -39,7 +39,9 @@ _LONG_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True)
 class Ranking:
-    """One column per broker of `snapshot.brokers`. A value: `preallocating` and `releasing` return another one.
+    """The estimated load of each broker: one column per broker of `snapshot.brokers`.
+
+    A value: `preallocating` and `releasing` return another one.
 
     `allocated` and `preallocated` have sums of quotas, a row for each of QUOTA_FIGURES. `loaded` and `pending` count
     the reported bundles and those on their way. `rank` is the order in which candidates are examined; it is computed

@@ -93,7 +93,7 @@ def bottlenecks(percent: Floats) -> Integers:
 
 @dataclass(frozen=True)
 class SimpleShedPlan:
-    """At most one row of `snapshot.bundles` per broker, sorted by broker name.
+    """The plan: `rows` of `snapshot.bundles`, at most one per broker, sorted by broker name.
 
     `above` flags the overloaded brokers. `refused` has an overloaded broker that sheds nothing (row), why, and the
     bundle that was considered (row, -1 for none). `comfortable` is, for each of `rows`, a broker that has room.
@@ -141,7 +141,7 @@ class SimpleShedPlan:
         return None
 
     def broker_reason(self, broker: int) -> Reason:
-        """Return whether the broker in this row is overloaded, by its most used resource."""
+        """Return why the broker in this row counts as overloaded, or does not: the usage of its most used resource."""
         percent = self.snapshot.brokers.percent
         resource = max(_JUDGED, key=lambda row: (percent[row, broker], -row))
         above = bool(self.above[broker])
@@ -215,7 +215,7 @@ class SimpleShedPlan:
 
 @dataclass(frozen=True, slots=True)
 class SimpleShedder(Shedder[None]):
-    """`policies` returns the brokers that may serve a bundle."""
+    """The strategy: `policies` returns the brokers that may serve a bundle."""
 
     name: ClassVar[str] = NAME
     settings: SimpleSettings
@@ -229,7 +229,7 @@ class SimpleShedder(Shedder[None]):
         return None
 
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple[SimpleShedPlan, None]:
-        """Return what to unload from brokers above the overload threshold (strict), at most one bundle each.
+        """Return the plan: what to unload from brokers above the overload threshold (strict), at most one bundle each.
 
         Only the heaviest bundle, by the broker's bottleneck, is considered. It stays if it was unloaded recently, or if
         no broker that `policies` allow is below the comfort level. If the comfort level is above the overload

@@ -23,7 +23,7 @@ NAME: Final = "SimpleLoadManagerImpl"
 
 @dataclass(frozen=True, slots=True)
 class SimpleSplitter(Splitter[None]):
-    """The split algorithm chooses the boundary."""
+    """The strategy and its limits; the split algorithm chooses the boundary of each split."""
 
     name: ClassVar[str] = NAME
     limits: BundleLimits = field(default_factory=BundleLimits)

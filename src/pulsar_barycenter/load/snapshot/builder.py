@@ -89,7 +89,7 @@ class SnapshotBuilder:
         return True
 
     def lay_out(self, brokers: Iterable[str]) -> Iterator[None]:
-        """Prepare the order of all rows of these brokers, which are prepared, for `build`; yields to pause."""
+        """Prepare the order of all rows of these prepared brokers for `build`; yields so that the caller can pause."""
         tables = [self._kept[broker][2] for broker in sorted(brokers)]
         if self._layout is None or self._layout.of != [table.names for table in tables]:
             self._layout = yield from _layout(tables)
@@ -261,7 +261,7 @@ class _Layout:
 
 
 def _layout(tables: Sequence[_Rows]) -> Generator[None, None, _Layout]:
-    """Merge the brokers' rows, which are sorted, two runs at a time; yields to pause after each long step."""
+    """Return the order of the brokers' sorted rows, merged two runs at a time; yields after each long step."""
     starts = np.cumsum([0, *(len(table.names) for table in tables)]).tolist()
     # of equal names that of the first broker precedes, because its numbers are smaller
     runs: list[list[tuple[str, int]]] = [

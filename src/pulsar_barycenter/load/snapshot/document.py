@@ -1,4 +1,4 @@
-"""A snapshot as one JSON document: everything that a leader knows when it decides, for people, files and REST.
+"""A snapshot as one JSON document: everything that a leader knows when it decides, for operators, files and REST.
 
     {
       "format": "barycenter-snapshot",

@@ -1,6 +1,6 @@
 """Which brokers of a snapshot are drained, and the snapshot without some of its brokers.
 
-A drained broker keeps its bundles until somebody moves them, and gets new ones only if no other broker may serve them.
+A drained broker keeps its bundles until they are moved, and gets new ones only if no other broker may serve them.
 If all brokers are drained, none counts as drained: a bundle without an owner is worse than a broker that is not empty.
 """
 
@@ -45,7 +45,10 @@ def drained_rows(snapshot: LoadSnapshot) -> Flags | None:
 
 
 def without_brokers(snapshot: LoadSnapshot, gone: Flags) -> tuple[LoadSnapshot, Integers, Integers]:
-    """Return the snapshot without the flagged brokers and their bundles, and the rows that the others had before."""
+    """Return the snapshot without the flagged brokers and their bundles.
+
+    Also returns the previous row numbers of the remaining brokers, and of the remaining bundles.
+    """
     brokers = np.flatnonzero(~gone)
     bundles = np.flatnonzero(~gone[snapshot.bundles.owner])
     place = np.full(len(gone), -1, np.int32)

@@ -59,7 +59,7 @@ ExtensibleItem: TypeAlias = BrokerLoadData | TopBundlesLoadData | BrokerLookupDa
 
 
 class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The reports by broker id, and `owners` by bundle. `traffic` is the source of the compared traffic."""
+    """All reports by broker id, and `owners`: bundle to broker id. `traffic` is the source of the compared traffic."""
 
     loads: dict[str, BrokerLoadData] = {}
     top_bundles: dict[str, TopBundlesLoadData] = {}
@@ -101,7 +101,7 @@ class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
 
 def broker_of_lookup(lookup: BrokerLookupData) -> str | None:
-    """Return the broker id from the URLs of a registration, or None."""
+    """Return the broker id from the URLs of a registration; None if it has no URL."""
     return next((place for url in (lookup.web_service_url, lookup.web_service_url_tls) if (place := _place(url))), None)
 
 

@@ -1,8 +1,8 @@
 """The snapshot of brokers that run the extensible load manager.
 
 It has all brokers that are registered or whose load is known: a strategy must see the load of a broker that is gone,
-and a broker that has not reported. Its bundles are those of the lists of top bundles, with their loads, and those of
-the ownership channel, without a load if no list has them.
+and a broker that has not reported. Its bundles are the bundles in the lists of top bundles, with their loads, and the
+bundles in the ownership channel, without a load if no list has them.
 
 By default only the averages of the brokers themselves exist: `latest`, `short` and `long` have the same values, those
 of the newest reports, so that code that reads windows uses them.

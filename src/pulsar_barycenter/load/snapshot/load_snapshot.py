@@ -200,7 +200,7 @@ class BundleTable:
         return owners if len(owners) <= brokers else self.reported(namespace, brokers).nonzero()[0]
 
     def holding(self, namespace: int, brokers: int) -> frozenset[int]:
-        """Return the same as a set, computed once per namespace."""
+        """Return the result of `holders` as a set, computed once per namespace."""
         found: frozenset[int] | None = self.memo.get(("holding", namespace))
         if found is None:
             found = self.memo["holding", namespace] = frozenset(self.holders(namespace, brokers).tolist())
@@ -222,7 +222,7 @@ class BundleTable:
         return {}
 
     def row_with_windows(self, bundle: str) -> int | None:
-        """Return a row of the bundle if it has windows, else None."""
+        """Return the first row number of the bundle if it has windows (averages over time), else None."""
         row = bisect_left(self.names, bundle)
         known = row < len(self) and self.names[row] == bundle and self.has_windows.item(row)
         return row if known else None
@@ -282,7 +282,7 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     def adding(
         self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable, row: int = 0
     ) -> "Preallocations":
-        """Return these and one more, `bundle` for the broker in this row, in time that does not depend on their number.
+        """Return these preallocations and one more, `bundle` for the broker in this row, in constant time.
 
         `rate` is its long-term rate in + out (msg/s), bounded by `bounded_rate`. `row` may be a row of the bundle in
         `bundles`.
@@ -366,7 +366,7 @@ class LoadSnapshot:
         return replace(self, preallocations=_preallocations(self.brokers, self.bundles, preallocated))
 
     def adding_preallocation(self, broker: str, bundle: str, data: BundleData) -> "LoadSnapshot":
-        """Return the snapshot with a preallocation of a bundle that has none; the number of others does not matter."""
+        """Return the snapshot with a preallocation of a bundle that has none, in constant time."""
         row = self.brokers.index.get(broker)
         if row is None:
             return self

@@ -31,7 +31,7 @@ class SimpleSnapshotBuilder:
         self._builder = SnapshotBuilder()
 
     def prepare(self, broker: str, report: LoadReport) -> bool:
-        """Prepare the rows of a report for `build`; return whether there was anything to do."""
+        """Prepare the rows of a report for `build`; return whether they had to be built."""
         return self._builder.prepare(broker, self.local(broker, report), {})
 
     def local(self, broker: str, report: LoadReport) -> LocalBrokerData:

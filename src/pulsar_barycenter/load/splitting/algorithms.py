@@ -30,7 +30,7 @@ def split_algorithm(name: str) -> SplitAlgorithm:
     """Return the algorithm with this name.
 
     Raises:
-        SplitRefusedError: there is none.
+        SplitRefusedError: there is no algorithm of this name.
     """
     algorithm = ALGORITHMS.get(name)
     if algorithm is None:

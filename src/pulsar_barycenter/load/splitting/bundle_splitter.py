@@ -8,7 +8,7 @@ of the newest report.
 
 When to use it: it is on unless `loadBalancerAutoBundleSplitEnabled` is off. A bundle is the smallest unit that can
 move, so shedding needs bundles much smaller than a broker. When not: namespaces whose number of bundles was chosen for
-their load, or with one hot topic: it makes its bundle too large however often that is split, until the namespace has
+their load, or with one hot topic: its bundle stays too large however often it is split, until the namespace has
 the maximum number of bundles.
 
 Source: Pulsar's `BundleSplitterTask` (4.x). Where we differ: bundles are examined in the order of their names, which
@@ -32,7 +32,7 @@ NAME: Final = "BundleSplitterTask"
 
 @dataclass(frozen=True, slots=True)
 class BundleSplitterTask(Splitter[None]):
-    """The owner of the bundle chooses the boundary."""
+    """The strategy and its limits; the owner of a bundle chooses the boundary."""
 
     name: ClassVar[str] = NAME
     limits: BundleLimits = field(default_factory=BundleLimits)

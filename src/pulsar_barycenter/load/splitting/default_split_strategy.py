@@ -52,7 +52,7 @@ _ALGORITHM_KEY: Final = "defaultNamespaceBundleSplitAlgorithm"
 
 @dataclass(frozen=True, slots=True)
 class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
-    """A bundle is split once it exceeded one of `limits` in more than `hits` runs in a row.
+    """The strategy: a bundle is split once it exceeded one of `limits` in more than `hits` runs in a row.
 
     A broker splits at most `most` bundles in one run; 0 is no limit.
     """

@@ -44,7 +44,8 @@ class TrafficLimits:
 
 @dataclass(frozen=True, slots=True)
 class SplitRequest:
-    """`hashes` are those of the bundle's loaded topics, in any order; `positions` those that an administrator gave.
+    """The `range` of a bundle to split, and what algorithms may need: `hashes` of its loaded topics, in any order, and
+    `positions` from an administrator.
 
     `loads` are the loads of the topics that have any, in any order; they are compared with `limits`.
     """

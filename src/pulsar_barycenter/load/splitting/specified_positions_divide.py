@@ -34,5 +34,5 @@ def specified_positions_divide_force(request: SplitRequest) -> tuple[int, ...]:
         SplitRefusedError: no position was given.
     """
     if not request.positions:
-        raise SplitRefusedError("specified_positions_divide needs the positions at which to split")
+        raise SplitRefusedError("specified_positions_divide needs the positions at which to split, and none was given")
     return tuple(sorted({p for p in request.positions if request.range.lower < p < request.range.upper}))

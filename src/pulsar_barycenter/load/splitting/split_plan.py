@@ -93,7 +93,7 @@ class LargeBundles:
 def large_bundles(
     snapshot: LoadSnapshot, traffic: MessageColumns, settings: BundleLimits, *, window: str
 ) -> LargeBundles:
-    """Compare the bundles, with these rates and throughputs, with the limits; all comparisons are strict."""
+    """Return which bundles exceed which limits with this `traffic`; all comparisons are strict."""
     figures = (snapshot.bundles.topics, snapshot.bundles.sessions, traffic.rate, traffic.throughput)
     limits = (float(settings.max_topics), float(settings.max_sessions), settings.max_rate, settings.max_bandwidth)
     topics, sessions, rate, throughput = (column > limit for column, limit in zip(figures, limits, strict=True))
@@ -103,7 +103,7 @@ def large_bundles(
 
 @dataclass(frozen=True, slots=True)
 class SplitRefusal:
-    """The bundle in `row` is too large but is not split, and why."""
+    """Why the bundle in `row`, which is too large, is not split."""
 
     row: int
     code: Code
@@ -183,7 +183,7 @@ class SplitPlan:
         return frozenset(self.snapshot.namespaces[row] for row in self.snapshot.bundles.namespace[self.rows].tolist())
 
     def refusals(self) -> Iterator[Refusal]:
-        """Yield why the bundles that are too large but not split are not."""
+        """Yield why each bundle that is too large, but not in the plan, is not split."""
         for refusal in self.refused:
             name = self.snapshot.bundles.names[refusal.row]
             reason = Reason(
@@ -245,7 +245,7 @@ def plan_splits(
 def _with_room(
     snapshot: LoadSnapshot, rows: Integers, counts: NamespaceCounts, max_bundles: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield those of `rows` with at least two topics and a namespace that was not full at first, and that namespace."""
+    """Yield (row, namespace) of the bundles in `rows` with two topics or more and a namespace that is not full."""
     bundles = snapshot.bundles
     rows = rows[bundles.topics[rows] >= 2]
     concerned = np.flatnonzero(np.bincount(bundles.namespace[rows]))
@@ -259,7 +259,7 @@ def _with_room(
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """Those of `rows`, the bundles that are too large, that are not split; sorted by name."""
+    """The refusals of the bundles in `rows`, which are too large, that are not in `splits`; sorted by name."""
 
     snapshot: LoadSnapshot
     settings: BundleLimits

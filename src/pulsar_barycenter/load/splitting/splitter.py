@@ -1,4 +1,4 @@
-"""The contract of a split strategy: what it is asked, and the plan that it answers with."""
+"""The contract of a split strategy: its arguments, and the plan that it returns."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence

@@ -319,7 +319,7 @@ def test_a_record_that_makes_no_sense_counts_as_none_and_one_policy_of_it_does_n
         assert [found.name for found in watch.current.isolation.policies] == ["good"]
         told = [entry for entry in logs if entry["log_level"] == "warning"]
         assert [entry["event"] for entry in told] == ["isolation_policy_ignored", "failure_domain_ignored"]
-        assert "'bad': primary has no regular expression in 'b('" in told[0]["reason"]
+        assert "'bad': primary: 'b(' is not a valid regular expression" in told[0]["reason"]
         with capture_logs() as logs:
             await cluster.admin.put(ISOLATION, b"nonsense")
             await asyncio.sleep(1)

@@ -65,7 +65,8 @@ def test_ports_that_cannot_be_are_refused_before_a_start_is_announced(tmp_path: 
     result = CliRunner().invoke(command, [*words, "--no-pipeline"])
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
-        "barycenter: 3 brokers need ports 65535 to 65537: they must not overlap or exceed 65535. Choose --web-port."
+        "barycenter: 3 brokers need ports 65535 to 65537: they must not overlap or exceed 65535. "
+        "Choose another --web-port."
     ]
 
 

@@ -203,7 +203,7 @@ async def test_a_certificate_is_a_role_at_both_ports(pki: Pki) -> None:
         client.close()
         status, told, _ = await ask(broker, "/admin/v2/clusters", pki.authority.trusting())
         assert (status, "certificate of an authority that this cluster trusts" in told["reason"]) == (401, True)
-        with pytest.raises(AssertionError, match="asks who you are"):
+        with pytest.raises(AssertionError, match="this broker requires authentication"):
             await wire_client(broker, pki.authority.trusting())
         with pytest.raises(AssertionError, match="no certificate"):
             await wire_client(broker, pki.authority.trusting(), auth_method_name="tls")

@@ -283,7 +283,7 @@ async def test_tokens_are_believed_by_tls_as_without(pki: Pki) -> None:
         (
             {"broker_service_port": None},
             ConfigError,
-            "brokerServicePort= is not allowed: .* or else brokerServicePortTls",
+            "brokerServicePort= is not allowed: .* unless brokerServicePortTls",
         ),
         ({"web_service_port": None}, ConfigError, "webServicePort= is not allowed"),
         ({"broker_service_port_tls": 0}, KeyMaterialError, "tlsCertificateFilePath: set the PEM file"),
@@ -298,7 +298,10 @@ async def test_what_is_missing_is_told_at_the_start(
 
 
 async def test_certificates_prove_nothing_where_none_are_asked_for(pki: Pki) -> None:
-    for settings in ({"tls_trust_certs_file_path": ""}, {"tls_allow_insecure_connection": True}):
-        with pytest.raises(ConfigError, match="tlsTrustCertsFilePath"):
+    for settings, key in (
+        ({"tls_trust_certs_file_path": ""}, "tlsTrustCertsFilePath"),
+        ({"tls_allow_insecure_connection": True}, "tlsAllowInsecureConnection"),
+    ):
+        with pytest.raises(ConfigError, match=f"^{key}="):
             async with rest_cluster(**pki.by_certificate(**settings)):
                 pass

@@ -199,7 +199,7 @@ async def test_those_who_take_an_epoch_at_once_never_get_the_same(store):
 async def test_a_gate_lets_commands_of_the_epoch_of_now_pass(backend, store):
     other = await backend.connect()
     gate = EpochGate(other, LEADER)
-    with pytest.raises(StoreUnavailableError, match="this broker does not know leader epoch 1 yet"):
+    with pytest.raises(StoreUnavailableError, match="this broker has not read leader epoch 1 from the store yet"):
         await gate.admit(1)
     first = await elected(store)
 

@@ -99,7 +99,8 @@ class WebPortInUseError(OSError):
 
 
 class Broker:
-    """`web` is None if no HTTP is served; the broker id then has the configured webServicePort.
+    """A broker: all its parts, connected. `web` starts the REST server; with None no HTTP is served, and the broker id
+    has the configured webServicePort.
 
     `on_fatal` is called with the reason when the process should end: the data was lost (`data_watch`), or the session
     was lost and `zookeeperSessionExpiredPolicy` is `shutdown`.
@@ -226,7 +227,7 @@ class Broker:
         log.info("broker_started", broker=self.broker_id, incarnation=self.control.incarnation)
 
     async def stop(self, *, reason: str = "broker stops", max_unloads_per_second: float = 0) -> None:
-        """Leave the cluster in order and close everything. Further calls wait for the same stop."""
+        """Leave the cluster in order and close everything. Calling this again waits for the same stop."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(reason, max_unloads_per_second), name="stop broker")
         await asyncio.shield(self._stopping)
@@ -388,7 +389,9 @@ class Broker:
         url = between_brokers(urls.web_url, urls.web_url_tls, by_tls=by_tls)
         if url is None:
             raise ConnectionRefusedError(
-                errno.ECONNREFUSED, f"broker {self.broker_id} has no web port, which requests to other brokers need"
+                errno.ECONNREFUSED,
+                f"broker {self.broker_id} has no web port, but it needs one for requests to the owners of "
+                "partitions: set webServicePort or webServicePortTls",
             )
         return await self.env.peers.change_partition(url, request)
 

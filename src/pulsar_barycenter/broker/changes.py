@@ -69,8 +69,9 @@ class StoreWatch:
     """Reads values from the store again after each change of them, and at the latest every `interval_s`.
 
     Notifications may be late or lost; the interval bounds how long this can be unnoticed, and a reconnection counts as
-    a change. `concerns` returns whether a changed path matters. `read` is called with whether there was a notification;
-    a MetadataError of it is logged as the event `failure`, and the next call tries again.
+    a change. `concerns` returns whether a change of a path may change the values. `read` is called with True after a
+    notification, else with False. If it raises a MetadataError, this is logged as the event `failure`, and the next
+    call tries again.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class StoreWatch:
         self._task = asyncio.create_task(self._watch(), name=self._name)
 
     async def close(self) -> None:
-        """Stop watching. Further calls have no effect."""
+        """Stop watching. Idempotent."""
         for stop in self._stop_listening:
             stop()
         self._stop_listening = []

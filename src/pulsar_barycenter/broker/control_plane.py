@@ -66,7 +66,7 @@ class ControlPlane:
         bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]],
         topic_loads: Callable[[Bundle], Iterable[TopicLoad]],
     ) -> None:
-        """Give the loaded topics to ownership, and their stats to the load manager and the split algorithms."""
+        """Connect the loaded topics with ownership, and their stats with the load manager and the split algorithms."""
         self.ownership.attach_topics(topics)
         self._parts.topic_stats.of_bundles = bundle_stats
         self._parts.topic_stats.of_topics = topic_loads
@@ -86,7 +86,7 @@ class ControlPlane:
         Nothing can be written before that.
 
         Raises:
-            MixedWritersError: brokers run that write metadata themselves.
+            MixedWritersError: brokers that write metadata themselves are running.
             MetadataError: there was no leader for a long time, or the store did not answer.
         """
 
@@ -97,7 +97,7 @@ class ControlPlane:
         await self.writing.open(urls.broker_id, lead)
 
     def set_identity(self, urls: ServiceUrls) -> None:
-        """Set the URLs of this broker, and make the load manager without starting it. Further calls have no effect."""
+        """Set the URLs of this broker, and make the load manager without starting it. Idempotent."""
         if self.urls is not None:
             return
         self.urls = urls
@@ -132,9 +132,10 @@ class ControlPlane:
 
         Raises:
             BrokerIdInUseError: another live process has this broker's id.
-            RecordsElsewhereError: the ownership records are in the place for which this broker is not configured.
+            RecordsElsewhereError: the ownership records are in another place than the one that this broker's
+                configuration names.
             MixedOwnershipError: this broker may not run together with a registered one, by their ways of ownership.
-            MixedWritersError: brokers run whose leader writes all metadata, and this broker's does not.
+            MixedWritersError: brokers of the other mode of writing metadata are running.
             OwnNamespaceError: a heartbeat namespace could not be owned.
             MetadataError: the store did not answer.
         """
@@ -187,7 +188,9 @@ class ControlPlane:
     # ---- end ----
 
     async def leave(self, *, reason: str, max_per_second: float = 0) -> int:
-        """Hand everything over: accept no bundles, resign, then release one bundle after the other; return how many."""
+        """Leave the cluster in order: accept no bundles, resign and release every bundle, in the order of the way to
+        own bundles. Return the number of released bundles.
+        """
         await self._parts.own_namespaces.close()
         self.ownership.refuse_acquisitions("this broker is leaving the cluster")
         await self._switch.settle()
@@ -205,7 +208,7 @@ class ControlPlane:
             await self.load_manager.disable()
 
     async def close(self) -> None:
-        """End everything without handing bundles over. Further calls have no effect."""
+        """End everything without handing bundles over. Idempotent."""
         self.ownership.refuse_acquisitions("this broker is stopped")
         await self._parts.own_namespaces.close()
         await self._periodic.close()

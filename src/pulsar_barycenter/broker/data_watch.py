@@ -40,7 +40,7 @@ class DataWatch:
             tasks.start("data check", self.look, lambda: CHECK_INTERVAL_S)
 
     async def look(self) -> None:
-        """Check once, in a thread."""
+        """Run all checks once, in a thread, and record the result; do nothing after a final fault."""
         if not self._is_lost:
             self._found(await asyncio.to_thread(self._first_fault))
 

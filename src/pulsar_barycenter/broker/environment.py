@@ -26,7 +26,7 @@ class Peers(Protocol):
     async def unload_bundle(
         self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
     ) -> None:
-        """Make the owner unload `bundle`, whichever broker it is; `destination` is a broker id."""
+        """Make the owner of `bundle`, whichever broker it is, unload it; `destination` is the id of the next owner."""
         ...
 
     async def split_bundle(

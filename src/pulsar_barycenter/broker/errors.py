@@ -3,7 +3,7 @@
 ServiceError
 ├── TopicNotFoundError            the topic does not exist and may not be created
 ├── TopicFencedError              the topic is closing or moving; look it up again
-├── TopicBusyError                it still has producers, consumers or subscriptions
+├── TopicBusyError                the topic still has producers, consumers or subscriptions
 ├── SubscriptionNotFoundError
 ├── SubscriptionBusyError         another consumer, or another type, uses the subscription
 │   └── TooManyConsumersError     the subscription, or its topic, has as many as allowed
@@ -44,7 +44,7 @@ class TopicFencedError(ServiceError):
 
 
 class TopicBusyError(ServiceError):
-    """`subscriptions`, `producers` and `consumers` are the numbers that are left."""
+    """The topic is still used: by this number of `subscriptions`, `producers` and `consumers`."""
 
     def __init__(self, topic: TopicName, *, subscriptions: int, producers: int, consumers: int) -> None:
         super().__init__(

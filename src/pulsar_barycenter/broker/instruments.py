@@ -82,7 +82,7 @@ class Instruments:
 
     @contextmanager
     def round(self, kind: RoundKind) -> Iterator[None]:
-        """Time the code inside."""
+        """Measure the duration of the block, as a round of this kind."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -100,7 +100,7 @@ class Instruments:
 
     @contextmanager
     def loading_topic(self) -> Iterator[None]:
-        """Time the load of a topic."""
+        """Measure the duration of the block, which loads a topic."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.loading_topics += 1

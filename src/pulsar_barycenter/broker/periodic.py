@@ -19,7 +19,7 @@ class PeriodicTasks:
     def start(self, name: str, run: Callable[[], Awaitable[object]], interval_s: Callable[[], float]) -> None:
         """Call `run` every `interval_s()`, first after one interval. Exceptions are logged, and the task continues.
 
-        If a run takes longer than the interval, the next one follows at once; missed runs are not made up.
+        If a run takes longer than the interval, the next run follows at once; missed runs are left out.
         """
         self._tasks.start(_repeat(name, run, interval_s), name)
 

@@ -4,7 +4,7 @@
     ├── BrokerIdInUseError  another running process has this broker's id
     ├── MixedOwnershipError running brokers own bundles in another way
     ├── MixedWritersError   running brokers have another leaderOnlyMetadataWrites
-    ├── RecordsElsewhereError  the ownership records are in the place for which this broker is not configured
+    ├── RecordsElsewhereError  the ownership records are in another place than the one in this broker's configuration
     ├── OpenToStrangersError  other machines could reach it, and every client could do everything
     └── OwnNamespaceError   a heartbeat namespace, which every broker needs, could not be owned
 
@@ -39,7 +39,9 @@ class BrokerIdInUseError(BrokerStartError):
 
 
 class MixedOwnershipError(BrokerStartError):
-    """`others` is the load manager and the way of ownership of each broker that does not fit."""
+    """Running brokers own bundles in another way. `others` has the load manager and the way of ownership of each of
+    them, by broker.
+    """
 
     def __init__(self, class_name: str, others: Mapping[str, str]) -> None:
         running = "; ".join(f"{broker} ({keeping})" for broker, keeping in sorted(others.items()))
@@ -52,7 +54,9 @@ class MixedOwnershipError(BrokerStartError):
 
 
 class MixedWritersError(BrokerStartError):
-    """`mine` is this broker's `leaderOnlyMetadataWrites`, `others` are texts about the brokers that differ."""
+    """Running brokers have another mode of writing metadata. `mine` is this broker's `leaderOnlyMetadataWrites`,
+    `others` are texts about these brokers.
+    """
 
     def __init__(self, mine: str, others: Sequence[str]) -> None:
         mend = (
@@ -69,7 +73,7 @@ class MixedWritersError(BrokerStartError):
 
 
 class RecordsElsewhereError(BrokerStartError):
-    """`place` is the place of the records, `configured` the one in this broker's configuration."""
+    """The ownership records are in `place`, but this broker's configuration names `configured`."""
 
     def __init__(self, place: str, configured: str) -> None:
         super().__init__(

@@ -45,7 +45,7 @@ HIDDEN: Final = "*****"
 """Output in place of a secret value."""
 
 _SECRET_WORDS: Final = ("password", "secret", "privatekey", "authparam", "authenticationparam", "credential")
-"""A key that is not known here has a secret value if its name contains one of these words."""
+"""A key that is not known here is treated as secret if its name contains one of these words."""
 
 
 class ConfigError(ValueError):
@@ -97,7 +97,7 @@ def dynamic_keys() -> tuple[str, ...]:
 
 
 def load_broker_conf(path: Path | str) -> ConfResult:
-    """Read and validate a file.
+    """Return the validated configuration in a file, and its unknown keys.
 
     Raises:
         OSError: the file cannot be read.
@@ -120,7 +120,8 @@ def read_conf_text(path: Path | str) -> str:
 
 
 def parse_broker_conf(text: str, source: str) -> ConfResult:
-    """Validate the text of a file; `source` is the file's name for messages.
+    """Return the validated configuration in a file's text, and its unknown keys. `source` is the file's name for
+    messages.
 
     Raises:
         ConfigError: a line or a value is not allowed.
@@ -221,7 +222,7 @@ _NEEDS_CURRENT_READS: Final = (
 
 
 def parse_value(name: str, text: str, version: PulsarVersion = VERSIONS[0]) -> Any:
-    """Return the value of one key from its text. Blank: the default of that version of Pulsar.
+    """Return the value of one key from its text. A blank text means the default of that version of Pulsar.
 
     Raises:
         ConfigError: the key is unknown, or the value is not allowed.
@@ -234,7 +235,7 @@ def parse_value(name: str, text: str, version: PulsarVersion = VERSIONS[0]) -> A
 
 
 def validate_dynamic(name: str, text: str) -> None:
-    """Validate a change at run time.
+    """Check that a key may be set to a value at run time.
 
     Raises:
         ConfigError: the key is unknown or not dynamic, or the value is not allowed.

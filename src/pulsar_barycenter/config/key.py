@@ -89,8 +89,9 @@ def about(
 class Key:
     """One key: Pulsar's name, the attribute of `BrokerConfig`, and what is allowed.
 
-    Limits are inclusive, except `above`. `default` is that of the newest version, None for an optional key that is not
-    set. `former_defaults` has the defaults of other versions of Pulsar that differ.
+    `at_least` and `at_most` are inclusive, `above` is exclusive. `default` is the default of the newest version, None
+    for an optional key that is not set. `former_defaults` has the defaults of other versions of Pulsar that differ from
+    it.
     """
 
     name: str
@@ -137,10 +138,11 @@ class Key:
         return f"{words} above {format_value(self.above)}" if self.above is not None else words
 
     def parse(self, text: str, version: PulsarVersion = VERSIONS[0]) -> Any:
-        """Return the value of `text`. Blank: the default of that version of Pulsar, or None if the key says so.
+        """Return the value of `text`. A blank text means the default of that version of Pulsar, or None with
+        `blank_is_none`.
 
         Raises:
-            ValueError: the value is not allowed. It has no message; `allowed` describes the allowed values.
+            ValueError: the value is not allowed. The error has no message; `allowed` describes the allowed values.
         """
         text = text.strip()
         if not text:

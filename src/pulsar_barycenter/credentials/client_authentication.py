@@ -56,8 +56,8 @@ class ClientAuthentication:
     obtained: ObtainedToken | None = field(default=None, repr=False)
 
     async def renew(self, *, not_this: bytes | None = None) -> None:
-        """Obtain an issuer's token if there is none, if it expires soon, or if it is `not_this`, which a broker has
-        refused.
+        """Obtain a new token from the issuer if there is no token, if it expires soon, or if it is `not_this`, a token
+        that a broker has refused. Without an issuer, do nothing.
 
         Raises:
             KeyMaterialError: no token can be obtained.
@@ -144,18 +144,19 @@ def parse_authentication(
 
 
 def parse_authentication_text(text: str, setting: str) -> ClientAuthentication:
-    """Parse a single text: a token, as above, or the parameters to obtain one from an issuer.
+    """Parse a single text: a token, as `parse_authentication` parses it, or the parameters to obtain one from an
+    issuer.
 
     Raises:
-        KeyMaterialError: it is neither.
+        KeyMaterialError: the text is neither.
     """
     is_of_issuer = text.startswith("{") and ('"issuerUrl"' in text or '"issuer_url"' in text)
     return parse_authentication("oauth2" if is_of_issuer else "token", text, setting)
 
 
 def is_no_less_secret(scheme: str, url: str) -> bool:
-    """Return whether credentials that were sent, or requested, by `scheme` may be sent to `url`. What was sent by TLS
-    may be sent further by TLS only.
+    """Return whether credentials that were received by `scheme`, or requested by it, may be sent on to `url`. What was
+    sent by TLS may be sent on by TLS only.
 
     Raises:
         ValueError: `url` is not a URL.

@@ -109,7 +109,7 @@ class ClientCredentials:
         """Return the current id and secret.
 
         Raises:
-            KeyMaterialError: they cannot be read.
+            KeyMaterialError: the file or the data cannot be read, or has no id and secret.
         """
         data = read_key_material(self.private_key, f"{self.setting}, privateKey")
         wanted = 'write {"type": "client_credentials", "client_id": "…", "client_secret": "…"} into privateKey'
@@ -169,7 +169,7 @@ class ObtainedToken:
         """The latest token.
 
         Raises:
-            NoTokenError: there is none yet.
+            NoTokenError: no token was obtained yet, or the last request failed.
         """
         if not self._token:
             raise self._failure or NoTokenError(self.credentials.setting, "there is no token yet")

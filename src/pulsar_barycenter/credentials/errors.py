@@ -12,7 +12,9 @@ class CredentialsError(Exception):
 
 
 class KeyMaterialError(CredentialsError):
-    """`setting` is the key of broker.conf or the option with the fault, `detail` the fault and what to do."""
+    """A credential, or a file of one, cannot be used. `setting` is the key of broker.conf or the option with the fault,
+    `detail` the fault and what to do.
+    """
 
     def __init__(self, setting: str, detail: str) -> None:
         super().__init__(f"{setting}: {detail}")
@@ -25,8 +27,8 @@ class NoTokenError(KeyMaterialError):
 
 
 class IssuerError(CredentialsError):
-    """`url` is the address that was requested, `detail` the fault of it or of the answer. The message does not repeat
-    the answer, nor a user, password or query in the address.
+    """An issuer's address or answer cannot be used. `url` is the address that was requested, `detail` the fault. The
+    message does not repeat the answer, nor a user, password or query in the address.
     """
 
     def __init__(self, url: str, detail: str) -> None:

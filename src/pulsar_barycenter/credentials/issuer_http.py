@@ -41,12 +41,14 @@ class IssuerHttp:
         """Check that the trusted authorities can be read.
 
         Raises:
-            KeyMaterialError: they cannot.
+            KeyMaterialError: they cannot be read.
         """
         client_context(self.trust_file, self.trust_setting)
 
     def refusal(self, url: str) -> str | None:
-        """Return why an address must not be requested; None if it may be."""
+        """Return why an address must not be requested, as the end of a sentence about it; None if it may be
+        requested.
+        """
         try:
             parts = urlsplit(url)
             host, _ = parts.hostname, parts.port

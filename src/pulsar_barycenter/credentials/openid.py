@@ -135,7 +135,7 @@ def names_allowed_issuer(token: str, rules: OpenIDRules) -> bool:
 
 
 def claimed(token: str, rules: OpenIDRules) -> Claimed | Refused:
-    """Return the key that a token states, if that key is allowed."""
+    """Return the issuer, key and algorithm that an unverified token states; Refused if they are not allowed."""
     stated = _unverified_parts(token)
     if isinstance(stated, Refused):
         return stated
@@ -151,7 +151,9 @@ def claimed(token: str, rules: OpenIDRules) -> Claimed | Refused:
 
 
 def check_openid_token(token: str, stated: Claimed, keys: IssuerKeys, rules: OpenIDRules, now_s: float) -> TokenResult:
-    """Verify a token with the keys of the issuer that it states, at a time in seconds since 1970."""
+    """Verify a token with the keys of the issuer that it states; return its role, or why it is refused. `now_s` is in
+    seconds since 1970.
+    """
     key = keys.find(stated)
     if key is None:
         is_known = keys.has(stated.key_id)
@@ -215,9 +217,7 @@ def _is_key_id(key_id: object) -> bool:
 
 
 def _key(jwk: Mapping[str, Any]) -> VerifyingKey | None:
-    """Return a key to verify signatures with, None if it cannot be used. A key whose private part is published
-    cannot.
-    """
+    """Return a key to verify signatures with; None if it cannot be used, or if its private part is published."""
     operations = jwk.get("key_ops", ["verify"])
     if "d" in jwk or jwk.get("use", "sig") != "sig" or not isinstance(operations, list) or "verify" not in operations:
         return None

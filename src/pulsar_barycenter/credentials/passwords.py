@@ -35,7 +35,9 @@ class Passwords:
     hashes: Mapping[str, str] = field(repr=False)
 
     def are(self, user: str, password: str) -> bool:
-        """Return whether that is the user's password. The check of an unknown user takes the same time."""
+        """Return whether `password` is the user's password. For an unknown user the check takes the same time, and
+        returns False.
+        """
         known = self.hashes.get(user)
         if len(password) > MAX_PASSWORD or "\0" in password:
             return False

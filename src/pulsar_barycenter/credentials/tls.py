@@ -33,8 +33,8 @@ class ServerTls:
     """The certificate of a server, the authorities that it trusts, and how strict it is.
 
     With `trust_file` clients are asked for a certificate of one of its authorities; a certificate of another authority
-    is refused. With `requires_certificate` a client without a certificate is refused too. Blank `protocols` and
-    `ciphers` are all safe ones.
+    is refused. With `requires_certificate` a client without a certificate is refused too. Empty `protocols` and
+    `ciphers` allow all that are safe.
     """
 
     certificate_file: str
@@ -84,8 +84,8 @@ class ServerTls:
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """The authorities that a client trusts: those of a file, or, if it is blank, the system's. `shows` may have a
-    client certificate.
+    """The authorities that a client trusts: those of `trust_file`, or the system's if it is blank. `shows` may have the
+    client certificate to present.
     """
 
     trust_file: str = ""
@@ -218,7 +218,7 @@ def _versions(protocols: tuple[str, ...], ciphers: tuple[str, ...]) -> tuple[ssl
         if name not in PROTOCOLS:
             raise KeyMaterialError(
                 "tlsProtocols",
-                f"{name[:50]!r} is not supported; set {' or '.join(PROTOCOLS)}, older ones are weak",
+                f"{name[:50]!r} is not supported; set {' or '.join(PROTOCOLS)}: older versions are weak",
             )
     chosen = [PROTOCOLS[name] for name in protocols or PROTOCOLS]
     if ciphers and all(name.startswith(_OF_TLS_1_3) for name in ciphers):

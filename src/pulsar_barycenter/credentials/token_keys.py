@@ -63,7 +63,7 @@ def secret_key(text: str, setting: str = "tokenSecretKey") -> VerifyingKey:
     """Read a secret key. Its algorithms are those for which it is long enough.
 
     Raises:
-        KeyMaterialError: it cannot be read, is too short, or is a key of another kind.
+        KeyMaterialError: the key cannot be read, is too short, or is of another kind.
     """
     data = _secret(text, setting)
     return VerifyingKey(data, tuple(name for name, least in SECRET_ALGORITHMS.items() if len(data) >= least))

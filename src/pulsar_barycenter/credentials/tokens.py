@@ -35,7 +35,9 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """An accepted token. `expires_at_s` is the end of its validity, clock skew included; None: it does not expire."""
+    """An accepted token. `expires_at_s` (seconds since 1970) is the end of its validity, clock skew included; None: it
+    does not expire.
+    """
 
     role: str
     expires_at_s: float | None
@@ -44,7 +46,9 @@ class VerifiedToken:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """`reason` may be sent to any client. It contains nothing of the token except the name of its algorithm."""
+    """A token that is not accepted. `reason` may be sent to any client: it contains nothing of the token except the
+    name of its algorithm.
+    """
 
     reason: str
 
@@ -53,7 +57,7 @@ TokenResult: TypeAlias = VerifiedToken | Refused
 
 
 def check_token(token: str, rules: TokenRules, now_s: float) -> TokenResult:
-    """Verify a token at a time in seconds since 1970."""
+    """Verify a token; return its role and claims, or why it is refused. `now_s` is in seconds since 1970."""
     claims = signed_claims(token, rules.key)
     if isinstance(claims, Refused):
         return claims
@@ -68,7 +72,9 @@ def check_token(token: str, rules: TokenRules, now_s: float) -> TokenResult:
 
 
 def signed_claims(token: str, key: VerifyingKey) -> Mapping[str, Any] | Refused:
-    """Return the claims of a token if the key signed it, whatever the time."""
+    """Return the claims of a token if the key signed it, otherwise why it is refused. Its time limits are not
+    checked.
+    """
     if not token:
         return Refused("there is no token")
     if len(token) > MAX_TOKEN or not token.isascii():
@@ -90,7 +96,7 @@ def signed_claims(token: str, key: VerifyingKey) -> Mapping[str, Any] | Refused:
 
 
 def unverified(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | Refused:
-    """Return header and claims of a token without verifying its signature."""
+    """Return header and claims of a token without verifying its signature; Refused if it is not a token."""
     try:
         found = PyJWS().decode_complete(token, options={"verify_signature": False})
         claims = msgspec.json.decode(found["payload"], type=dict[str, Any])
@@ -108,8 +114,8 @@ def create_token(
 
 
 def outside_time(claims: Mapping[str, Any], skew_s: float, now_s: float) -> Refused | None:
-    """Return why the time is not within `exp` (exclusive) and `nbf` (inclusive) of these claims, None if it is. Both
-    are optional.
+    """Return why the time is before `nbf` (inclusive) or not before `exp` (exclusive) of these claims; None if it is
+    within both. Both claims are optional.
     """
     for name in ("exp", "nbf"):
         if name in claims and not is_moment(claims[name]):
@@ -139,7 +145,7 @@ def _of_audience(claims: Mapping[str, Any], rules: TokenRules) -> Refused | None
 
 
 def role_of(claim: object) -> str | None:
-    """Return the role in a claim: a text, or the first of a list."""
+    """Return the role in a claim: a text, or the first item of a list; None if that is not a valid role."""
     role = claim[0] if isinstance(claim, list) and claim else claim
     return role if isinstance(role, str) and 0 < len(role) <= MAX_ROLE and role.isprintable() else None
 

@@ -49,8 +49,8 @@ class ReaderCache:
             self.remove(next(iter(self._ledgers)))
 
     def open(self, ledger: Readable, reader: LedgerReader) -> None:
-        """Set the reader of a closed ledger and count it. If the ledger got another reader meanwhile, that one stays,
-        and the caller uses `reader` for one read.
+        """Set the reader of a closed ledger and count its memory. If the ledger has a reader already, do nothing: the
+        caller uses `reader` for one read only.
         """
         if ledger.reader is None:
             ledger.reader = reader
@@ -82,7 +82,7 @@ class Caches:
         return frozenset(self._open)
 
     def register(self, path: str) -> bool:
-        """Count that a managed ledger is opened; return True if this process does not have it open otherwise."""
+        """Count that a managed ledger is opened; return True if this process did not have it open before."""
         self._open[path] += 1
         return self._open[path] == 1
 

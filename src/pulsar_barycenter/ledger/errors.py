@@ -39,8 +39,8 @@ class LedgerDeletedError(LedgerFencedError):
 
 
 class LedgerCorruptedError(LedgerError):
-    """`entries` are the first and the last entry, both inclusive, that cannot be read; None: no entry of the ledger
-    can.
+    """A ledger's file is damaged. `entries` are the first and the last entry, both inclusive, that cannot be read;
+    None: no entry of the ledger can be read.
     """
 
     def __init__(self, file: str, offset: int, detail: str, entries: tuple[int, int] | None = None) -> None:
@@ -54,7 +54,7 @@ class LedgerCorruptedError(LedgerError):
 class LedgerVersionError(LedgerError):
     def __init__(self, file: str, version: int, known: int) -> None:
         super().__init__(
-            f"{file}: has format version {version}, this release reads versions up to {known}; run a later release"
+            f"{file}: has format version {version}, but this release reads versions up to {known}; run a later release"
         )
         self.file = file
         self.version = version
@@ -73,7 +73,7 @@ class LedgerUnreadableError(LedgerError):
 
 
 class LedgerFolderUnfitError(LedgerError):
-    """`problems` are pairs (reason, remedy)."""
+    """The folder cannot store ledgers safely. `problems` are pairs (reason, remedy)."""
 
     def __init__(self, folder: str, problems: Sequence[tuple[str, str]]) -> None:
         reasons = "; ".join(f"{reason} ({remedy})" for reason, remedy in problems)

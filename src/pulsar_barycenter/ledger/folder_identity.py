@@ -56,8 +56,9 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
             [
                 (
                     f"the brokers of this metadata store use another folder: {what}",
-                    "mount that folder here and set barycenterDataDir, or restore it from a copy; or, to use this"
-                    f" folder without the messages of that one, write {expected!r} into {folder}/{IDENTITY}; that is"
+                    "mount that folder here and set barycenterDataDir, or restore it from a copy; or, to use "
+                    f"this folder without the messages in that folder, write {expected!r} into "
+                    f"{folder}/{IDENTITY}; that is"
                     f" the value of the key {FOLDER_KEY} of the store",
                 )
             ],
@@ -79,7 +80,7 @@ def identity_of(folder: str) -> str | None:
     except OSError as error:
         raise ledger_error(error) from error
     if not _FORM.fullmatch(text):
-        raise LedgerError(f"{path}: does not contain 32 hexadecimal digits; restore it from a copy")
+        raise LedgerError(f"{path}: the file does not contain 32 hexadecimal digits; restore it from a copy")
     return text
 
 
@@ -109,6 +110,7 @@ def create_identity(folder: str) -> str:
     given = identity_of(folder)
     if given is None:
         raise LedgerError(
-            f"{folder}/{IDENTITY}: was deleted again; keep other programs out of the folder and restart the broker"
+            f"{folder}/{IDENTITY}: another program deleted the new file; keep other programs out of the "
+            "folder and restart the broker"
         )
     return given

@@ -131,8 +131,8 @@ def repair_ledger(root: str, listed: ListedLedger) -> LedgerReport:
 
 
 def unlisted_files(root: str, listed: set[int]) -> Iterator[str]:
-    """Yield the files of ledgers that no topic lists: the rest of an interrupted deletion, or files of another
-    folder.
+    """Yield the paths of ledger files that no topic lists: the rest of an interrupted deletion, or files of another
+    cluster.
     """
     for ledger_id, path in ledger_files(root):
         if ledger_id not in listed:

@@ -68,7 +68,7 @@ class TailWindow:
         self._chunks: list[_Chunk] = []
 
     def append(self, ledger_id: int, first: int, entries: list[bytes], index: EntryIndex) -> None:
-        """Keep the durable entries from `first` on of a ledger; `index` must contain them."""
+        """Cache durable `entries` of a ledger, the first of which has the id `first`; `index` must contain them."""
         chunks = self._chunks
         last = chunks[-1] if chunks else None
         new = (

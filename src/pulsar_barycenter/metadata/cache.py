@@ -112,7 +112,7 @@ class _LoadingCache(Generic[V]):
         return not (self._entries or self._loads)
 
     def drop(self, path: str, *, reload: bool = False) -> None:
-        """Forget `path`. With `reload`, read it again in the background if it was known."""
+        """Remove the value of `path`. With `reload`, read it again in the background if it was cached or being read."""
         was_known = self._entries.pop(path) is not None
         was_loading = self._loads.pop(path, None) is not None
         if reload and (was_known or was_loading):
@@ -223,7 +223,7 @@ class MetadataCache(Generic[T]):
         return await self._put(path, value, ephemeral=ephemeral)
 
     async def read_modify_update_or_create(self, path: str, modify: Callable[[T | None], T]) -> T:
-        """Replace the value by `modify(value)` and return it. `modify` gets None if the key does not exist.
+        """Replace the value by `modify(value)` and return the new value. `modify` gets None if the key does not exist.
 
         `modify` gets its own copy of the value. It must be pure, because it is called again after each concurrent
         change.

@@ -33,15 +33,17 @@ class PutOptions:
 
 
 def check_guard(guard: Guard | None, actual: int | None) -> None:
-    """Raise GuardError if there is a guard and its key has another version. `actual` is the version, None: the key is
-    absent.
+    """Check the guard of a write. `actual` is the version of the guard's key, None: the key is absent. Raises
+    GuardError: the key has another version.
     """
     if guard is not None and guard.version != actual:
         raise GuardError(guard.path, guard.version, actual)
 
 
 def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) -> None:
-    """Raise unless a key at version `actual` (None: absent) may be written. `own`: this session created it."""
+    """Check that a key at version `actual` (None: absent) may be written under `options`. `own`: this session created
+    the key. Raises BadVersionError or OtherSessionError.
+    """
     expected = options.expected_version
     if actual is None:
         if expected is not None and expected != MUST_NOT_EXIST:
@@ -56,7 +58,9 @@ def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) 
 def check_delete(
     path: str, actual: int | None, *, expected: int | None, if_own: bool, own: bool, has_children: bool
 ) -> None:
-    """Raise unless a key at version `actual` (None: absent) may be deleted. `own`: this session created it."""
+    """Check that a key at version `actual` (None: absent) may be deleted. `own`: this session created the key. Raises
+    as `MetadataStore.delete`.
+    """
     if actual is None:
         raise NotFoundError(path)
     if expected is not None and expected != actual:

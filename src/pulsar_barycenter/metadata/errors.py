@@ -60,7 +60,7 @@ class OtherSessionError(BadVersionError):
 
 
 class GuardError(BadVersionError):
-    """`path` is the guard's key. A kind of BadVersionError: nothing was written, as with any other."""
+    """The key of a guard (`path`) has another version. A kind of BadVersionError, because nothing was written."""
 
 
 class AlreadyExistsError(MetadataError):

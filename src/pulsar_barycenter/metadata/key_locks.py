@@ -27,7 +27,7 @@ class KeyLocks(Generic[Key]):
 
     @asynccontextmanager
     async def hold(self, key: Key) -> AsyncIterator[None]:
-        """Hold the key's lock during the block. Waiters get it in the order in which they came."""
+        """Hold the key's lock during the block. Callers that wait get the lock in the order of their calls."""
         entry = self._locks.setdefault(key, _KeyLock())
         entry.users += 1
         try:

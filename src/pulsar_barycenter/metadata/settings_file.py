@@ -18,7 +18,7 @@ def read_settings_file(path: str) -> bytes:
         with Path(path).open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise StoreSettingsError(path, f"cannot be read: {error.strerror}") from None
+        raise StoreSettingsError(path, f"the file cannot be read: {error.strerror}") from None
     if len(content) > MAX_FILE_BYTES:
-        raise StoreSettingsError(path, f"is larger than {MAX_FILE_BYTES} bytes")
+        raise StoreSettingsError(path, f"the file is larger than {MAX_FILE_BYTES} bytes")
     return content

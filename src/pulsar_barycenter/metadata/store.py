@@ -186,8 +186,8 @@ class MetadataStore(Protocol):
 
 
 def check_path(path: str) -> None:
-    """Raise InvalidPathError for an invalid path. Valid are "/" and text that starts with "/", does not end with it,
-    has no NUL and can be encoded as UTF-8.
+    """Check a path. Raises InvalidPathError: it is not valid. Valid are "/" and text that starts with "/", does not end
+    with it, has no NUL and can be encoded as UTF-8.
     """
     if path != "/" and (not path.startswith("/") or path.endswith("/") or "\0" in path):
         raise InvalidPathError(path)

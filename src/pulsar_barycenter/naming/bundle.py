@@ -20,13 +20,13 @@ def parse_boundary(text: str) -> int:
     """Return the hash in a hexadecimal (`0x…`) or decimal literal.
 
     Raises:
-        InvalidNameError: it is not such a literal, or outside 0..0xffffffff.
+        InvalidNameError: the text is not such a literal, or the hash is outside 0..0xffffffff.
     """
     if _LITERAL.fullmatch(text) is None or len(text) > 34:
-        raise InvalidNameError(text, "Invalid hash, it must be a number like 0x40000000")
+        raise InvalidNameError(text, "Invalid hash: it must be a number like 0x40000000")
     value = int(text, 0)
     if value > MAX_HASH:
-        raise InvalidNameError(text, "Invalid hash, the largest is 0xffffffff")
+        raise InvalidNameError(text, "Invalid hash: the largest is 0xffffffff")
     return value
 
 
@@ -39,7 +39,9 @@ class BundleRange:
 
     def __post_init__(self) -> None:
         if not 0 <= self.lower < self.upper <= MAX_HASH:
-            raise InvalidNameError(str(self), "Invalid bundle range, 0 <= lower < upper <= 0xffffffff must hold")
+            raise InvalidNameError(
+                str(self), "Invalid bundle range: its ends must satisfy 0 <= lower < upper <= 0xffffffff"
+            )
 
     @staticmethod
     def parse(text: str) -> "BundleRange":
@@ -50,7 +52,7 @@ class BundleRange:
         """
         lower, separator, upper = text.partition("_")
         if not separator:
-            raise InvalidNameError(text, "Invalid bundle range, it must have the form 0x00000000_0xffffffff")
+            raise InvalidNameError(text, "Invalid bundle range: it must have the form 0x00000000_0xffffffff")
         try:
             return BundleRange(parse_boundary(lower), parse_boundary(upper))
         except InvalidNameError as error:
@@ -93,7 +95,7 @@ class Bundle:
         """
         namespace, separator, bundle_range = text.rpartition("/")
         if not separator:
-            raise InvalidNameError(text, "Invalid bundle name, it must have the form tenant/namespace/range")
+            raise InvalidNameError(text, "Invalid bundle name: it must have the form tenant/namespace/range")
         return Bundle(NamespaceName.parse(namespace), BundleRange.parse(bundle_range))
 
     @staticmethod
@@ -119,8 +121,8 @@ class Bundle:
 def may_leave_its_broker(name: str) -> bool:
     """Return whether another broker may serve the bundle of this name.
 
-    Heartbeat and SLA-monitor bundles belong to one broker. Brokers also keep bundles of namespaces in the form before
-    Pulsar 2.0.
+    False for heartbeat and SLA-monitor bundles, which belong to one broker, and for names that are not valid, such as
+    bundles of namespaces in the form before Pulsar 2.0.
     """
     try:
         return not is_broker_bound(Bundle.parse(name).namespace)

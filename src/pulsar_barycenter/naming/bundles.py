@@ -39,7 +39,7 @@ class NamespaceBundles:
                 f"first:{_text(edges[0]) if edges else None}, last:{_text(edges[-1]) if edges else None}"
             )
         if any(lower >= upper for lower, upper in pairwise(edges)):
-            raise InvalidBundlesError("Bundle boundaries must rise from 0x00000000 to 0xffffffff")
+            raise InvalidBundlesError("Bundle boundaries must increase from 0x00000000 to 0xffffffff")
         bundles = tuple(Bundle(self.namespace, BundleRange(lower, upper)) for lower, upper in pairwise(edges))
         object.__setattr__(self, "bundles", bundles)
 
@@ -97,7 +97,7 @@ class NamespaceBundles:
         """Return the bundle with exactly this range.
 
         Raises:
-            UnknownBundleError: there is none.
+            UnknownBundleError: no bundle has this range.
         """
         return self.bundles[self._index(bundle_range)]
 
@@ -113,7 +113,7 @@ class NamespaceBundles:
 
         Raises:
             UnknownBundleError: `target` is not one of these bundles.
-            InvalidSplitError: it is too narrow, or a position is not strictly inside it.
+            InvalidSplitError: `target` is too narrow, or a position is not strictly inside it.
         """
         index = self._index(target.range) if target.namespace == self.namespace else None
         if index is None:

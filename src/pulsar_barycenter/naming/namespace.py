@@ -24,7 +24,7 @@ _SLA_MONITOR: Final = re.compile(r"sla-monitor/(?:[^/]+/)?([^/:]+:\d+)", re.ASCI
 
 
 def validate_entity_name(kind: str, text: str) -> None:
-    """Raise unless `text` is a valid name of a tenant, namespace or cluster: ASCII letters, digits and `_ - = : .`
+    """Check that `text` is a valid name of a tenant, namespace or cluster: ASCII letters, digits and `_ - = : .`
 
     `kind` is the word at the start of the message: "Tenant name is not valid".
 
@@ -32,11 +32,13 @@ def validate_entity_name(kind: str, text: str) -> None:
         InvalidNameError: `text` is empty, longer than MAX_ENTITY_NAME, or has another character.
     """
     if len(text) > MAX_ENTITY_NAME:
-        raise InvalidNameError(text, f"{kind} name is not valid (it has {len(text)} characters of {MAX_ENTITY_NAME})")
+        raise InvalidNameError(
+            text, f"{kind} name is not valid (it has {len(text)} characters, from 1 to {MAX_ENTITY_NAME} are allowed)"
+        )
     if not text or _ENTITY.fullmatch(text) is None:
         raise InvalidNameError(text, f"{kind} name is not valid (letters, digits and _ - = : . are allowed)")
     if text in RESERVED_PATH_SEGMENTS:
-        raise InvalidNameError(text, f"{kind} name is not valid (in the path of a URL it refers to a folder)")
+        raise InvalidNameError(text, f"{kind} name is not valid (. and .. mean folders in the path of a URL)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +90,7 @@ def _parse(text: str) -> NamespaceName:
         raise InvalidNameError(text, f"Namespace name is not valid (it has {len(text)} characters)")
     parts = text.split("/")
     if len(parts) not in (2, 3) or not all(parts):
-        raise InvalidNameError(text, "Namespace name is not valid, it must have the form tenant/namespace")
+        raise InvalidNameError(text, "Namespace name is not valid: it must have the form tenant/namespace")
     validate_entity_name("Tenant", parts[0])
     if len(parts) == 3:
         validate_entity_name("Cluster", parts[1])

@@ -69,7 +69,7 @@ class TopicName:
         try:
             encoded = text.encode()
         except UnicodeEncodeError:
-            raise InvalidNameError(text, "Invalid topic name, it is not Unicode text") from None
+            raise InvalidNameError(text, "Invalid topic name: it is not Unicode text") from None
         put = object.__setattr__
         put(self, "_text", text)
         put(self, "_hash", hash(text))
@@ -104,7 +104,7 @@ class TopicName:
             InvalidNameError: a part is not valid. Only legacy names may have a `/` in their local name.
         """
         if namespace.is_v2 and "/" in local_name:
-            raise InvalidNameError(local_name, "Invalid topic name, a local name must not contain /")
+            raise InvalidNameError(local_name, "Invalid topic name: the part after the namespace must not contain /")
         return TopicName.parse(f"{domain}://{namespace}/{local_name}")
 
     @property
@@ -117,13 +117,15 @@ class TopicName:
 
     @property
     def partitioned_name(self) -> "TopicName":
-        """The partitioned topic to which this partition belongs; for any other topic, itself."""
+        """The partitioned topic to which this partition belongs; the topic itself if it is not a partition."""
         if self.partition_index == -1:
             return self
         return TopicName.parse(self._text[: self._text.rindex(_PARTITION)])
 
     def partition(self, index: int) -> "TopicName":
-        """Return partition `index`; itself for -1, and if the name already ends with that suffix."""
+        """Return partition `index` of this topic; the topic itself for -1, and if its name already ends with that
+        suffix.
+        """
         if index < -1:
             raise ValueError(f"a partition index must not be negative: {index}")
         if index in (-1, self.partition_index):
@@ -159,7 +161,7 @@ class TopicName:
 
 
 def check_local_name(kind: str, text: str) -> None:
-    """Raise unless `text` is a valid name that may have any character, but not too many.
+    """Check that `text` is a valid name of a kind that allows any character except NUL.
 
     `kind` is the word for what it names, for example "subscription".
 
@@ -167,14 +169,18 @@ def check_local_name(kind: str, text: str) -> None:
         InvalidNameError: `text` is empty, longer than MAX_LOCAL_NAME_BYTES, `.`, `..`, or contains a NUL character.
     """
     if not text:
-        raise InvalidNameError(text, f"Invalid {kind} name, it is empty")
+        raise InvalidNameError(text, f"Invalid {kind} name: it is empty")
     size = len(text.encode(errors="surrogatepass"))
     if size > MAX_LOCAL_NAME_BYTES:
-        raise InvalidNameError(text, f"Invalid {kind} name, it has {size} bytes of at most {MAX_LOCAL_NAME_BYTES}")
+        raise InvalidNameError(
+            text, f"Invalid {kind} name: it has {size} bytes, at most {MAX_LOCAL_NAME_BYTES} are allowed"
+        )
     if "\0" in text:
-        raise InvalidNameError(text, f"Invalid {kind} name, it contains a NUL character")
+        raise InvalidNameError(text, f"Invalid {kind} name: it contains a NUL character")
     if text in RESERVED_PATH_SEGMENTS:
-        raise InvalidNameError(text, f"Invalid {kind} name, in the path of a URL it refers to a folder")
+        raise InvalidNameError(
+            text, f"Invalid {kind} name: . and .. mean folders in the path of a URL, choose another name"
+        )
 
 
 def encode_local_name(local_name: str) -> str:
@@ -186,7 +192,7 @@ def decode_local_name(encoded: str) -> str:
     """Return the local name that `encode_local_name` encoded.
 
     Raises:
-        InvalidNameError: it is not the encoding of UTF-8 text.
+        InvalidNameError: the decoded bytes are not UTF-8 text.
     """
     try:
         return unquote_plus(encoded, errors="strict")
@@ -224,7 +230,7 @@ def _full_name(text: str) -> str:
         return f"{PERSISTENT}://{'/'.join(pieces)}"
     if len(pieces) == 1:
         return f"{PERSISTENT}://public/default/{pieces[0]}"
-    raise InvalidNameError(text, "Invalid short topic name, it must have the form topic or tenant/namespace/topic")
+    raise InvalidNameError(text, "Invalid short topic name: it must have the form topic or tenant/namespace/topic")
 
 
 @lru_cache(maxsize=_MEMOISED)
@@ -234,14 +240,16 @@ def _remembered(text: str) -> TopicName:
 
 def _parsed(text: str) -> TopicName:
     if len(text) > _LONGEST_TEXT:
-        raise InvalidNameError(text, f"Invalid topic name, it has {len(text)} characters")
+        raise InvalidNameError(
+            text, f"Invalid topic name: it has {len(text)} characters, at most {_LONGEST_TEXT} are allowed"
+        )
     scheme, _, rest = _full_name(text).partition("://")
     domain = scheme.lower()
     if domain not in DOMAINS:
-        raise InvalidNameError(text, "Invalid topic domain, it must be persistent or non-persistent")
+        raise InvalidNameError(text, "Invalid topic domain: it must be persistent or non-persistent")
     pieces = rest.split("/", 3)
     if len(pieces) < 3:
-        raise InvalidNameError(text, "Invalid topic name, it must have the form domain://tenant/namespace/topic")
+        raise InvalidNameError(text, "Invalid topic name: it must have the form domain://tenant/namespace/topic")
     if not pieces[-1].strip():
-        raise InvalidNameError(text, "Invalid topic name, the local name is blank")
+        raise InvalidNameError(text, "Invalid topic name: the part after the namespace is blank")
     return TopicName(domain, NamespaceName.parse("/".join(pieces[:-1])), pieces[-1])

@@ -38,7 +38,9 @@ _MIN_BATCH: Final = 8
 
 
 def _heads(command_type: int) -> tuple[bytes, ...]:
-    """Return, for every body size below 128, both frame sizes, the type, and tag and length of the sub-message."""
+    """Return the first bytes of a frame for every body size below 128: both sizes, the type, and tag and length of the
+    sub-message.
+    """
     tag = varint(command_type << 3 | 2)
     return tuple(
         simple_frame(b"\x08" + varint(command_type) + tag + varint(size) + bytes(size))[: 8 + 2 + len(tag) + 1]
@@ -100,8 +102,8 @@ def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry
 
 
 def _receipts_of_one_size(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
-    """Return such receipts whose ids have the same number of bytes: the first receipt repeated, with the other ids
-    inserted.
+    """Return the receipts of `_receipts_in_a_row` if all ids have the same number of bytes: the first receipt repeated,
+    with the other ids inserted.
     """
     first = send_receipt(producer_id, sequence_id, ledger_id, entry_id)
     size = len(first)
@@ -366,8 +368,8 @@ _HIGHEST_IDS: Final = tuple(
 def _around_request_id(
     url: str, url_tls: str | None, authoritative: bool, through_proxy: bool, size: int
 ) -> tuple[bytes, bytes]:
-    """Return the bytes before and after a request id of `size` bytes in such a frame. Cached, because there are few
-    brokers and many look-ups.
+    """Return the bytes before and after a request id of `size` bytes in the frame of `lookup_connect`. Cached, because
+    there are few brokers and many look-ups.
     """
     longest, encoded = _HIGHEST_IDS[size - 1]
     frame = command_frame(

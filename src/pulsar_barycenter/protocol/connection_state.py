@@ -6,7 +6,7 @@ _LEGAL_WHEN_OPEN lists the legal commands. PING is answered and PONG is consumed
 exists is not checked here.
 
 Keep-alive (reference 3.1, the same on both sides): at each tick the handshake must be complete, and something must have
-arrived since an earlier PING. Otherwise the peer is gone. If both hold, a PING is due. The caller provides the ticks.
+arrived since the previous PING. If so, a PING is due, otherwise the peer has failed. The caller provides the ticks.
 """
 
 import enum
@@ -239,11 +239,13 @@ class Connection:
     def _keep_until_accept(self, command: bytes, entry: bytes) -> None:
         self._early_bytes += _FRAME_OVERHEAD + len(command) + len(entry)
         if self._early_bytes > self._max_frame_size:
-            raise RemoteProtocolError(f"more than {self._max_frame_size} bytes before CONNECT was answered")
+            raise RemoteProtocolError(
+                f"the client sent more than {self._max_frame_size} bytes before its CONNECT was answered"
+            )
         self._early.append((command, entry))
 
     def _advance(self, number: int, message: Any) -> bool:
-        """Process a command before the connection is open; return whether it is open now."""
+        """Process a command of the handshake; return whether the connection is open afterwards."""
         after = _RECEIVABLE.get((self.role, self.state), _NOTHING).get(number)
         if after is None:
             raise self._illegal(number)
@@ -316,7 +318,8 @@ class Connection:
     # ---- keep-alive ----
 
     def keep_alive(self, *, reading: bool = True) -> KeepAlive:
-        """Decide at a tick of the keep-alive interval. For PING the frame is queued.
+        """Decide at a tick of the keep-alive interval: PING (its frame is queued), PEER_IS_GONE (close the connection)
+        or WAIT.
 
         `reading` is False if this side has stopped to read (back-pressure): then silence of the peer proves nothing.
         """

@@ -158,7 +158,7 @@ def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> b
 
 
 def _skip_broker_metadata(entry: bytes) -> int:
-    """Return the offset of the part that a producer wrote."""
+    """Return the offset of the part of an entry that its producer wrote."""
     if entry[:2] != _BROKER_METADATA_MAGIC:
         return 0
     if len(entry) < 6:
@@ -211,7 +211,7 @@ def read_metadata(entry: bytes) -> MessageMetadata:
     """Return the entry's metadata.
 
     Raises:
-        MalformedFrameError: it is truncated, cannot be parsed or lacks a required field.
+        MalformedFrameError: the metadata is truncated, cannot be parsed or lacks a required field.
     """
     start, stop = metadata_span(entry)
     try:
@@ -239,18 +239,18 @@ def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def stamp_in(fields: bytes) -> Stamp | None:
-    """Return the stamp from the metadata after producer name and sequence id; None if another required field is
-    missing.
+    """Return the stamp of serialized metadata; `fields` is the part after producer name and sequence id. None if
+    another required field is missing.
 
     Raises:
-        DecodeError: it cannot be parsed.
+        DecodeError: the fields cannot be parsed.
     """
     metadata = MessageMetadata.FromString(_NO_NAME_NOR_SEQUENCE + fields)
     return (metadata.publish_time, metadata.num_messages_in_batch) if metadata.IsInitialized() else None
 
 
 def check_entry(entry: bytes) -> Stamp:
-    """Verify the entry's checksum, and return the stamp of its metadata.
+    """Verify the entry's checksum, and return the stamp of its metadata: publish time and number of messages.
 
     The result is that of `verify_checksum` followed by `read_metadata`, with their errors, but it costs less. The
     metadata after producer name and sequence id is the same for all messages of a producer in one millisecond, so it is

@@ -114,7 +114,7 @@ def test_ciphers_have_javas_names_or_openssls(tmp_path: Path) -> None:
     with pytest.raises(KeyMaterialError, match=r"^tlsCiphers: OpenSSL has no cipher 'TLS_NONE'"):
         server_tls(issued, ciphers=("TLS_NONE",)).context()
     with pytest.raises(
-        KeyMaterialError, match=r"^tlsProtocols: 'TLSv1\.1' is not supported; set .* older ones are weak"
+        KeyMaterialError, match=r"^tlsProtocols: 'TLSv1\.1' is not supported; set .* older versions are weak"
     ):
         server_tls(issued, protocols=("TLSv1.1", "TLSv1.3")).context()
 

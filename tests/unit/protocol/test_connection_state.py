@@ -50,7 +50,7 @@ def test_nothing_is_taken_between_connect_and_connected():
 def test_what_waits_for_connected_is_bounded():
     broker = Connection(Role.BROKER, max_frame_size=10_000)
     broker.receive_data(client_commands.connect("c"))
-    with pytest.raises(RemoteProtocolError, match="more than 10000 bytes before CONNECT was answered"):
+    with pytest.raises(RemoteProtocolError, match="more than 10000 bytes before its CONNECT was answered"):
         broker.receive_data(client_requests.lookup(1, "t") * 1000)
 
 

@@ -37,7 +37,7 @@ NO_CREDENTIALS: Final = Credentials("none")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The principal of a connection, and when its credentials expire: `expires_at_s` since 1970, None for never.
+    """The principal of a connection, and when its credentials expire: `expires_at_s`, seconds since 1970; None: never.
 
     `method` is the method of these credentials. `is_of_original` says that they are those of the client behind a proxy,
     not those of the connection.
@@ -85,7 +85,7 @@ class Authentication:
         """Return the authentication that a configuration describes.
 
         Raises:
-            ConfigError: a provider is missing or unknown, or the values of its keys exclude each other.
+            ConfigError: no provider is configured, one is unknown, or the values of its keys exclude each other.
             KeyMaterialError: a key or file of a provider cannot be used.
         """
         if not config.authentication_enabled:
@@ -95,7 +95,8 @@ class Authentication:
             raise ConfigError(
                 "authenticationProviders",
                 "",
-                f"one or several of {', '.join(PROVIDERS)} where authenticationEnabled=true: else none could connect",
+                f"one or several of {', '.join(PROVIDERS)}, because authenticationEnabled=true: without a "
+                "provider no client could connect",
             )
         return cls(
             providers,
@@ -185,13 +186,17 @@ class Authentication:
             return Identity(self._anonymous_role)
         self.refused[NO_CREDENTIALS.method, "AUTH_REQUIRED"] += 1
         wanted = "; or ".join(provider.wanted for provider in self._providers.values())
-        raise AuthenticationError(f"This broker asks who you are: {wanted}", "AUTH_REQUIRED")
+        raise AuthenticationError(
+            f"this broker requires authentication, but the client sent no credentials that it accepts: {wanted}",
+            "AUTH_REQUIRED",
+        )
 
     def _principal(self, role: str, original: str | None) -> Principal:
         if role in self._proxy_roles:
             if original is None:
                 raise AuthenticationError(
-                    "a proxy has to send the name of its client: the original principal is missing"
+                    f"the role {role!r} is one of proxyRoles, but the name of the client (the original "
+                    "principal) is missing: a proxy has to send it"
                 )
             if original in self._proxy_roles:
                 raise AuthenticationError("the original principal is a proxy: a proxy may only act for a client")
@@ -199,7 +204,10 @@ class Authentication:
                 raise AuthenticationError("the original principal is not a valid role name")
             return Principal(role, original)
         if original is not None:
-            raise AuthenticationError("an original principal was sent: only one of proxyRoles may send one")
+            raise AuthenticationError(
+                f"the client sent the name of an original principal, but its role {role!r} is not one of "
+                "proxyRoles: only a proxy may send such a name"
+            )
         return Principal(role)
 
     def _now_s(self) -> float:

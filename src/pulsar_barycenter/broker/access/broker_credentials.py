@@ -17,7 +17,7 @@ def broker_credentials(config: BrokerConfig) -> ClientAuthentication:
         raise ConfigError(
             "brokerClientAuthenticationPlugin",
             "",
-            "given where authenticationEnabled=true, with brokerClientAuthenticationParameters: brokers authenticate "
-            "to each other. For example token and file:///path/to/a/superuser's/token",
+            "set, together with brokerClientAuthenticationParameters, because authenticationEnabled=true: "
+            "brokers authenticate to each other. For example token and file:///path/to/a/superuser's/token",
         )
     return parse_authentication(plugin, config.broker_client_authentication_parameters)

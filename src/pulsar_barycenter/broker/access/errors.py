@@ -9,7 +9,9 @@ UNKNOWN: Final[ErrorCode] = "UNKNOWN"
 
 
 class AuthenticationError(Exception):
-    """The credentials are missing or not valid. The message goes to the client, and contains nothing secret."""
+    """A client is refused: its credentials are missing or not valid. The message is sent to the client, and contains
+    nothing secret.
+    """
 
     def __init__(self, reason: str, code: ErrorCode = UNKNOWN) -> None:
         super().__init__(reason)

@@ -9,13 +9,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The role of a connection, and that of the client behind it if it is a proxy.
+    """The role of a connection, and, if it is a proxy, the role of the client behind it.
 
-    `role` is that of the connection itself; None if authentication is off. A client without credentials has the role
-    `anonymousUserRole` if that is set.
+    `role` is the role of the connection itself; None if authentication is off. A client without credentials has the
+    role `anonymousUserRole` if that is set.
 
-    `original_role` is the client's role if `role` is one of `proxyRoles`, else None. Both roles need the right to do
-    what the request asks for.
+    `original_role` is the client's role if `role` is one of `proxyRoles`, else None. Both roles need the right for a
+    request.
     """
 
     role: str | None = None

@@ -28,7 +28,9 @@ class Identity:
 
 
 def after_scheme(headers: Mapping[str, str], scheme: str) -> bytes | None:
-    """Return the data of the header `Authorization` if it has that scheme, None if not, or if it is missing."""
+    """Return the data in the header `Authorization` after `scheme` (lower case); None if the header is missing or has
+    another scheme.
+    """
     found, _, data = headers.get("Authorization", "").partition(" ")
     return data.strip().encode(errors="replace") if found.lower() == scheme else None
 

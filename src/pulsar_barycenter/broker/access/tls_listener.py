@@ -77,7 +77,7 @@ class TlsListener:
         self._handshakes.cancel()
 
     async def wait_closed(self) -> None:
-        """Return when nothing of it is left, after `close`."""
+        """Wait, after `close`, until all tasks of this listener have ended."""
         await asyncio.gather(*self._accepting, return_exceptions=True)
         await self._handshakes.ended()
 

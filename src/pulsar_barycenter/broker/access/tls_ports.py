@@ -31,7 +31,9 @@ def tls_context(config: BrokerConfig, now_s: Callable[[], float]) -> ListeningCo
         ("webServicePort", (config.web_service_port, config.web_service_port_tls)),
     ):
         if ports == (None, None):
-            raise ConfigError(key, "", f"a port, or else {key}Tls: else no client could reach this broker")
+            raise ConfigError(
+                key, "", f"a port, unless {key}Tls is set: without both no client could reach this broker"
+            )
     if config.broker_service_port_tls is None and config.web_service_port_tls is None:
         return None
     tls = ServerTls(
@@ -49,7 +51,8 @@ def own_tls(config: BrokerConfig) -> ClientTls:
     """Return the TLS settings for connections to other brokers: the authorities to trust, and the credentials to send.
 
     Raises:
-        ConfigError, KeyMaterialError: it has no credentials, or with brokerClientTlsEnabled a file cannot be used.
+        ConfigError, KeyMaterialError: this broker has no credentials, or with brokerClientTlsEnabled a file cannot be
+            used.
     """
     tls = ClientTls(
         config.broker_client_trust_certs_file_path,

@@ -42,11 +42,11 @@ class Authorizer:
         return self._config.current.authorization_enabled
 
     async def require(self, who: Principal, needs: Iterable[Need], *, address: str, request: str) -> None:
-        """Return if `who` has all rights in `needs`; `address` and `request` are for the log.
+        """Check that `who` has all rights in `needs`. A refusal is logged, with `address` and `request`.
 
         Raises:
             NotAuthenticatedError: the client did not authenticate.
-            AccessDeniedError: it lacks a right.
+            AccessDeniedError: `who` lacks a right.
             MetadataError: the grants could not be read.
         """
         if not self.is_enabled:
@@ -59,7 +59,8 @@ class Authorizer:
                 raise AccessDeniedError(need) if verdict.is_known else NotAuthenticatedError
 
     async def verdict(self, who: Principal, need: Need) -> Verdict:
-        """Return whether `who` has a right, and why, also while `authorizationEnabled` is false.
+        """Return whether `who` has a right, and why. The stored grants decide, even while `authorizationEnabled` is
+        false.
 
         Raises:
             MetadataError: the grants could not be read.
@@ -75,7 +76,9 @@ class Authorizer:
         return self._decide(who, need, namespace, policies, () if info is None else info.admin_roles)
 
     def allows_at_once(self, who: Principal, needs: Iterable[Need]) -> bool:
-        """Return whether `who` has all rights according to the caches, without waiting; False means: call `require`."""
+        """Return whether `who` certainly has all rights, from the caches alone. False: not known without a read, so
+        call `require`.
+        """
         if not self.is_enabled:
             return True
         return all(self._allows_at_once(who, need) for need in needs)

@@ -49,8 +49,8 @@ class _AuthPolicies(msgspec.Struct):
 class Grants:
     """The permissions of a namespace, as the rules use them.
 
-    `is_legible` is false if the stored permissions cannot be decoded: then none of them counts, and requests that need
-    one are refused.
+    `is_legible` is False if the stored permissions cannot be decoded. Then there are no grants, and requests that need
+    a grant are refused.
     """
 
     namespace: Actions = field(default_factory=dict)
@@ -89,7 +89,7 @@ def _sets(lists: Mapping[str, list[str] | None] | None) -> dict[str, frozenset[s
 
 
 def grant(auth_policies: Any, role: str, actions: Iterable[str]) -> dict[str, Any]:
-    """Grant actions in the namespace to a role; they replace its former ones.
+    """Return the permissions after `actions` in the namespace are granted to a role; they replace its former actions.
 
     Raises:
         TooManyGrantsError
@@ -100,14 +100,17 @@ def grant(auth_policies: Any, role: str, actions: Iterable[str]) -> dict[str, An
 
 
 def revoke(auth_policies: Any, role: str) -> dict[str, Any]:
-    """Revoke the actions of a role in the namespace. It is no error if it has none."""
+    """Return the permissions after the actions of a role in the namespace are revoked. It is no error if the role has
+    none.
+    """
     changed = _legible(auth_policies)
     changed["namespace_auth"].pop(role, None)
     return changed
 
 
 def grant_on_topic(auth_policies: Any, topic: TopicName, role: str, actions: Iterable[str]) -> dict[str, Any]:
-    """Grant actions on a topic, and on all its partitions, to a role; they replace its former ones.
+    """Return the permissions after `actions` on a topic, and on all its partitions, are granted to a role; they replace
+    its former actions.
 
     Raises:
         TooManyGrantsError
@@ -119,10 +122,11 @@ def grant_on_topic(auth_policies: Any, topic: TopicName, role: str, actions: Ite
 
 
 def revoke_on_topic(auth_policies: Any, topic: TopicName, role: str) -> dict[str, Any]:
-    """Revoke the actions of a role on a topic and on its partitions (Pulsar stores one grant for each partition).
+    """Return the permissions after the actions of a role on a topic and on its partitions are revoked (Pulsar stores
+    one grant for each partition).
 
     Raises:
-        NotGrantedError: it has none.
+        NotGrantedError: the role has no grant on the topic.
     """
     changed = _legible(auth_policies)
     by_topic = changed["destination_auth"]
@@ -144,7 +148,9 @@ def has_grants_of(auth_policies: Any, topic: TopicName) -> bool:
 
 
 def forget_topic(auth_policies: Any, topic: TopicName) -> dict[str, Any]:
-    """Remove all grants on a topic and its partitions: a new topic with this name must not inherit them."""
+    """Return the permissions without all grants on a topic and its partitions: a new topic with this name must not
+    inherit them.
+    """
     changed = _legible(auth_policies)
     for name in _names_with_grants(changed, topic):
         del changed["destination_auth"][name]
@@ -152,7 +158,8 @@ def forget_topic(auth_policies: Any, topic: TopicName) -> dict[str, Any]:
 
 
 def grant_on_subscription(auth_policies: Any, subscription: str, roles: Iterable[str]) -> dict[str, Any]:
-    """Restrict a subscription, on all topics of the namespace, to these roles; with no role it is unrestricted again.
+    """Return the permissions after a subscription, on all topics of the namespace, is restricted to these roles;
+    without roles every role may use it.
 
     Raises:
         TooManyGrantsError
@@ -163,7 +170,8 @@ def grant_on_subscription(auth_policies: Any, subscription: str, roles: Iterable
 
 
 def revoke_on_subscription(auth_policies: Any, subscription: str, role: str) -> dict[str, Any]:
-    """Remove a role from those that may use a subscription. Without the last role it is unrestricted, as in Pulsar.
+    """Return the permissions after a role is removed from the roles of a subscription. After the last role is removed,
+    every role may use it, as in Pulsar.
 
     Raises:
         NotGrantedError: the subscription is not restricted.
@@ -177,7 +185,9 @@ def revoke_on_subscription(auth_policies: Any, subscription: str, role: str) -> 
 
 
 def permissions_at(grants: Grants, topic: TopicName) -> dict[str, list[str]]:
-    """Return the actions of each role on a topic: granted on its namespace, on it, or on its partitioned topic."""
+    """Return the actions of each role on a topic, both sorted: granted on the namespace, on the topic, or on its
+    partitioned topic.
+    """
     found: dict[str, set[str]] = {}
     for roles in (grants.namespace, *(grants.topics.get(name, {}) for name in names_of(topic))):
         for role, actions in roles.items():
@@ -186,12 +196,16 @@ def permissions_at(grants: Grants, topic: TopicName) -> dict[str, list[str]]:
 
 
 def names_of(topic: TopicName) -> tuple[str, ...]:
-    """Return the names under which grants on a topic are stored: its own, and that of a partition's whole topic."""
+    """Return the names under which grants on a topic are stored: its own, and for a partition also the partitioned
+    topic's.
+    """
     return (str(topic), str(topic.partitioned_name)) if topic.is_partition else (str(topic),)
 
 
 def _legible(auth_policies: Any) -> dict[str, Any]:
-    """Return a copy to change. Permissions that cannot be decoded are replaced by empty ones: none of them counted."""
+    """Return a copy of the permissions to change. Permissions that cannot be decoded had no effect, so they are
+    replaced by empty ones.
+    """
     try:
         msgspec.convert(auth_policies or {}, _AuthPolicies)
     except msgspec.ValidationError:
@@ -211,7 +225,7 @@ def _counted(auth_policies: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names_with_grants(auth_policies: dict[str, Any], topic: TopicName) -> list[str]:
-    """Return the topic, and its partitions, as far as grants on them are stored."""
+    """Return the names of the topic and of its partitions on which grants are stored."""
     return [name for name in auth_policies["destination_auth"] if name == str(topic) or _is_partition_of(name, topic)]
 
 

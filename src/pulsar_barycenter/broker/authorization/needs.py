@@ -27,7 +27,7 @@ class AuthAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """No right: every client that reaches the port may, without authentication."""
+    """No right: every client that reaches the port may send the request, without authentication."""
 
     def __str__(self) -> str:
         return "anything"
@@ -62,7 +62,7 @@ class OfTenant:
 
 @dataclass(frozen=True, slots=True)
 class OfNamespace:
-    """To administrate its tenant, or to have a grant as in `rules.NAMESPACE_ACTIONS`."""
+    """To administrate the namespace's tenant, or to have a grant as in `rules.NAMESPACE_ACTIONS`."""
 
     namespace: NamespaceName
     operation: NamespaceOperation
@@ -85,9 +85,9 @@ class OfPolicy:
 
 @dataclass(frozen=True, slots=True)
 class OfTopic:
-    """To administrate its tenant, or to have a grant as in `rules.TOPIC_ACTIONS`.
+    """To administrate the topic's tenant, or to have a grant as in `rules.TOPIC_ACTIONS`.
 
-    With a `subscription`, its restrictions have to allow the role, too.
+    With a `subscription`, the restrictions of that subscription have to allow the role, too.
     """
 
     topic: TopicName

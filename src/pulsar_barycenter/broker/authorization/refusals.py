@@ -8,7 +8,7 @@ from pulsar_barycenter.broker.bounded_log import BoundedLog
 
 
 class Refusals:
-    """The refusals since the broker started; `now_s` is any clock, in seconds."""
+    """Counts and logs the refusals since the broker started; `now_s` is any clock, in seconds."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._log = BoundedLog("access_refused", now_s)

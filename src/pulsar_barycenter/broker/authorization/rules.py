@@ -85,7 +85,9 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`reason` is for the operator. `is_known` is false if the client is not authenticated."""
+    """Whether a request is `allowed`, and why. `reason` is for the operator. `is_known` is False if the client is not
+    authenticated.
+    """
 
     allowed: bool
     reason: str
@@ -113,7 +115,9 @@ def decide(
 
 
 def _improper(who: Principal, roles: Roles) -> str | None:
-    """Return why the pair of roles is not allowed, None if it is: a proxy, and only a proxy, acts for a client."""
+    """Return why the pair of roles is not allowed; None if it is allowed. A proxy, and only a proxy, acts for a
+    client.
+    """
     original = who.original_role
     if who.role in roles.proxies:
         if not original:
@@ -205,7 +209,7 @@ def _excluded(role: str, need: OfTopic, grants: Grants) -> str | None:
 def _missing(role: str, need: Need, grants: Grants, tenant: str) -> str:
     """Return a text about the grant that a role lacks."""
     if not grants.is_legible:
-        return f"the grants that are stored cannot be read, and {role!r} does not administrate tenant {tenant}"
+        return f"the stored grants cannot be decoded, and {role!r} does not administrate tenant {tenant}"
     wanted: frozenset[AuthAction] = _NONE
     where = ""
     match need:

@@ -66,7 +66,7 @@ class ConsumerOptions:
 class Consumer:
     """One attached consumer.
 
-    `pending` is used by Shared and Key_Shared only: the entries that were delivered and are not acknowledged. By
+    `pending` is used by Shared and Key_Shared only: the entries that were delivered and are not acknowledged. For each
     position it has the number of messages and the slot of the key (-1 in Shared).
     """
 
@@ -133,7 +133,9 @@ class Consumer:
 
 
 def detach_all(consumers: Iterable[Consumer]) -> None:
-    """Detach consumers that leave together: those of one subscription at once, so that none gets what another held."""
+    """Detach consumers that leave together: those of one subscription at once, so that none of them gets the pending
+    entries of another.
+    """
     leaving: dict[Consumable, list[Consumer]] = {}
     for consumer in consumers:
         leaving.setdefault(consumer.subscription, []).append(consumer)

@@ -18,7 +18,7 @@ class StalledDispatcher(Protocol):
 
 
 class LinkedConsumer(Protocol):
-    """The part of a consumer that a link needs: the client's id of it, and the fields of each of its messages."""
+    """The part of a consumer that a link needs: its id at the client, and the fields that each MESSAGE to it has."""
 
     @property
     def consumer_id(self) -> int: ...
@@ -31,7 +31,7 @@ class LinkedConsumer(Protocol):
 
 
 class LinkedProducer(Protocol):
-    """The part of a producer that a link needs: the client's id of it, and which SENDs are answered; see `Producer`."""
+    """The part of a producer that a link needs: its id at the client, and which SENDs are answered; see `Producer`."""
 
     deferred: deque[tuple[int, bytes]] | None
 

@@ -12,7 +12,8 @@ from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.naming.topic import TopicName
 
 Sent: TypeAlias = "tuple[Producer, int, int, int, int]"
-"""The fields of a SEND next to its entry: producer, sequence id, highest sequence id, messages, size of the entry."""
+"""A SEND without its entry: producer, sequence id, highest sequence id, number of messages, size of the entry in bytes.
+"""
 
 
 class Publishable(Protocol):
@@ -57,7 +58,7 @@ class Producer:
     """One attached producer.
 
     `pushed` counts the entries given to the ledger, `completed` those of them that are durable or failed. After
-    `closed` is set, nothing is accepted from it, but receipts for pending entries are still sent.
+    `closed` is set, its SENDs are not accepted, but receipts for pending entries are still sent.
     """
 
     __slots__ = (

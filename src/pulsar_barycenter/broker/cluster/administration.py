@@ -28,5 +28,7 @@ def under(epoch: Epoch) -> Iterator[None]:
 
 
 def administered(store: MetadataStore, refused: Callable[[Epoch], None]) -> FencedStore:
-    """Return the store for requests of administrators. `refused` is called with an epoch that is not the latest."""
+    """Return the store for requests of administrators. `refused` is called with the epoch of a write that the store
+    refused.
+    """
     return FencedStore(store, _EPOCH.get, refused)

@@ -19,7 +19,7 @@ class ConfigurationWarnings:
         self._network_bytes_per_s: float | None = None
 
     def start(self) -> None:
-        """Log the present advice, and watch the configuration from now on. Idempotent."""
+        """Log the advice on the present configuration, and watch the configuration from then on. Idempotent."""
         if not self._following:
             self._following = True
             self._config.on_any_change(self._log_new_advice)

@@ -1,4 +1,4 @@
-"""The configuration in force: that of the file, with the overrides in the map at /admin/configuration.
+"""The configuration in force: the values of the file, with the overrides in the map at /admin/configuration.
 
 Every broker reads the map at its start and watches it. If an override is removed, its value stays in force until the
 broker restarts, as in Pulsar. Source: `BrokerService.updateDynamicServiceConfiguration`.
@@ -161,7 +161,7 @@ class DynamicConfiguration:
 
     @property
     def shown(self) -> Mapping[str, str]:
-        """The same without secrets: brokers of Apache Pulsar may store secrets there."""
+        """The overrides without secrets: brokers of Apache Pulsar may store secrets among them."""
         return {key: shown(key, text) for key, text in self._overrides.items()}
 
     async def start(self) -> None:
@@ -232,7 +232,7 @@ class DynamicConfiguration:
         return was
 
     def _texts_of(self, key: str, text: str) -> Sequence[str]:
-        """Return the spellings of a value: the stored one, and the one that brokers return."""
+        """Return the spellings of a value: as it is stored, and as brokers show it."""
         try:
             return text, runtime_values(with_overrides(self._holder.current, {key: text}))[key]
         except ConfigError:

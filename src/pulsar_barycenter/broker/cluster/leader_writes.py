@@ -91,7 +91,9 @@ class LeaderWrites:
 
     @property
     def former_session_s(self) -> float:
-        """A former life of this broker may have led: its key goes first, its session then."""
+        """Twice the timeout: a former process of this broker may have led, so that its leader's key expires first, and
+        its session after that.
+        """
         return self.times.timeout_s * 2
 
     @property
@@ -106,10 +108,10 @@ class LeaderWrites:
         return leadership
 
     async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
-        """Take part in the election, and have a session.
+        """Take part in the election, and open a session at the leader.
 
         Raises:
-            MixedWritersError: brokers run that write themselves.
+            MixedWritersError: brokers are running that write themselves.
             StoreUnavailableError: there was no leader for a long time.
             MetadataError: the store did not answer.
         """
@@ -119,10 +121,10 @@ class LeaderWrites:
         await refuse_direct_writers(self._store, self._leadership.path, within_s=self.times.timeout_s * 1.2 + 2)
 
     async def refuse_others(self) -> None:
-        """`open` did: others cannot begin beside this one."""
+        """Do nothing: `open` has checked it, and brokers of another mode cannot start while this one runs."""
 
     async def resign(self) -> None:
-        """A leader goes on to write until nothing is left to be written."""
+        """Do nothing: a leader continues to write until it is closed."""
 
     async def step_down(self) -> None:
         self.store.be_brief()
@@ -156,7 +158,9 @@ class LeaderWrites:
         return answer
 
     async def _learnt(self) -> tuple[int, str]:
-        """Return epoch and secret when they have been read. The read continues if one caller stops waiting."""
+        """Wait until epoch and secret have been read, and return them. The read continues if one caller stops
+        waiting.
+        """
         if self._learning is None:
             self._learning = self._tasks.start(self._learn(), "learn leader epoch")
             self._learning.add_done_callback(self._learning_done)
@@ -177,7 +181,7 @@ class LeaderWrites:
         reads = read_epoch(self._store, self._leadership.path), read_secret(self._store)
         epoch, secret = await asyncio.gather(*reads)
         if epoch is None or secret is None:
-            raise NotLeadingError("/", "no leader has written yet")
+            raise NotLeadingError("/", "no leader has stored its epoch and secret yet. Try again")
         return epoch.number, secret
 
     async def _sent(self, web_url: str, secret: str, request: bytes) -> Answer:
@@ -186,7 +190,9 @@ class LeaderWrites:
         except ConnectionRefusedError as error:
             return not_done("/", f"the leader cannot be reached: {error}")
         except (AdminRequestError, OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise StoreUnavailableError("/", f"it is not known whether the leader wrote: {error}") from error
+            raise StoreUnavailableError(
+                "/", f"the leader gave no valid answer, so it is not known whether it wrote: {error}"
+            ) from error
 
     # ---- requests of other brokers ----
 
@@ -211,7 +217,7 @@ class LeaderWrites:
     # ---- terms ----
 
     def _update_term(self) -> None:
-        """Begin or end a term, after the leadership of this broker changed."""
+        """Begin or end the term of the writer, after the leadership of this broker changed."""
         leadership = self._leadership
         assert leadership is not None
         epoch = None if self._closed else leadership.epoch_of_term()

@@ -167,7 +167,7 @@ class Leadership:
         return self._state is TermState.LEADS
 
     def leader(self) -> LeaderValue | None:
-        """Return the leader as far as it is known now, None if there is none. This does not wait."""
+        """Return the leader that this broker knows now; None: there is none, or it is not known. This does not wait."""
         if self._election is None or self._resigned:
             return self._cache.get_if_cached(self.path)
         return self._election.leader_if_known()
@@ -265,12 +265,14 @@ class Leadership:
                 self.superseded(epoch)
 
     def superseded(self, epoch: Epoch) -> None:
-        """Called when the record has another epoch than `epoch`: end the term if it is that of this broker."""
+        """End the term if it is the term of `epoch`, because the record has another epoch."""
         if epoch is self._epoch:
             self._feed(TermEvent.SUPERSEDED)
 
     async def _take(self) -> None:
-        """Take an epoch as soon as the store confirms that this session has the leader's key."""
+        """Write the next epoch as soon as the store confirms that this session has the leader's key, and begin the
+        term.
+        """
         assert self._election is not None
         while True:
             pause_s = _AGREE_PAUSE_S
@@ -286,7 +288,7 @@ class Leadership:
             await asyncio.sleep(pause_s)
 
     def _update_term(self) -> None:
-        """Bring the term in line with the election. Safe to call at any time."""
+        """Begin or end the term, as the state of the election requires. Safe to call at any time."""
         self._feed(TermEvent.ELECTED if self._is_elected() else TermEvent.NOT_ELECTED)
 
     def _feed(self, event: TermEvent) -> None:

@@ -13,11 +13,11 @@ from pulsar_barycenter.broker.cluster.writing_modes import refuse_leader_writers
 from pulsar_barycenter.metadata.store import MetadataStore
 
 _STORE_ANSWERS_S: Final = 15.0
-"""For so long a broker that starts asks a store that does not answer."""
+"""How long a broker that starts tries to reach a store that does not answer, in seconds."""
 
 
 class NotWrittenByLeaderError(Exception):
-    """Each broker of this cluster writes for itself, so this one writes for no other."""
+    """A request to write arrived, but each broker of this cluster writes for itself."""
 
 
 class MetadataWriting(Protocol):
@@ -41,29 +41,29 @@ class MetadataWriting(Protocol):
         ...
 
     async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
-        """Make it possible to write; `lead` is called if this broker has to take part in the election for this.
+        """Prepare to write. `lead` is called if this broker has to take part in the election first.
 
         Raises:
-            MixedWritersError: brokers run that write in another mode.
+            MixedWritersError: brokers are running that write in another mode.
             MetadataError: there was no leader for a long time, or the store did not answer.
         """
         ...
 
     async def refuse_others(self) -> None:
-        """Look for brokers that write in another mode.
+        """Check that no brokers run that write in another mode.
 
         Raises:
-            MixedWritersError: there are some.
+            MixedWritersError: such brokers are running.
             MetadataError: the store did not answer.
         """
         ...
 
     async def resign(self) -> None:
-        """Give up leadership, if this broker can do without it until it is closed."""
+        """Resign as leader, if this broker does not need the leadership for its own writes until it is closed."""
         ...
 
     async def step_down(self) -> None:
-        """Prepare for the close: only complete writes that are in progress."""
+        """Prepare for the close: complete the writes that are in progress, and begin no others."""
         ...
 
     async def close(self) -> None:
@@ -79,7 +79,7 @@ class MetadataWriting(Protocol):
 
         Raises:
             NotWrittenByLeaderError: each broker writes for itself.
-            msgspec.ValidationError, msgspec.DecodeError: it is none.
+            msgspec.ValidationError, msgspec.DecodeError: `body` is not such a request.
         """
         ...
 
@@ -98,7 +98,7 @@ class EachBrokerWrites:
         return self._leadership
 
     async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
-        """A broker writes as soon as it has a store."""
+        """Do nothing: a broker can write as soon as it has a store."""
 
     async def refuse_others(self) -> None:
         await refuse_leader_writers(self.store, within_s=_STORE_ANSWERS_S)

@@ -1,8 +1,8 @@
 """The live brokers: the ephemeral keys under /loadbalance/brokers, one of which is this broker's.
 
 A broker registers as the last step of its start, and unregisters as the first step of its stop. Only registered brokers
-get bundles. The key is a lock: the first process with a broker id has it, and a second one is refused. A process that
-was killed has its id until its session expires, so a broker that restarts waits at most that long.
+get bundles. The key is a lock: the first process with a broker id has it, and a second one is refused. The key of a
+process that was killed exists until its session expires, so a broker that restarts waits at most that long.
 
 Source: the lock that `ModularLoadManagerImpl.start` takes. Pulsar lets a second process with the same URLs take the key
 over; here that is refused.
@@ -131,7 +131,8 @@ class Registration:
         self._cache.close()
 
     async def await_id_free(self, broker_id: str) -> None:
-        """Wait until no process is registered as `broker_id`. The key of a dead process expires with its session.
+        """Wait until no process is registered as `broker_id`. The key of a process that has ended expires with its
+        session.
 
         Raises:
             BrokerIdInUseError: the key exists for longer than a session timeout, so its process is alive.
@@ -152,7 +153,7 @@ class Registration:
 
         Raises:
             BrokerIdInUseError: another process has the key.
-            LockBusyError: during `kept`: the key was lost just now.
+            LockBusyError: during `kept`, the key was lost just before.
         """
         if self._is_kept:
             await self.update(data)
@@ -225,7 +226,7 @@ class Registration:
         return await self._cache.get(f"{BROKERS_ROOT}/{broker_id}")
 
     async def read(self, broker_id: str) -> LocalBrokerData | None:
-        """Return the same, read from the store now."""
+        """Return what `data_of` returns, read from the store now."""
         self._cache.invalidate(f"{BROKERS_ROOT}/{broker_id}")
         return await self.data_of(broker_id)
 

@@ -97,7 +97,7 @@ def assigned_urls(owner: NextOwner | None, listener: str | None) -> tuple[str | 
     """Return the plain and the TLS broker URL of `owner` for a client; each is None if it is not known.
 
     `listener` is the client's listener, "" the default one, None an unknown one. If it is unknown, and the owner has
-    listeners, no URL is certain. A client that gets no URL looks the topic up.
+    listeners, both are None. A client that gets no URL looks the topic up.
     """
     if owner is None or (listener is None and owner.listeners):
         return None, None

@@ -40,7 +40,7 @@ class SettingChanges:
         return {} if record is None else _decode(record.value)
 
     async def note(self, key: str, change: NotedChange) -> None:
-        """Record a change. If this fails, it is logged."""
+        """Record a change. A failure is logged, and no error is raised."""
         try:
             while True:
                 record = await self._store.get(CHANGES_PATH)

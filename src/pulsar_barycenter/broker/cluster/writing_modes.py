@@ -29,7 +29,7 @@ async def refuse_direct_writers(store: MetadataStore, leader_path: str, *, withi
     This waits up to `within_s` for the keys of dead brokers to expire.
 
     Raises:
-        MixedWritersError: there are such brokers.
+        MixedWritersError: brokers that write themselves are running.
         MetadataError: the store did not answer.
     """
     loop = asyncio.get_running_loop()

@@ -61,7 +61,7 @@ class Compacted:
 
 
 class _Survivors:
-    """The newest message of each key; the first phase finds them, the second phase asks for them."""
+    """The newest message of each key. The first phase records messages; the second asks whether to keep a message."""
 
     __slots__ = ("_keeps_earlier", "_newest", "_payloads", "_retain_null_key", "_unfinished")
 
@@ -134,7 +134,7 @@ class Compactor:
         """Compact the topic; return None, without an effect, if nothing was written since its last compaction.
 
         Raises:
-            LedgerError: it could not be read or written. The topic has not changed.
+            LedgerError: the topic could not be read, or the compacted ledger not written. The topic has not changed.
         """
         compacted = self._ledger.compacted
         await compacted.open_cursor()
@@ -183,7 +183,7 @@ class Compactor:
             return None
 
     async def _pass(self, messages: int = 1) -> None:
-        """Count processed messages, and let other tasks run from time to time."""
+        """Count `messages` processed messages, and let other tasks run from time to time."""
         self._since_pause += messages
         if self._since_pause >= _MESSAGES_IN_ONE_STEP:
             self._since_pause = 0

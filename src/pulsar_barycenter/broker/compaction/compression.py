@@ -34,7 +34,10 @@ async def decompress(kind: int, payload: bytes, size: int) -> bytes:
     if kind == api.NONE:
         return payload
     if size > MOST_UNCOMPRESSED:
-        raise UnreadablePayloadError(f"{size} bytes uncompressed; at most {MOST_UNCOMPRESSED} are allowed")
+        raise UnreadablePayloadError(
+            f"the payload's metadata says that it has {size} bytes uncompressed; at most "
+            f"{MOST_UNCOMPRESSED} are allowed"
+        )
     return await _run(size, kind, _decompressed, kind, payload, size)
 
 
@@ -43,7 +46,9 @@ async def compress(kind: int, payload: bytes) -> bytes:
 
 
 async def _run(size: int, kind: int, work: Any, *args: Any) -> bytes:
-    """Run `work`; in a thread if it takes long, as loading the library does."""
+    """Return the result of `work`. It runs in a thread if it takes long: for a large payload, or if pyarrow is not
+    loaded yet.
+    """
     is_long = size > _IN_A_THREAD_FROM or (kind in _CODECS and _PYARROW not in sys.modules)
     found: bytes = await asyncio.to_thread(work, *args) if is_long else work(*args)
     return found
@@ -56,11 +61,15 @@ def _decompressed(kind: int, payload: bytes, size: int) -> bytes:
         else:
             found = _codec(kind).decompress(payload, decompressed_size=size, asbytes=True)
             if kind in _UNDETECTED_END and size and _fits(kind, payload, size - 1):
-                raise UnreadablePayloadError(f"fewer than {size} bytes uncompressed")
+                raise UnreadablePayloadError(
+                    f"the decompressed payload has fewer than the {size} bytes that its metadata says: it is damaged"
+                )
     except (zlib.error, OSError, ValueError) as error:  # pyarrow raises the latter two
         raise UnreadablePayloadError(str(error)) from error
     if len(found) != size:
-        raise UnreadablePayloadError(f"not {size} bytes uncompressed")
+        raise UnreadablePayloadError(
+            f"the decompressed payload does not have the {size} bytes that its metadata says: it is damaged"
+        )
     return bytes(found)
 
 
@@ -82,5 +91,5 @@ def _compressed(kind: int, payload: bytes) -> bytes:
 def _codec(kind: int) -> Any:
     name = _CODECS.get(kind)
     if name is None:
-        raise UnreadablePayloadError(f"unknown compression {kind}")
+        raise UnreadablePayloadError(f"the payload's compression type {kind} is not known")
     return importlib.import_module(_PYARROW).Codec(name)

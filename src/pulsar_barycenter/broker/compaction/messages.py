@@ -87,10 +87,12 @@ class Batch:
                 yield InBatch(key, is_tombstone, single.compacted_out, offset, begin, end)
                 offset = end
         except (struct.error, DecodeError) as error:
-            raise UnreadablePayloadError(f"a batch cannot be parsed: {error}") from error
+            raise UnreadablePayloadError(f"a message of a batch cannot be parsed: {error}") from error
 
     async def keeping(self, kept: Iterable[InBatch | None]) -> bytes:
-        """Return the entry with only these messages; None stands for a message that is compacted out."""
+        """Return the entry of this batch with only the messages of `kept`, which has one item for each message in
+        order; None: the message is marked as compacted out.
+        """
         parts = [
             _COMPACTED_OUT_MESSAGE if message is None else self.payload[message.begin : message.end] for message in kept
         ]
@@ -120,10 +122,10 @@ Content: TypeAlias = Single | Chunk | Batch | Opaque | None
 
 
 async def content_of(data: bytes) -> Content:
-    """Return the content of an entry; None if clients never get it (a marker).
+    """Return the content of an entry; None for a marker, which clients never get.
 
     Raises:
-        MalformedFrameError: its metadata cannot be read.
+        MalformedFrameError: the entry's metadata cannot be read.
     """
     metadata = read_metadata(data)
     if metadata.HasField("marker_type"):

@@ -12,7 +12,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 
 class LeaderRounds:
-    """The duties. While `loadBalancerEnabled` is false they do nothing; this is checked at each run."""
+    """Makes the periodic duties. While `loadBalancerEnabled` is false they do nothing; each run checks this."""
 
     def __init__(
         self, config: ConfigHolder, switch: LoadManagerSwitch, registration: Registration, instruments: Instruments
@@ -24,15 +24,17 @@ class LeaderRounds:
         registration.on_change(self._brokers_changed.set)
 
     def shedding(self) -> Duty:
-        """Unload bundles from overloaded brokers."""
+        """Return the duty that unloads bundles from overloaded brokers."""
         return Duty("load shedding", self._shed, self._minutes(_shedding_minutes))
 
     def split_check(self) -> Duty:
-        """Split bundles that are too large; also soon after a broker joined, left or reported."""
+        """Return the duty that splits bundles that are too large. It also runs soon after a broker joined, left or
+        reported.
+        """
         return Duty("split check", self._check_splits, self._minutes(_shedding_minutes), wake=self._brokers_changed)
 
     def quotas(self) -> Duty:
-        """Store the resource quotas."""
+        """Return the duty that stores the resource quotas."""
         return Duty("resource quotas", self._write_quotas, self._minutes(_quota_minutes))
 
     async def write_report(self) -> None:
@@ -55,7 +57,7 @@ class LeaderRounds:
                 await self._switch.current.write_resource_quotas()
 
     def _minutes(self, minutes: Callable[[BrokerConfig], float]) -> Callable[[], float]:
-        """Return the present value of a setting in minutes, as seconds, at each call."""
+        """Return a function that returns the present value of a setting in minutes, as seconds."""
         return lambda: minutes(self._config.current) * 60
 
 

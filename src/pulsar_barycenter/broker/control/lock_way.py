@@ -26,12 +26,14 @@ class LockWay:
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """Register last, because a registered broker gets bundles."""
+        """Own the broker's namespaces, then register: a registered broker gets bundles."""
         await own_namespaces()
         await register()
 
     async def leave(self, departure: Departure) -> int:
-        """Unregister first: other brokers do not need this broker's registration while its locks become free."""
+        """Unregister, resign, then release all bundles; return their number. Other brokers do not need this broker's
+        registration while its locks become free.
+        """
         await departure.unregister()
         await departure.resign()
         return await departure.hand_over()

@@ -24,7 +24,7 @@ class Departure:
     unregister: Callable[[], Awaitable[None]]
     """Remove the registration, so that the broker gets no bundles."""
     resign: Callable[[], Awaitable[None]]
-    """Give up leadership."""
+    """Resign as leader."""
 
 
 class OwnershipWay(Protocol):
@@ -67,7 +67,7 @@ class OwnershipWay(Protocol):
         ...
 
     def leader_duties(self, rounds: LeaderRounds) -> tuple[Duty, ...]:
-        """Return the duties of this broker while it is the leader."""
+        """Return the periodic duties of this broker while it is the leader."""
         ...
 
     def samples(self) -> Iterator[WaySample]:
@@ -75,5 +75,5 @@ class OwnershipWay(Protocol):
         ...
 
     async def close(self) -> None:
-        """End every term without handing bundles over. Further calls have no effect."""
+        """End every term without handing bundles over. Idempotent."""
         ...

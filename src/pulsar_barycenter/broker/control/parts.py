@@ -82,7 +82,7 @@ class ControlParts:
 
 @dataclass(frozen=True, slots=True)
 class _WayBase:
-    """What every way to own bundles is made of."""
+    """The parts from which every way to own bundles is made."""
 
     config: ConfigHolder
     env: Environment
@@ -115,8 +115,9 @@ def control_parts(
     administration: MetadataStore,
     writing: MetadataWriting,
 ) -> ControlParts:
-    """Make the parts. `administration` is the store for changes of administrators; the store of `env` must be that of
-    `writing`."""
+    """Return the parts of a control plane. `administration` is the store for changes of administrators; the store of
+    `env` must be the store of `writing`.
+    """
     store = env.store
     incarnation = f"{env.random.getrandbits(64):016x}"
     dynamic_configuration = DynamicConfiguration(administration, config)

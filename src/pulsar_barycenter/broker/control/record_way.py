@@ -55,12 +55,14 @@ class RecordWay:
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """Register first: the others find the owner's address in its registration."""
+        """Register, then own the broker's namespaces: other brokers find an owner's address in its registration."""
         await register()
         await own_namespaces()
 
     async def leave(self, departure: Departure) -> int:
-        """Stay registered, without getting bundles, until the last bundle has another owner."""
+        """Release all bundles, resign and unregister; return the number of bundles. This broker stays registered,
+        without getting bundles, until the last bundle has another owner.
+        """
         self._leadership.decline()  # it accepts no more connections, so it could not serve the internal topics
         manager = self._switch.current
         if isinstance(manager, ChoosesSuccessors):
@@ -73,7 +75,8 @@ class RecordWay:
         return handed_over
 
     async def _serve_leaving_brokers(self) -> None:
-        """Serve the ownership channel until the other leaving brokers have handed over, or for a while.
+        """If this broker leads, serve the ownership channel until the other leaving brokers have handed over, for at
+        most _SERVE_OTHERS_S.
 
         Otherwise one of the staying brokers would have to become leader, and there is none if a whole cluster stops.
         """
@@ -102,13 +105,13 @@ class RecordWay:
 
 
 class SuccessorChoice:
-    """Asks the present load manager for the next owner of a bundle whose owner releases or lost it."""
+    """Asks the present load manager for the next owner of a bundle, after its owner released or lost the bundle."""
 
     def __init__(self, switch: LoadManagerSwitch) -> None:
         self._switch = switch
 
     async def choose(self, bundle: Bundle, without: Collection[str]) -> str | None:
-        """Return the next owner of a bundle, except some brokers; None if no broker can own it.
+        """Return the next owner of a bundle, not one of `without`; None if no broker can own it.
 
         Raises:
             BundleNotAcquiredError: the choice failed.

@@ -41,11 +41,15 @@ class OwnershipChanges(Protocol):
         ...
 
     def mover(self, guard: Callable[[], Guard], by_command: Move) -> Move:
-        """Return how bundles are unloaded: by records, guarded by `guard` (the leader's epoch), or `by_command`."""
+        """Return the function that unloads a bundle: one that writes records, guarded by `guard` (the leader's epoch),
+        or `by_command`.
+        """
         ...
 
     def table(self, local: Callable[[], T], in_topic: Callable[[SystemTopicClient], T]) -> T:
-        """Return a table that all brokers share, made by `in_topic`, or one of this process only, made by `local`."""
+        """Return a table of the brokers' loads: shared by all brokers, made by `in_topic`, or of this process only,
+        made by `local`.
+        """
         ...
 
 
@@ -80,7 +84,7 @@ class LoadManagerContext:
     owned without topics are only in `owned_bundles`. `is_leader` is called at the moment of each decision. The leader's
     commands carry `leader_epoch`, which raises NotLeadingError if this broker is not the leader. The leader writes to
     `leader_store`, which refuses writes of a former leader. `policies` has isolation policies and failure domains; call
-    `learn_groups` for the anti-affinity groups that matter.
+    its `learn_groups` to read the anti-affinity groups that a decision needs.
     """
 
     config: ConfigHolder

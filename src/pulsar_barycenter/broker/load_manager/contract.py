@@ -37,11 +37,11 @@ class LoadManager(Protocol):
         ...
 
     async def disable(self) -> None:
-        """Remove the registration, so that no bundle is assigned here any more. Further calls have no effect."""
+        """Remove the registration, so that no bundle is assigned here any more. Idempotent."""
         ...
 
     async def stop(self) -> None:
-        """Disable, and end every task. Further calls have no effect."""
+        """End every task and remove the registration. Idempotent."""
         ...
 
     def available_brokers(self) -> frozenset[str]:
@@ -49,7 +49,7 @@ class LoadManager(Protocol):
         ...
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle without one. None, or a placement without a broker: no broker qualifies."""
+        """Choose an owner for a bundle that has none. None, or a placement without a broker: no broker qualifies."""
         ...
 
     async def write_report(self, *, force: bool = False) -> bool:
@@ -75,7 +75,7 @@ class LoadManager(Protocol):
 
 @runtime_checkable
 class KeepsSnapshot(Protocol):
-    """A load manager that decides on a snapshot."""
+    """A load manager that decides on a snapshot of the load."""
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return the snapshot on which this broker would decide now, for files and REST."""
@@ -110,7 +110,7 @@ class ChoosesSuccessors(Protocol):
     """A load manager that transfers bundles directly from broker to broker (extensible)."""
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose the next owner of a bundle, except some brokers; the result is as in `LoadManager.select_broker`."""
+        """Choose the next owner of a bundle, not one of `without`; the result is as in `LoadManager.select_broker`."""
         ...
 
     async def announce_leaving(self) -> None:
@@ -118,7 +118,7 @@ class ChoosesSuccessors(Protocol):
         ...
 
     async def leaving_brokers(self) -> set[str]:
-        """Return the ids of the registered brokers that announced this, including this one."""
+        """Return the ids of the registered brokers that called `announce_leaving`, including this one."""
         ...
 
 

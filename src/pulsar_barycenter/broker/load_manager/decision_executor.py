@@ -53,8 +53,9 @@ class DecisionExecutor:
         manager: ManagerKind,
         mover: Callable[[Move], Move] = lambda by_command: by_command,
     ) -> None:
-        """`manager` is the load manager's kind. `mover` returns how bundles are unloaded; its argument is the default
-        way, a command to the owner."""
+        """`manager` is the load manager's kind. `mover` returns the function that unloads a bundle; its argument is the
+        default, a command to the owner.
+        """
         self._context = context
         self._move = mover(self._command_owner)
         self._decisions = decisions
@@ -66,7 +67,7 @@ class DecisionExecutor:
     # ---- logging ----
 
     def log_placement(self, placement: Placement) -> None:
-        """Log which broker was chosen, or that none qualifies."""
+        """Log which broker was chosen for a bundle, or that no broker qualifies."""
         if placement.broker is None:
             self.refuse("assign", placement.bundle, "", placement.reason)
             return
@@ -94,7 +95,7 @@ class DecisionExecutor:
     # ---- unloading ----
 
     async def unload(self, unload: Unload, destination: str | None) -> bool:
-        """Make the owner unload a bundle, for a destination or None; return whether it did."""
+        """Make the owner unload a bundle, for `destination` (None: any broker); return whether the owner did."""
         with self._request_id():
             return await self._unload(unload, destination)
 
@@ -133,7 +134,9 @@ class DecisionExecutor:
     # ---- splitting ----
 
     async def counted_splits(self, plan: "Callable[[Mapping[str, int]], SplitPlan]") -> "SplitPlan":
-        """Return `plan` of the present number of bundles of each namespace; log the bundles that it does not split."""
+        """Return the result of `plan`, called with the present number of bundles of each namespace; log the bundles
+        that the plan does not split.
+        """
         counts: dict[str, int] = {}
         read: set[str] = set()
         # A plan of the reported bundles says which namespaces to read. If some are full, others may follow.
@@ -150,9 +153,10 @@ class DecisionExecutor:
         return found
 
     async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]], epoch: Epoch | None = None) -> bool:
-        """Make the owner split a bundle, and unload the children if `unload` returns True; return whether it did.
+        """Make the owner split a bundle, and unload the children if `unload` returns True; return whether the bundle
+        was split.
 
-        `epoch` is that of the leader that decided it; None: the owner decided it itself.
+        `epoch` is the epoch of the leader that decided the split; None: the owner decided it itself.
         """
         with self._request_id():
             return await self._do_split(split, unload, epoch)

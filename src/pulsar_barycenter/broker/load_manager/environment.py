@@ -52,7 +52,7 @@ class LoadManagerEnvironment:
         """Return the environment of a real broker: the machine's usage, files in `barycenterDataDir`, and optionally a
         topic for reports.
 
-        Without a report log a pipeline has no input, so none is expected.
+        Without a report log a pipeline would have no input, so no pipeline is expected.
         """
         config = context.config.current
         data = Path(config.barycenter_data_dir)

@@ -16,7 +16,9 @@ log = structlog.get_logger(__name__)
 
 
 def load_manager_factory(name: str) -> LoadManagerFactory:
-    """Return the factory of a load manager; of the simple one with a warning if the name is unknown, as in Pulsar."""
+    """Return the factory of the load manager `name`. If the name is unknown, log a warning and return the simple load
+    manager's factory, as in Pulsar.
+    """
     try:
         kind = manager_kind(name)
     except UnknownLoadManagerError as error:
@@ -33,16 +35,19 @@ def load_manager_factory(name: str) -> LoadManagerFactory:
 
 
 def configured_load_manager(context: LoadManagerContext) -> LoadManager:
-    """Make the load manager that the configuration names now, including a dynamic override.
+    """Create the load manager that the configuration names now, including a dynamic override.
 
     Raises:
-        StrategyError: it cannot be made, or not with the configured strategies; the text says what to set.
+        StrategyError: the load manager cannot be created, or does not support the configured strategies; the message
+            says what to set.
     """
     return load_manager_factory(context.config.current.load_manager_class_name)(context)
 
 
 def _factory(kind: ManagerKind) -> LoadManagerFactory:
-    """Import a load manager when it is needed: most need numpy, and a broker without balancing does not."""
+    """Import a load manager and return its factory. It is imported only now, because most load managers need numpy, and
+    a broker without balancing does not.
+    """
     match kind:
         case ManagerKind.NOOP:
             return NoopLoadManager

@@ -17,9 +17,9 @@ _RETRY_S = 1.0
 class LoadDataWatch:
     """Refreshes the load data after changes, one refresh at a time.
 
-    `refresh` reads what changed, `known` returns the brokers in the load data, and `unreported` receives the number of
-    registered brokers that are not in it. If none of them is, this is logged. After a refresh, the watch waits for
-    `pause_share` times its duration: in a large cluster, brokers report all the time.
+    `refresh` reads what changed, `known` returns the brokers in the load data, and `unreported` is called with the
+    number of registered brokers that are not in it. If no registered broker is in the load data, this is logged. After
+    a refresh, the watch waits for `pause_share` times its duration: in a large cluster, brokers report all the time.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class LoadDataWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, first: Callable[[], Awaitable[None]]) -> None:
-        """Refresh by `first`, then at every change; if the store does not answer, it is tried again."""
+        """Call `first`, then refresh at every change. If the store does not answer, try again later."""
         self._stop_listening = self._registration.on_change(self._changed.set)
         with suppress(MetadataError):
             await self._run(first)
         self._task = asyncio.create_task(self._watch(), name="load data")
 
     async def close(self) -> None:
-        """Stop refreshing. Further calls have no effect."""
+        """Stop refreshing. Idempotent."""
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
@@ -60,7 +60,7 @@ class LoadDataWatch:
             self._task = None
 
     async def refresh(self) -> None:
-        """Refresh now.
+        """Refresh the load data now.
 
         Raises:
             MetadataError: the store does not answer; the refresh is tried again later.
@@ -68,7 +68,8 @@ class LoadDataWatch:
         await self._run(self._refresh)
 
     async def catch_up(self, *, with_every_change: bool) -> None:
-        """Refresh if no broker is known or a known one left; with `with_every_change` also after any other change.
+        """Refresh if no broker is known, or a known broker left the cluster; with `with_every_change` also after any
+        other change.
 
         If the store does not answer, the load data stays as it is.
 

@@ -45,7 +45,7 @@ Decoded = TypeVar("Decoded")
 
 _ROWS_IN_ONE_STEP: Final = 2_000
 _KNOWN_WHOLES: Final = 8
-"""How many whole publications a reader remembers to have passed."""
+"""The number of whole publications that a reader remembers to have included, by applying changes."""
 
 
 class ReportName(NamedTuple):
@@ -78,7 +78,7 @@ class PipelineFeed(Protocol):
         ...
 
     async def read(self) -> None:
-        """Read the newest publication, unless it is read already."""
+        """Read the newest publication, unless it was read before."""
         ...
 
 
@@ -99,10 +99,11 @@ class NoPipeline:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A publication of the pipeline, and its columns as they are looked up.
+    """A publication of the pipeline, with its columns indexed by broker or bundle.
 
-    `id` names it. `bundles` is of the newest publication that was read, also if this one is older: it is changed in
-    place, as a copy would cost as much as there are bundles. The others are of this one.
+    `id` identifies the publication. `bundles` always has the newest publication that was read, even if this one is
+    older: it is changed in place, because a copy would cost time for every bundle. The other fields belong to this
+    publication.
     """
 
     id: PublicationId
@@ -112,13 +113,13 @@ class Published:
 
 
 def published(publication: PipelinePublication) -> Published:
-    """Return what a whole publication publishes."""
+    """Return a whole publication with its columns indexed by broker and bundle."""
     bundles, averages = published_bundles(publication), published_averages(publication)
     return Published(publication.id, publication.last_sequence, bundles, averages)
 
 
 class _RefusedError(Exception):
-    """A file cannot be read or understood."""
+    """A file of the pipeline cannot be read or decoded."""
 
 
 class FilePipeline:
@@ -161,7 +162,9 @@ class FilePipeline:
                 await self._follow()
 
     async def _read_whole(self) -> bool:
-        """Read `latest.json` if it is new and not one that the changes led to; return whether it was read."""
+        """Read `latest.json` if it is new and the changes applied so far do not include it; return whether it was
+        read.
+        """
         identity = _identity_of(self._file)
         if identity is None or identity == self._identity:
             return False
@@ -184,7 +187,7 @@ class FilePipeline:
         return True
 
     async def _follow(self) -> None:
-        """Apply the changes that follow what was read."""
+        """Apply the changes that follow the publication that was read."""
         while (before := self._published) is not None:
             file = self._file.with_name(change_file(self._file.name, before.id))
             identity = _identity_of(file)
@@ -237,12 +240,12 @@ def _head(file: Path) -> PublicationId | None:
 
 
 async def _read(file: Path, decode: Callable[[bytes], Generator[None, None, Decoded]]) -> Decoded:
-    """Return what a file holds; others go on while it is decoded."""
+    """Return the decoded content of a file. Other tasks run while it is decoded."""
     try:
         with file.open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
             if size > LARGEST_BYTES:
-                raise _RefusedError(f"it has {size:,} bytes, more than {LARGEST_BYTES:,}")
+                raise _RefusedError(f"the file has {size:,} bytes, but at most {LARGEST_BYTES:,} are allowed")
             parts = decode(stream.read())
         while True:
             try:
@@ -256,7 +259,7 @@ async def _read(file: Path, decode: Callable[[bytes], Generator[None, None, Deco
 
 
 async def _bundles_of(publication: PipelinePublication) -> AsyncIterator[dict[str, BundleData]]:
-    """Give the windows of the published bundles, some at once; others go on meanwhile."""
+    """Yield the windows of the published bundles, some at a time. Other tasks run in between."""
     for start in range(0, len(publication.bundle), _ROWS_IN_ONE_STEP):
         yield published_bundles(publication, slice(start, start + _ROWS_IN_ONE_STEP))
         await asyncio.sleep(0)
@@ -264,7 +267,8 @@ async def _bundles_of(publication: PipelinePublication) -> AsyncIterator[dict[st
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """Whether decisions use the pipeline, and for how many ms its oldest missing report waits.
+    """Whether decisions use the pipeline, and `lag_ms`, the time for which its oldest unpublished report has been
+    waiting.
 
     Without `is_published` it has published nothing: there may be no pipeline. `silent_ms` is the time since the
     pipeline last looked for reports, None if not known. While the load is steady, the pipeline has nothing to publish
@@ -312,7 +316,7 @@ class UsedPublication:
         return None if found is None else found[0]
 
     def retain(self, brokers: Collection[str]) -> None:
-        """Forget the reports of all other brokers."""
+        """Forget the reports of all brokers that are not in `brokers`."""
         for broker in [name for name in self._received if name not in brokers]:
             del self._received[broker]
 
@@ -350,7 +354,7 @@ class UsedPublication:
         await self._feed.read()
 
     async def judge(self, *, decides_with: str) -> PipelineState:
-        """Look for a newer publication, and return the pipeline's state; the leader logs when the state changes.
+        """Read the newest publication, and return the pipeline's state. On the leader, a change of the state is logged.
 
         `decides_with` is what decisions use while the pipeline is late, for the log.
         """

@@ -19,7 +19,7 @@ async def carry_out_round(
     may_continue: Callable[[], bool],
     stays: Callable[[Refusal], None] = lambda _refusal: None,
 ) -> list[Unload]:
-    """Unload every bundle with `unload`, and log every refusal; return the decisions that were carried out.
+    """Unload every bundle of a round with `unload`, and log every refusal; return the unloads that were carried out.
 
     `stays` is called with each refusal. `may_continue` is called before each step; the round ends when it returns
     False, because another broker is the leader. Other tasks run after each step; reports that arrive in between count

@@ -15,7 +15,7 @@ _CONCURRENT_WRITES: Final = 64
 
 
 async def all_of(operations: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Carry the operations out in batches; log one that the store refuses, and continue with the others.
+    """Carry the operations out in batches. An operation that the store refuses is logged, and the others continue.
 
     A batch starts when the one before has ended. If an operation is refused because this broker is not the leader, the
     rest is not carried out.

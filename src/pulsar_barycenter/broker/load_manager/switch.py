@@ -28,7 +28,9 @@ _RETRY_S: Final = 5.0
 
 
 class LoadManagerSwitch:
-    """Holds the load manager; `factory` makes the one that the configuration names at the time of the call."""
+    """The present load manager of a broker. `factory` creates the load manager that the configuration names at the time
+    of the call.
+    """
 
     def __init__(self, config: ConfigHolder, registration: Registration, factory: LoadManagerFactory) -> None:
         self._config = config
@@ -67,7 +69,7 @@ class LoadManagerSwitch:
         self._task = asyncio.create_task(self._follow(), name="load manager switch")
 
     async def settle(self) -> None:
-        """Stop following the configuration, and abandon an exchange in progress. Further calls have no effect."""
+        """Stop following the configuration, and abandon a replacement of the load manager in progress. Idempotent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -114,7 +116,7 @@ class LoadManagerSwitch:
 
 
 async def _stop(manager: LoadManager) -> None:
-    """Stop an unused load manager; log an error."""
+    """Stop a load manager that is not used any more. An error is logged, not raised."""
     try:
         await manager.stop()
     except Exception:

@@ -58,7 +58,7 @@ class ChannelSearch:
         """Return the owner, the broker to ask instead, or what to wait for. `authoritative`: do not ask another broker.
 
         Raises:
-            BundleNotFoundError: the range is not a bundle, or no longer.
+            BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
             MetadataError: the store did not answer.
         """
         if self._urls is None:
@@ -81,7 +81,10 @@ class ChannelSearch:
         except ChannelUnavailableError as error:
             return Wait("bundle", error)
         owner = self._ownership.owner_cached(bundle)
-        return owner or Wait("bundle", BundleNotAcquiredError(bundle, f"broker {broker_id} has not acquired it yet"))
+        return owner or Wait(
+            "bundle",
+            BundleNotAcquiredError(bundle, f"broker {broker_id} was chosen for it, but has not acquired it yet"),
+        )
 
     async def choose(self, bundle: Bundle) -> str | None:
         """Return the id of the broker that should own a bundle, None if no broker is available.

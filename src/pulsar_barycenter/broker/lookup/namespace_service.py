@@ -3,7 +3,7 @@
     NamespaceServiceError
     ├── BrokerNotActiveError   the destination of an unload is not registered
     ├── BundleNotEmptyError    a bundle with topics is deleted without force
-    └── SplitConflictError     other changes of the namespace came first, too often
+    └── SplitConflictError     the namespace changed during every attempt of a split
 
 Every call works on bundles that this broker owns; the REST layer redirects requests about other bundles to their
 owners.
@@ -45,8 +45,10 @@ SPLIT_ATTEMPTS: Final = 8
 
 _BUNDLES_PER_TASK: Final = 100
 _MAX_TASKS: Final = 8
-"""How many bundles a broker that stops hands over in parallel: one for each hundred that it has, and at most eight. A
-few go one after the other, because clients notice this least. Many have to fit into `brokerShutdownTimeoutMs`."""
+"""How many bundles a broker that stops hands over in parallel: one for each hundred that it has, at most eight. Few
+bundles are handed over one after the other, because clients notice this least; the handover of many has to fit into
+`brokerShutdownTimeoutMs`.
+"""
 
 
 class NamespaceServiceError(Exception):
@@ -130,7 +132,7 @@ class NamespaceService:
         """Make `broker_id` the next owner of `bundle`. Call this on the leader, before the unload.
 
         Raises:
-            BrokerNotActiveError: that broker is not registered.
+            BrokerNotActiveError: `broker_id` is not registered.
         """
         active = self._load_manager().available_brokers()
         if broker_id not in active:
@@ -147,9 +149,9 @@ class NamespaceService:
     ) -> int | None:
         """Unload a bundle: close its topics and release it. Return the number of topics, None if it is not owned here.
 
-        `destination` is the next owner if ownership is kept in the channel; else see `set_destination`. A call during
-        another unload of the bundle waits for that one, and returns None. `leader_epoch` is the epoch of the leader
-        that sent the command; see `admit`.
+        `destination` is the id of the next owner if ownership is kept in the channel; by locks it has no effect (see
+        `set_destination`). A call during another unload of the bundle waits for that one, and returns None.
+        `leader_epoch` is the epoch of the leader that sent the command; see `admit`.
         """
         if leader_epoch is not None:
             await self.admit(leader_epoch)
@@ -189,7 +191,7 @@ class NamespaceService:
         """Release a bundle before its namespace is deleted.
 
         Raises:
-            BundleNotEmptyError: it has topics, and `force` is not set.
+            BundleNotEmptyError: the bundle has topics, and `force` is False.
         """
         topics = await self.topics_in(bundle)
         if topics and not force:
@@ -216,9 +218,9 @@ class NamespaceService:
         Raises:
             FormerEpochError: another leader has a later epoch.
             SplitRefusedError: the algorithm is unknown, or misses an argument.
-            InvalidSplitError: the bundle cannot be split there, or it is of a broker's own namespace.
-            BundleNotFoundError: it is not a bundle of the namespace, or no longer.
-            BundleNotAcquiredError: this broker does not own it.
+            InvalidSplitError: the bundle cannot be split at these positions, or belongs to a broker's own namespace.
+            BundleNotFoundError: the bundle is not, or no longer, one of its namespace.
+            BundleNotAcquiredError: this broker does not own the bundle.
             SplitConflictError: the namespace changed during every attempt.
         """
         if is_broker_bound(bundle.namespace):
@@ -271,8 +273,9 @@ class NamespaceService:
         return children
 
     async def _after_split(self, parent: Bundle, children: list[Bundle], *, unload: bool) -> None:
-        """Do what follows a split: copy the boundaries, report the load, unload. If a step fails here, it is logged; a
-        later one, here or at another broker, repeats it."""
+        """Do what follows a split: copy the boundaries, report the load, unload the children. A step that fails is
+        logged; the next copy or report, here or at another broker, repeats it.
+        """
         try:
             await copy_boundaries_to_policies(self._store, parent.namespace)
         except MetadataError as error:

@@ -50,7 +50,9 @@ _WARN_EVERY_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Another broker, to which the look-up is redirected. `authoritative`: that broker need not ask a leader."""
+    """Another broker, to which the look-up is redirected. `authoritative`: that broker decides itself, without asking a
+    leader.
+    """
 
     urls: ServiceUrls
     authoritative: bool
@@ -58,7 +60,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """No answer yet: try again when the bundle, or the list of brokers, has changed. `error` is for the time limit."""
+    """No answer yet: try again when the bundle, or the list of brokers (`on`), has changed. `error` is raised when the
+    look-up's time is over.
+    """
 
     on: Literal["bundle", "brokers"]
     error: LookupFailedError | MetadataError
@@ -101,7 +105,7 @@ class Search(Protocol):
         """Return the owner, the broker to ask instead, or what to wait for.
 
         Raises:
-            BundleNotFoundError: the range is not a bundle, or no longer.
+            BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
             MetadataError: the store did not answer.
         """
         ...
@@ -119,8 +123,9 @@ class OwnerSearch:
         affinities: Affinities,
         elsewhere: Callable[[Bundle], Awaitable["Candidate | None"]],
     ) -> None:
-        """`elsewhere` returns the broker that decides about a bundle without an owner, if no broker with this load
-        manager may; see `LoadManagerMigration.candidate`."""
+        """`elsewhere` returns the broker to ask about a bundle without an owner if brokers with this load manager may
+        not decide; see `LoadManagerMigration.candidate`.
+        """
         self._ownership = ownership
         self._registration = registration
         self._leadership = leadership
@@ -137,7 +142,7 @@ class OwnerSearch:
         """Return the owner, the broker to ask instead, or what to wait for.
 
         Raises:
-            BundleNotFoundError: the range is not a bundle, or no longer.
+            BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
             MetadataError: the store did not answer.
         """
         owner = await self._ownership.owner_of(bundle)
@@ -211,7 +216,7 @@ class OwnerSearch:
         try:
             return await self._ownership.acquire(bundle, reason="lookup")
         except LockBusyError:
-            return Wait("bundle", BundleNotAcquiredError(bundle, "another broker was faster"))
+            return Wait("bundle", BundleNotAcquiredError(bundle, "another broker acquired it first"))
         except BundleNotFoundError:
             raise
         except BundleNotAcquiredError as error:

@@ -31,7 +31,9 @@ _MAX_ADDRESSES: Final = 10_000
 
 
 async def refuses_connections(service_url: str) -> bool:
-    """Return whether a connection to a service URL is refused. False if this is not known after a second."""
+    """Open a connection to a service URL and close it; return whether it was refused. False if there is no answer after
+    a second.
+    """
     try:
         parts = urlsplit(service_url)
         host, port = parts.hostname or "", parts.port or 0
@@ -53,8 +55,9 @@ class _Address:
 
 
 class RefusingBrokers:
-    """Answers whether a broker refuses connections. `probe` is `refuses_connections` or a substitute; `longest_s` is
-    the longest time for which the store may name a dead broker."""
+    """Tracks which brokers refuse connections. `probe` is `refuses_connections` or a substitute; `longest_s` is the
+    longest time for which the store may name a dead broker as owner.
+    """
 
     def __init__(self, probe: Callable[[str], Awaitable[bool]], *, longest_s: float) -> None:
         self._probe = probe

@@ -43,7 +43,7 @@ HOLD_S: Final = 12.0
 """How long a look-up without an answer is held, in seconds. A client gives up after 30 s; a look-up that is held,
 redirected and held again takes less."""
 _HOLD_READ_S: Final = 5.0
-"""The same for a request that asks for the owner of a bundle without assigning it."""
+"""How long a request is held that asks for the owner of a bundle without assigning it, in seconds."""
 
 
 class LookupService(Protocol):
@@ -72,7 +72,9 @@ class LookupService(Protocol):
     async def lookup_bundle(
         self, bundle: Bundle, *, authoritative: bool = False, read_only: bool = False, listener: str | None = None
     ) -> LookupAnswer | None:
-        """Do the same for a bundle, for admin requests. `read_only`: do not assign; None if the bundle has no owner."""
+        """Return the owner of a bundle, or the broker to ask, for admin requests; else as `lookup`. With `read_only` a
+        bundle without an owner is not assigned: the result is None.
+        """
         ...
 
     async def bundle_of(self, topic: TopicName) -> Bundle:
@@ -80,7 +82,8 @@ class LookupService(Protocol):
         ...
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
-        """Return the number of partitions, 0 for a topic that is not partitioned. `auto_create` may create the record.
+        """Return the number of partitions, 0 for a topic that is not partitioned. With `auto_create` the record of a
+        new topic may be created.
 
         Without `auto_create`, a persistent topic that does not exist raises TopicNotFoundError. For a non-persistent
         topic the result is 0, as in Pulsar: only its owner knows whether it exists.
@@ -135,8 +138,9 @@ class ClusterLookup:
         *,
         leaders_term: LeadersTerm,
     ) -> None:
-        """`leaders_term` knows which broker serves the internal topics if the leader serves them, and `migration` which
-        broker reads them if another one does."""
+        """`leaders_term` returns the broker that serves the internal topics (the leader); `migration` returns a broker
+        that reads the ownership channel, if this broker does not.
+        """
         self._config = config
         self._bundles = bundles
         self._ownership = ownership
@@ -200,7 +204,7 @@ class ClusterLookup:
         """Hold a permit of `maxConcurrentLookupRequest`.
 
         Raises:
-            TooManyLookupsError: all are held.
+            TooManyLookupsError: all permits are held.
         """
         limit = self._config.current.max_concurrent_lookup_request
         if self._in_flight >= limit:
@@ -235,7 +239,7 @@ class ClusterLookup:
                 await asyncio.sleep(LOOK_AGAIN_S)
 
     async def _leader(self, topic: TopicName) -> Owner:
-        """Return the leader, when one serves the topics of the leader."""
+        """Wait until a leader serves the leader's topics, and return it."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S
         while (leader := self._leaders_term.owner()) is None:

@@ -50,7 +50,7 @@ class _Search:
 
 
 class SharedSearches:
-    """The searches that run now, by bundle. Authoritative look-ups share another one."""
+    """The searches that run now, by bundle. Authoritative look-ups of a bundle share a search of their own."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class SharedSearches:
         return self._closed
 
     def refuses(self, broker: Owner | ServiceUrls) -> bool:
-        """Return whether a broker refuses connections, as far as this is known now."""
+        """Return whether a broker is known to refuse connections now."""
         return self._refusing_brokers.refuses(broker.broker_url or broker.broker_url_tls)
 
     async def find(self, bundle: Bundle, *, authoritative: bool, deadline: float) -> Owner | Candidate:

@@ -69,7 +69,7 @@ def bundles_data(record: Record) -> BundlesData | None:
     """Return the field `bundles` of a policies or local-policies record, None if it has none.
 
     Raises:
-        InvalidValueError: it is neither of these records.
+        InvalidValueError: the record is neither of these.
     """
     try:
         return msgspec.json.decode(record.value, type=_WithBundles).bundles
@@ -79,7 +79,7 @@ def bundles_data(record: Record) -> BundlesData | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredBundles:
-    """Bundles, and the record from which they were decoded; None: there is no record, or it is not known."""
+    """Bundles, and `value`, the record from which they were decoded; None: there is no record, or it is not known."""
 
     bundles: NamespaceBundles
     value: bytes | None = None
@@ -88,7 +88,8 @@ class StoredBundles:
 async def read_or_create(
     store: MetadataStore, namespace: NamespaceName, default_count: Callable[[], int], known: StoredBundles | None
 ) -> StoredBundles | None:
-    """Return the bundles of a namespace; None if its record was just created, here or by another broker: read again.
+    """Return the bundles of a namespace. None: its record was just created, here or by another broker, so call this
+    again.
 
     A namespace without a record gets one from its policies; one without policies is a single bundle. `known` was read
     before: if the record is equal, it is returned. This saves time, because each acquisition reads the record, which

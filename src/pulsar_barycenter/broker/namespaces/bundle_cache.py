@@ -107,7 +107,7 @@ class BundleCache:
         return self._found(topic, await self._existing(topic.namespace))
 
     async def require(self, bundle: Bundle) -> None:
-        """Raise unless `bundle` is one of its namespace. If the cached bundles are others, this reads them again.
+        """Check that `bundle` is one of its namespace. If it is not among the cached bundles, read them from the store.
 
         Raises:
             NamespaceNotFoundError: its namespace does not exist.
@@ -178,7 +178,9 @@ class BundleCache:
                 return self._keep(namespace, stored.bundles, generation, stored.value)
 
     def _found(self, topic: TopicName, bundles: NamespaceBundles) -> Bundle:
-        """Return the topic's bundle of those of its namespace, and note that it has a non-persistent topic, if so."""
+        """Return the bundle of `bundles` that contains the topic; if the topic is non-persistent, record this for the
+        bundle.
+        """
         bundle = bundles.find_hash(topic.hash32)
         if not topic.is_persistent and bundles.version is not None:
             self._non_persistent.add(bundle)

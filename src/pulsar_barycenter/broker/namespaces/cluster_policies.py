@@ -162,7 +162,9 @@ class ClusterPolicyWatch:
     # ---- anti-affinity groups ----
 
     async def refresh(self, namespace: str) -> None:
-        """Read the policies for a bundle of `namespace` again, so that every policy that was set before counts."""
+        """Read the policies for a bundle of `namespace` again, so that every policy that was set before this call
+        counts.
+        """
         try:
             await self._read_isolation()
         except MetadataError as error:
@@ -197,7 +199,9 @@ class ClusterPolicyWatch:
             self._set_groups({**self._current.groups, **added})
 
     async def _read_group(self, namespace: str) -> None:
-        """Read and cache a group. If it changes during the read, read again; cache nothing if that does not succeed."""
+        """Read and cache the group of a namespace. If it changes during the read, read it again, at most _ATTEMPTS
+        times; then cache nothing.
+        """
         for _ in range(_ATTEMPTS):
             changes = self._changes_of(namespace)
             try:

@@ -9,7 +9,7 @@
 | the brokers' own cluster                         | namespaces are created for it                                    |
 
 Heartbeat namespaces may be deleted: they exist without a record, and their topics are created again. Each function
-returns the reason as an error message, or None if it may be deleted.
+returns the reason why a name must not be deleted, as an error message, or None if it may be deleted.
 """
 
 from pulsar_barycenter.naming.internal_topics import is_internal_topic

@@ -30,7 +30,8 @@ class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
     def to_bundles(
         self, namespace: NamespaceName, *, default_count: int = 1, version: int | None = None
     ) -> NamespaceBundles:
-        """Return the bundles: by the boundaries if there are any, else equal ones by number, else by `default_count`.
+        """Return the bundles: those between the boundaries if there are any, else `num_bundles` of equal width, or
+        `default_count` if that is 0.
 
         Raises:
             InvalidBundlesError: the boundaries do not cover the hash range, or the count is out of range.
@@ -144,7 +145,8 @@ class ClusterData(msgspec.Struct, frozen=True, rename="camel"):
 class PartitionedTopicMetadata(msgspec.Struct, frozen=True):
     """The record of a partitioned topic. `deleted` is set while its partitions are being deleted.
 
-    `change` is set from the moment in which the owners of the partitions are asked, until all of them have made it.
+    `change` is set from the moment in which the owners of the partitions are asked, until all of them have made the
+    change.
     """
 
     partitions: int = 0

@@ -39,7 +39,7 @@ class Records(Generic[T]):
         return self._cache.get_if_cached(self.path(name))
 
     async def get(self, name: str) -> T | None:
-        """Return the record, from the cache if possible; None if there is none.
+        """Return the record, from the cache if possible; None if it does not exist.
 
         Raises:
             InvalidValueError: the stored value cannot be decoded.
@@ -62,7 +62,7 @@ class Records(Generic[T]):
         """Store a new record.
 
         Raises:
-            AlreadyExistsError: there is one.
+            AlreadyExistsError: the record exists.
         """
         await self._cache.create(self.path(name), value)
 
@@ -107,15 +107,15 @@ class Records(Generic[T]):
         return await self._cache.read_modify_update_or_create(self.path(name), change)
 
     async def put(self, name: str, value: T) -> None:
-        """Store the record, whether there is one or not."""
+        """Store the record, whether it exists or not."""
         await self._cache.put(self.path(name), value)
 
     async def delete(self, name: str) -> None:
         """Delete the record.
 
         Raises:
-            NotFoundError: there is none.
-            HasChildrenError: there are other records below it.
+            NotFoundError: the record does not exist.
+            HasChildrenError: other records exist below it.
         """
         await self._cache.delete(self.path(name))
 

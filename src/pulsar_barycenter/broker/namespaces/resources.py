@@ -200,7 +200,9 @@ class Resources:
     # ---- rules of creation by use ----
 
     async def may_create(self, topic: TopicName) -> bool:
-        """Return whether a topic that does not exist is created by use, as itself and not as a partitioned topic."""
+        """Return whether the use of `topic`, which does not exist, creates it (as a topic or partition, not as a
+        partitioned topic).
+        """
         if needs_no_record(topic.namespace):
             return True
         policies = await self.namespaces.get(str(topic.namespace))
@@ -214,7 +216,7 @@ class Resources:
         return await self._may_create_new(topic, policies)
 
     async def may_subscribe(self, topic: TopicName) -> bool:
-        """Return whether a subscription that does not exist is created by use."""
+        """Return whether the use of a subscription that does not exist creates it."""
         if is_system_topic(topic):
             return True
         policies = await self.namespaces.get(str(topic.namespace))
@@ -224,13 +226,17 @@ class Resources:
         return self._config.current.allow_auto_subscription_creation
 
     async def deduplicates(self, namespace: NamespaceName) -> bool:
-        """Return whether topics of the namespace use deduplication: its policy, else the configuration."""
+        """Return whether topics of the namespace use deduplication: the namespace's policy decides, else the
+        configuration.
+        """
         policies = None if needs_no_record(namespace) else await self.namespaces.get(str(namespace))
         own = None if policies is None else policies.deduplication_enabled
         return self._config.current.broker_deduplication_enabled if own is None else own
 
     async def compaction_threshold(self, namespace: NamespaceName) -> int:
-        """Return the uncompacted bytes above which a topic is compacted, 0: never; policy, else the configuration."""
+        """Return the number of uncompacted bytes above which a topic is compacted; 0: never. The namespace's policy
+        decides, else the configuration.
+        """
         policies = None if needs_no_record(namespace) else await self.namespaces.get(str(namespace))
         own = None if policies is None else policies.compaction_threshold
         return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
@@ -242,7 +248,7 @@ class Resources:
         return limits_of(await self.namespaces.get(str(topic.namespace)) or Policies(), self._config.current)
 
     async def lookup_exists(self, topic: TopicName) -> bool:
-        """Return whether the topic exists or would be created by use.
+        """Return whether the topic exists or its use would create it.
 
         True for every non-persistent topic: only its owner knows whether it exists.
         """
@@ -251,7 +257,9 @@ class Resources:
         return await self.topic_exists(topic) or await self.partitioned_metadata(topic) is not None
 
     def may_create_if_cached(self, topic: TopicName) -> bool:
-        """Return the result of `may_create` for the frequent case, without waiting; False may mean: not known."""
+        """Return whether the use of `topic` would create it, from the cache, without waiting. False may mean that it is
+        not known: call `may_create`.
+        """
         if topic.is_partition or not topic.is_persistent:
             return not topic.is_persistent
         policies = self.namespaces.get_if_cached(str(topic.namespace))

@@ -27,9 +27,10 @@ async def write_split(
     *,
     check: Callable[[], None],
 ) -> NamespaceBundles:
-    """Write the boundaries of `after` by compare-and-set; return the stored bundles.
+    """Write the boundaries of `after` by compare-and-set, if those of `before` are stored; return the stored bundles.
 
-    If the outcome of a write is not known, this reads and tries again until it is.
+    If the outcome of a write is not known, this reads the record, and writes again if necessary, until the outcome is
+    known.
 
     `check` has to raise if this broker no longer owns the parent bundle. It is called immediately before each write,
     and the store writes nothing for a session that has expired since. Without this check, a broker that lost the parent
@@ -56,4 +57,8 @@ async def write_split(
         except StoreUnavailableError as error:
             unknown = True
             log.warning("bundle_split_outcome_unknown", namespace=str(namespace), reason=str(error))
-    raise StoreUnavailableError(str(namespace), "it is not known whether the boundaries of the split were written")
+    raise StoreUnavailableError(
+        str(namespace),
+        "it is not known whether the boundaries of the split were written, because the "
+        "store did not answer: check the store",
+    )

@@ -35,11 +35,11 @@ class TopicPolicies(Protocol):
         ...
 
     async def may_create(self, topic: TopicName) -> bool:
-        """Return whether clients may create the topic by use."""
+        """Return whether clients may create the topic by using it."""
         ...
 
     async def may_subscribe(self, topic: TopicName) -> bool:
-        """Return whether clients may create a subscription of the topic by use."""
+        """Return whether clients may create a subscription of the topic by using it."""
         ...
 
     async def pending_change(self, partition: TopicName) -> PartitionedChange | None:

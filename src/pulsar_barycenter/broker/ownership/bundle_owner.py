@@ -22,7 +22,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 
 JOINS_S: Final = 12.0
-"""How long a client waits that connects while this broker starts; clients themselves wait 30 s."""
+"""How long a request of a client waits while this broker starts, in seconds; clients themselves wait 30 s."""
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class BundleOwner:
         self._machine.refuse(why)
 
     async def close(self) -> None:
-        """End every term and every task, and release everything. Further calls have no effect."""
+        """End every term and every task, and release everything. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -83,8 +83,10 @@ class BundleOwner:
         return None if bundles is None else self.owned(bundles.find(topic))
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
-        """See `ServingAuthority`. A client may arrive before this broker has started or knows that it owns the bundle,
-        because other brokers know it already. Such a client waits for a while."""
+        """Return the term that serves a topic; see `ServingAuthority`. A client may arrive before this broker has
+        started or knows that it owns the bundle, because other brokers know it already. Such a client waits, at most
+        JOINS_S.
+        """
         if self._leaders_term.has(topic):
             return self._require_leaders_term(topic)
         await self._bundles.get(topic.namespace)
@@ -101,7 +103,7 @@ class BundleOwner:
     def _require_leaders_term(self, topic: TopicName) -> OwnedBundle:
         term = self._leaders_term.served()
         if term is None:
-            raise NotServedError(topic, "the leader serves it, and this broker is not the leader")
+            raise NotServedError(topic, "the leader serves this topic, and this broker is not the leader")
         return term
 
     async def _until_joined(self) -> None:
@@ -110,7 +112,7 @@ class BundleOwner:
                 await self._joined.wait()
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """Report that a ledger of this term was fenced: the term is over."""
+        """End the term `owned`, because a ledger of it was fenced."""
         self._leaders_term.lost(owned, reason)
         self._machine.lost(owned, reason)
 
@@ -136,7 +138,7 @@ class BundleOwner:
         return self._machine.owner_cached(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while it does not serve, or None if the bundle has no owner."""
+        """Return the owner, InTransit while the owner does not serve the bundle, or None if the bundle has no owner."""
         return await self._machine.owner_of(bundle)
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:

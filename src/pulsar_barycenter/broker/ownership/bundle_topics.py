@@ -34,8 +34,9 @@ class Topics(Protocol):
         ...
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
-        """Open topics in the background, in advance for this broker's term with the given epoch; until the former
-        owner has closed them, only prepare for it."""
+        """Open topics in the background, for this broker's next term, which has the given epoch. Without `are_closed`
+        the former owner has not closed them yet: then only prepare the opening.
+        """
         ...
 
     def refresh_bundles(self) -> object: ...
@@ -64,7 +65,7 @@ class NoTopics:
 
 
 class BundleTopics:
-    """`timeout_s` returns the time limit; it is called at each closing."""
+    """Closes the topics of bundles within a time limit. `timeout_s` returns the limit; it is called at each closing."""
 
     def __init__(self, timeout_s: Callable[[], float]) -> None:
         self._timeout_s = timeout_s

@@ -20,8 +20,9 @@ from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.topic import TopicName
 
 WriteBoundaries: TypeAlias = Callable[[Callable[[], None]], Awaitable[NamespaceBundles]]
-"""Writes children as bundles of their namespace, and returns its new bundles. Its argument must be called before each
-write; it raises BundleNotAcquiredError if this broker may no longer split the parent."""
+"""Writes the children of a split as bundles of their namespace, and returns the namespace's new bundles. Its argument
+must be called before each write; it raises BundleNotAcquiredError if this broker may no longer split the parent.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     def joined(self) -> None:
-        """Record that this broker has started; until then it holds clients of topics that it does not serve."""
+        """Record that this broker has started; until then, clients of topics that it does not serve wait."""
         ...
 
     def refuse_acquisitions(self, why: str) -> None:
@@ -56,7 +57,7 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def close(self) -> None:
-        """End every task and release everything. Further calls have no effect."""
+        """End every task and release everything. Idempotent."""
         ...
 
     # ---- what is known, without waiting ----
@@ -80,7 +81,7 @@ class Ownership(ServingAuthority, Protocol):
     # ---- owners ----
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while it does not serve, or None if the bundle has no owner."""
+        """Return the owner, InTransit while the owner does not serve the bundle, or None if the bundle has no owner."""
         ...
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
@@ -97,9 +98,9 @@ class Ownership(ServingAuthority, Protocol):
         """Own and serve `bundle`; return at once if it is served here already.
 
         Raises:
-            BundleNotFoundError: it is not, or no longer, a bundle of its namespace.
+            BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
             BundleNotAcquiredError: this broker acquires nothing now, or lost its session in between.
-            LockBusyError: another broker owns it.
+            LockBusyError: another broker owns the bundle.
             MetadataError: the store did not answer.
         """
         ...
@@ -114,8 +115,9 @@ class Ownership(ServingAuthority, Protocol):
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Replace the served `parent` by `children` without closing a topic.
 
-        `write_boundaries` writes them as the namespace's bundles by compare-and-set and returns the new bundles. If
-        anything fails before the boundaries are written, the children are released and the parent continues.
+        `write_boundaries` writes the children as the namespace's bundles by compare-and-set and returns the new
+        bundles. If anything fails before the boundaries are written, the children are released and the parent
+        continues.
 
         Raises:
             BundleNotAcquiredError: the parent is not served here.
@@ -151,7 +153,7 @@ class OwnershipMachine(Protocol):
         ...
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Return when the bundle is served here or is not about to be, or after a limit of some seconds."""
+        """Wait until the bundle is served here, or this broker is not about to serve it, for some seconds at most."""
         ...
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
@@ -183,15 +185,15 @@ class LeadersTerm(Protocol):
         ...
 
     def served(self) -> OwnedBundle | None:
-        """Return the term if this broker is the leader."""
+        """Return this broker's term of these topics; None if it is not the leader."""
         ...
 
     def owner(self) -> Owner | None:
-        """Return the broker that serves these topics now, if it is known."""
+        """Return the broker that serves these topics now; None if it is not known."""
         ...
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Return when another broker may serve them, or after `timeout_s`."""
+        """Wait until another broker may serve these topics, at most `timeout_s`."""
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:

@@ -22,7 +22,7 @@ _MAX_TIMED: Final = 10_000
 
 
 def _unobserved(_phase: HandoverPhase, _seconds: float) -> None:
-    """Ignore a measured phase."""
+    """Do nothing with a measured phase: the default, until a metric receives it."""
 
 
 class HandoverTimes:
@@ -44,7 +44,7 @@ class HandoverTimes:
         self._observe("give_up", self._giving.get(bundle))
 
     def served(self, bundle: Bundle) -> None:
-        """Record that a bundle has an owner; it is measured if this broker released it."""
+        """Record that a bundle has an owner; the time is measured if this broker had released the bundle."""
         self._observe("served", self._giving.pop(bundle, None))
 
     def taking(self, bundle: Bundle) -> None:

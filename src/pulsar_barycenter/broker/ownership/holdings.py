@@ -120,11 +120,13 @@ class Holdings(Generic[W]):
         return list(self._by_bundle)
 
     def is_serving(self, holding: Holding[W]) -> bool:
-        """Return whether the holding serves now: not if the process stood still and has not noticed it yet."""
+        """Return whether the holding serves now. False if the process may have stood still, even before the term is
+        ended for that reason.
+        """
         return holding.state is HoldingState.SERVING and not self._pauses.has_paused()
 
     def serving(self, bundle: Bundle) -> Holding[W] | None:
-        """Return the holding of a bundle that is served now."""
+        """Return the holding of a bundle if it is served now, else None."""
         holding = self._by_bundle.get(bundle)
         return holding if holding is not None and self.is_serving(holding) else None
 
@@ -151,7 +153,7 @@ class Holdings(Generic[W]):
         self._changed(holding.term.bundle)
 
     def end(self, holding: Holding[W], reason: str) -> None:
-        """End the term now: no clients, no receipts. Further calls have no effect."""
+        """End the term now: no clients, no receipts. Idempotent."""
         was_begun = holding.state in (HoldingState.SERVING, HoldingState.LEAVING)
         holding.on(HoldingEvent.END)
         if was_begun:

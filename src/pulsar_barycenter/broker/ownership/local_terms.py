@@ -33,7 +33,9 @@ W = TypeVar("W", bound=OwnershipProof)
 
 
 class LocalTerms(Generic[W]):
-    """`unload_timeout_s` returns how long closing the topics of a bundle may take; it is called at each unload."""
+    """The terms of one broker. `unload_timeout_s` returns how long closing the topics of a bundle may take; it is
+    called at each unload.
+    """
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class LocalTerms(Generic[W]):
         return "" if self._urls is None else self._urls.broker_id
 
     def local_owner(self, bundle: Bundle) -> Owner | None:
-        """Return this broker as the answer to look-ups, if it serves the bundle now."""
+        """Return this broker as the answer to look-ups if it serves the bundle now, else None."""
         holding = self.holdings.serving(bundle)
         return None if holding is None else holding.owner
 
@@ -94,10 +96,10 @@ class LocalTerms(Generic[W]):
     async def wait_while(
         self, bundle: Bundle, is_pending: Callable[[], bool], *, within_s: float, look_every_s: float, failure: str
     ) -> None:
-        """Return once `is_pending` is false; it is called at each change of `bundle` and every `look_every_s`.
+        """Wait until `is_pending` returns False. It is called at each change of `bundle` and every `look_every_s`.
 
         Raises:
-            BundleNotAcquiredError: it was still true after `within_s`; the text is `failure`.
+            BundleNotAcquiredError: it still returned True after `within_s`; the message is `failure`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
@@ -124,7 +126,8 @@ class LocalTerms(Generic[W]):
                 self.holdings.end(holding, reason)
 
     def served_outside(self, namespace: NamespaceName, bundles: NamespaceBundles) -> list[Holding[W]]:
-        """Return the holdings that serve a range of a namespace that is not a bundle of it any more: deleted, or split.
+        """Return the holdings that serve a range of a namespace that is no longer one of its `bundles`, because it was
+        deleted or split.
 
         A bundle that this broker splits itself is not returned: its term ends with the split.
         """
@@ -139,7 +142,7 @@ class LocalTerms(Generic[W]):
         ]
 
     async def watch_pauses(self, suspend: Callable[[], None], recover: Callable[[], None]) -> None:
-        """Call `beat` periodically; if the process paused, end every term before the next beat.
+        """Call the pause detector's `beat` periodically; if the process paused, end every term before the next beat.
 
         `suspend` is called before the terms end, `recover` when new ones may begin.
         """

@@ -70,8 +70,8 @@ class BundleLock:
 class BundleLocks:
     """The locks of this broker's session.
 
-    `spawn` runs work in the background under a name. `is_held` returns whether the caller uses the lock of a bundle,
-    which is then not scrubbed.
+    `spawn` runs work in the background under a name. `is_held` returns whether the caller uses the lock of a bundle;
+    such a lock is not scrubbed (deleted as unused).
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class BundleLocks:
         return not self._session_lost
 
     def interrupted(self) -> None:
-        """Record that what was begun before this call proves nothing any more."""
+        """Record that the process stood still: acquisitions that began before this call fail."""
         self._session += 1
 
     def lose_session(self) -> None:
@@ -160,9 +160,9 @@ class BundleLocks:
         `is_child`: a split in progress makes the range, so it is not a bundle of the namespace yet.
 
         Raises:
-            BundleNotFoundError: it is not, or no longer, a bundle of its namespace.
+            BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
             BundleNotAcquiredError: nothing is acquired now, or the session was lost in between.
-            LockBusyError: another broker has it.
+            LockBusyError: another broker has the lock.
             MetadataError: the store did not answer.
         """
         if self._refusal is not None or self._urls is None:
@@ -202,7 +202,7 @@ class BundleLocks:
             await won.lock.update(msgspec.structs.replace(won.record, disabled=True))
 
     async def release(self, bundle: Bundle, lock: ResourceLock[OwnershipRecord]) -> None:
-        """Release the lock; what may be left of it is scrubbed in the background."""
+        """Release the lock. If this fails, its key is deleted in the background (`scrub_later`)."""
         try:
             await lock.release()
         except MetadataError as error:
@@ -215,7 +215,9 @@ class BundleLocks:
             self.scrub_later(bundle)
 
     def _on_notification(self, notification: Notification) -> None:
-        """Scrub a record that was created if it may be the late outcome of an unanswered request."""
+        """Scrub the lock record that a notification reports as created, if it may be the late outcome of an unanswered
+        request.
+        """
         bundle = bundle_of_lock(notification) if notification.type is NotificationType.CREATED else None
         if bundle in self._unanswered:
             self.scrub_later(bundle)
@@ -250,7 +252,7 @@ class BundleLocks:
             del self._scrubbing[bundle]
 
     async def _scrub_once(self, bundle: Bundle) -> bool:
-        """Return whether it is certain that no unused record of this process is left.
+        """Delete this process' record of `bundle` if no term uses it; return whether it is certain that none is left.
 
         A record of a former session is left to the end of that session: deleting it by its version could delete the
         record of another broker, which starts at version 0, too.
@@ -273,7 +275,9 @@ class BundleLocks:
             return True
 
     async def _require_current(self, bundle: Bundle) -> None:
-        """Read the boundaries while the lock is held: no other broker can split a range whose lock is held."""
+        """Check, while the lock is held, that the range is a bundle in the store: no other broker can split a range
+        whose lock is held.
+        """
         bundles = await self._bundles.fresh(bundle.namespace)
         exists = bundles.version is not None or needs_no_record(bundle.namespace)
         if not exists or bundles.find_hash(bundle.range.lower) != bundle:

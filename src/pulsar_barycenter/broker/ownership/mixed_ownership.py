@@ -52,10 +52,11 @@ BY_LOCKS: Final = OwnershipMode("", holds_locks=True)
 async def refuse_mixed_ownership(
     store: MetadataStore, registration: Registration, mine: OwnershipMode, me: str, class_name: str, *, is_synced: bool
 ) -> None:
-    """Check the other registered brokers and the place of the records; `is_synced` is whether a syncer moves them.
+    """Check that this broker may run together with the registered brokers, and that the records are in its place. With
+    `is_synced` a syncer moves the records, so their place is not checked.
 
     Raises:
-        RecordsElsewhereError: the records are in the place for which this broker is not configured.
+        RecordsElsewhereError: the records are in another place than the one that this broker's configuration names.
         MixedOwnershipError: this broker may not run together with another one.
         MetadataError: the store did not answer.
     """

@@ -30,7 +30,7 @@ class OtherOwners:
         self.close = store.add_invalidator(self._on_change)
 
     def get(self, bundle: Bundle) -> Owner | None:
-        """Return the owner if it is cached and not too old."""
+        """Return the owner if it is cached and not too old, else None."""
         known = self._known.get(bundle)
         if known is None or known[1] < asyncio.get_running_loop().time():
             return None
@@ -45,7 +45,7 @@ class OtherOwners:
         self._reads.clear()
 
     async def read(self, bundle: Bundle) -> OwnershipRecord | None:
-        """Return the lock record in the store; cache its owner if that serves.
+        """Return the lock record in the store, None if there is none; cache its owner if that broker serves.
 
         Raises:
             InvalidValueError: the value is not a lock record.

@@ -60,7 +60,7 @@ class OwnNamespaces:
         self._keeper = asyncio.create_task(self._keep(), name="own namespaces")
 
     async def close(self) -> None:
-        """Acquire nothing any more; owned namespaces stay owned. Further calls have no effect."""
+        """Acquire no more namespaces; owned namespaces stay owned. Idempotent."""
         self._stop_listening()
         if self._keeper is not None:
             self._keeper.cancel()
@@ -91,7 +91,9 @@ class OwnNamespaces:
             self._due.set()
 
     async def _keep(self) -> None:
-        """After each interruption or loss, acquire what was not recovered; repeat until nothing is left."""
+        """After each interruption or loss, acquire the own namespaces that were not recovered; repeat until nothing has
+        to be tried again.
+        """
         while True:
             await self._due.wait()
             self._due.clear()
@@ -101,7 +103,7 @@ class OwnNamespaces:
                 await asyncio.sleep(_RETRY_PAUSE_S)
 
     async def _take_again(self, bundle: Bundle) -> bool:
-        """Return whether nothing is left to do for `bundle`."""
+        """Acquire `bundle` again if it has no owner; return False if this has to be tried again."""
         try:
             await self._ownership.acquire(bundle, reason="own namespace again")
         except LockBusyError:

@@ -20,7 +20,8 @@ class AdvertisedListener(msgspec.Struct, frozen=True, rename="camel", omit_defau
 
 
 class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """`disabled` is true while the owner does not serve: before its term has an epoch, and while it unloads.
+    """The value of a bundle's lock. `disabled` is True while the owner does not serve: before its term has an epoch,
+    and while it unloads the bundle.
 
     A reader of a disabled record waits until it changes. `incarnation` distinguishes processes with the same broker id,
     so that a process recognises its own old records.

@@ -56,7 +56,7 @@ class ServingAuthority(Protocol):
         ...
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
-        """Return the term; read the namespace's bundles first if they are not cached.
+        """Return this broker's term of the topic's bundle; read the namespace's bundles first if they are not cached.
 
         Raises:
             NotServedError: the bundle is not owned, or is being unloaded.

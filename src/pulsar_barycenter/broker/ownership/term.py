@@ -12,7 +12,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class PauseDetector:
-    """Returns whether this process stood still for longer than `limit_s`, or its session is overdue (`is_overdue`).
+    """Detects that this process stood still for longer than `limit_s`, or its session is overdue (`is_overdue`).
 
     A task calls `beat` often. After a stop, the last beat is long ago, even before that task runs again. Both clocks
     are compared: the event loop's time may be read once per iteration, so it misses a stop within an iteration, and the
@@ -45,7 +45,7 @@ class PauseDetector:
         return self._has_paused
 
     def is_back(self) -> bool:
-        """Return whether it paused and may begin again; an overdue session must end first."""
+        """Return whether the process paused and may begin new terms; an overdue session must end first."""
         return self._has_stood_still() or (self._has_paused and not self._is_overdue())
 
     def _has_stood_still(self) -> bool:

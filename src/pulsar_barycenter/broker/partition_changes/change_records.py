@@ -62,7 +62,7 @@ class ChangeRecords:
 
         Raises:
             ChangeBusyError: another change is in progress.
-            ChangeRefusedError: 404, the topic does not exist.
+            ChangeRefusedError: 404, the partitioned topic does not exist.
             MetadataError: the store did not answer; the change may have begun.
         """
 
@@ -88,7 +88,7 @@ class ChangeRecords:
 
         Raises:
             ChangeRefusedError: 503, another broker has undone it.
-            MetadataError: the store did not answer; it may be decided.
+            MetadataError: the store did not answer; the change may be decided.
         """
 
         def decide(found: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
@@ -123,7 +123,7 @@ class ChangeRecords:
         return True
 
     async def complete(self, topic: TopicName, change: PartitionedChange) -> None:
-        """End a change whose partitions are all done. Further calls have no effect.
+        """End a change whose partitions are all done. Idempotent.
 
         Raises:
             MetadataError: the store did not answer.
@@ -135,7 +135,7 @@ class ChangeRecords:
         await self.unlist(topic, change.id)
 
     async def unlist(self, topic: TopicName, change_id: str) -> None:
-        """Remove a change from the list. Further calls have no effect."""
+        """Remove a change from the list. Idempotent."""
         with suppress(NotFoundError):
             await self._store.delete(_entry(topic, change_id))
 

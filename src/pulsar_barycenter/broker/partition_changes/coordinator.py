@@ -61,7 +61,9 @@ JSON. Raises AdminRequestError, OSError or TimeoutError if the owner did not ans
 
 
 class ChangeCoordinator:
-    """`broker` returns this broker's id, `registered` the ids of all running brokers; `new_id` makes ids of changes."""
+    """Carries out changes of partitioned topics. `broker` returns this broker's id, `registered` the ids of all running
+    brokers; `new_id` returns a new id for a change.
+    """
 
     def __init__(
         self,
@@ -87,7 +89,7 @@ class ChangeCoordinator:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
-        """End the background tasks. Further calls have no effect."""
+        """End the background tasks. Idempotent."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -134,11 +136,11 @@ class ChangeCoordinator:
         await self._carry_out(topic, replace(self._new(ChangeKind.ENLARGE), partitions=partitions))
 
     async def settle(self, topic: TopicName) -> PartitionedTopicMetadata | None:
-        """Complete or undo what an earlier request left; return the topic's record, None if there is none.
+        """Complete or undo a change that an earlier request began; return the topic's record, None if there is none.
 
         Raises:
             ChangeBusyError: another broker works on the change.
-            ChangePendingError: it could not be completed now.
+            ChangePendingError: the change is decided, but could not be completed now.
             MetadataError: the store did not answer.
         """
         while True:
@@ -200,7 +202,8 @@ class ChangeCoordinator:
         return await self._request_all(topic, change, plan.parts_to_ask(change, count), Step.ASK, within_s=ASK_S)
 
     async def _complete(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Have every partition done, then end the change; if the namespace is deleted, only end it.
+        """Request the change from the owner of every partition until all have made it, then end the change. If the
+        namespace is deleted, only end the change.
 
         Raises:
             ChangePendingError: some partitions are not done.
@@ -285,9 +288,9 @@ class ChangeCoordinator:
             task.add_done_callback(lambda _: self._tasks.pop(change.id, None))
 
     async def sweep(self, *, is_leader: bool) -> int:
-        """Complete or undo every abandoned change; a broker that is not the leader only does it with its own.
+        """Complete or undo every abandoned change; a broker that is not the leader does so only with its own changes.
 
-        Return the number of topics for which this was tried.
+        Return the number of topics with such a change.
         """
         listed = await self._records.listed() if is_leader or self._may_have_left else []
         tried = 0
@@ -306,7 +309,9 @@ class ChangeCoordinator:
         return tried
 
     def _forget_left(self, topic: TopicName) -> None:
-        """Forget a topic without a change after LATE_WRITE_S: no write of unknown outcome can bring one any more."""
+        """Forget a topic without a change after LATE_WRITE_S: then no earlier write of unknown outcome can add a change
+        any more.
+        """
         since_s = self._left.get(topic)
         if since_s is not None and asyncio.get_running_loop().time() - since_s >= LATE_WRITE_S:
             del self._left[topic]

@@ -11,7 +11,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class PartitionedChangeError(Exception):
-    """`status` is the HTTP status of the answer."""
+    """A request to change a partitioned topic failed. `status` is the HTTP status of the answer."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

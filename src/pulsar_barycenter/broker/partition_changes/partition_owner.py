@@ -83,10 +83,10 @@ class PartitionOwner:
         }
 
     async def answer(self, part: TopicName, request: PartRequest) -> PartAnswer:
-        """Answer the coordinator of a change; the request may be repeated.
+        """Return the answer to a request of a change's coordinator; the request may be repeated.
 
         Raises:
-            NotServedError, TopicFencedError: this broker does not serve the partition, or not now.
+            NotServedError, TopicFencedError: this broker does not serve the partition now.
             ServiceError, LedgerError, MetadataError: the partition could not be changed or read.
         """
         turn = self._turns.setdefault(part, asyncio.Lock())
@@ -113,12 +113,12 @@ class PartitionOwner:
             raise
 
     async def _held(self, part: TopicName, change: PartitionedChange) -> Topic | None:
-        """Return the partition, None if there is none, and refuse clients from now on that the change excludes.
+        """Return the partition, None if it does not exist; from now on, clients that the change excludes are refused.
 
         A non-persistent partition only exists in memory, and is created: a client may be about to use it.
 
         Raises:
-            TopicFencedError: it is being closed.
+            TopicFencedError: the partition is being closed.
         """
         try:
             found = await self._registry.get_or_create(part, create=False)
@@ -145,7 +145,10 @@ class PartitionOwner:
                 raise TopicNotFoundError(part)
             return _WILLING
         if not isinstance(found, PersistentTopic):
-            raise NotAllowedError(f"Topic {part} has no subscriptions without consumers, because it is not persistent")
+            raise NotAllowedError(
+                f"Topic {part} is not persistent, so it has no subscriptions without "
+                "consumers: create one by subscribing"
+            )
         if change.subscription in found.subscriptions:
             return _DONE
         await found.check_subscription_allowed(change.subscription)
@@ -207,7 +210,10 @@ class PartitionOwner:
     ) -> None:
         topic = await self._registry.create(part)
         if not isinstance(topic, PersistentTopic):
-            raise NotAllowedError(f"Topic {part} has no subscriptions without consumers, because it is not persistent")
+            raise NotAllowedError(
+                f"Topic {part} is not persistent, so it has no subscriptions without "
+                "consumers: create one by subscribing"
+            )
         async with topic.lock:
             if name not in topic.subscriptions:
                 await topic.make_subscription(name, start, None if properties is None else dict(properties))

@@ -52,26 +52,28 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a change is not made: an HTTP status and a text."""
+    """Why a change is not made: an HTTP status and the reason as text."""
 
     status: int
     reason: str
 
 
 def parts_to_ask(change: PartitionedChange, count: int) -> range:
-    """Return the partitions whose owners are asked, if the topic has `count`."""
+    """Return the indexes of the partitions whose owners are asked; the topic has `count` partitions before the
+    change.
+    """
     return range(max(count, change.partitions))
 
 
 def parts_to_do(change: PartitionedChange, count: int) -> range:
-    """Return the partitions that change."""
+    """Return the indexes of the partitions that change; the topic has `count` partitions before the change."""
     return range(count, change.partitions) if change.kind is ChangeKind.ENLARGE else range(count)
 
 
 def decide(
     topic: TopicName, change: PartitionedChange, answers: Mapping[int, PartAnswer | Silence]
 ) -> PartitionedChange | Refusal:
-    """Return the decided change if every owner agrees, else the refusal of the first partition that has one."""
+    """Return the decided change if every owner agrees, else the first refusal, in the order of the partitions."""
     for index, answer in sorted(answers.items()):
         part = topic.partition(index)
         if isinstance(answer, Silence):
@@ -129,7 +131,8 @@ def is_abandoned(
 ) -> bool:
     """Return whether another broker than the requester has to complete or undo a change, from the view of `broker`.
 
-    `running`: this broker carries it out now; `unchanged_s`: for how long this broker has seen it in its phase.
+    `running`: this broker carries the change out now. `unchanged_s`: how long this broker has seen the change in its
+    present phase.
     """
     if running:
         return False

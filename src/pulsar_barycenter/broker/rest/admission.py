@@ -163,10 +163,12 @@ def hosts_of(config: BrokerConfig) -> frozenset[str]:
 
 
 def require_known_host(request: web.Request, known: frozenset[str]) -> None:
-    """Refuse a request whose header Host names another host. A request without it is accepted: browsers send it always.
+    """Refuse a request whose header Host names another host. A request without that header is accepted: browsers always
+    send it.
 
     Raises:
-        RestError: 400, there are several such headers, or it is not a host; 403, it is not a name of this broker.
+        RestError: 400, there are several such headers, or the value is not a host; 403, the host is not a name of this
+            broker.
     """
     given = request.headers.getall("Host", [])
     if not given or given == [""] or ANY_HOST in known:
@@ -193,7 +195,11 @@ def require_own_origin(request: web.Request) -> None:
     origin = request.headers.get("Origin")
     host = request.headers.get("Host", "")
     if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
-        raise RestError(403, "Pages of another origin may not send requests to this broker: the header Origin differs")
+        raise RestError(
+            403,
+            "Pages of another origin may not send requests to this broker: the header Origin "
+            "is not the address of this request",
+        )
     if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site" and not _is_link_to_start(request):
         raise RestError(
             403, "Pages of another site may not send requests to this broker: the header Sec-Fetch-Site is cross-site"
@@ -251,8 +257,8 @@ async def _read_body(request: web.Request, timeout_s: float) -> None:
     """Read the body. Handlers then get it from the request without waiting.
 
     Raises:
-        RestError: 415, it is compressed; 408, it did not arrive in time; 400, it does not match its headers.
-        HTTPRequestEntityTooLarge: it is larger than the application allows.
+        RestError: 415, the body is compressed; 408, it did not arrive in time; 400, it does not match its headers.
+        HTTPRequestEntityTooLarge: the body is larger than the application allows.
     """
     encoding = ",".join(request.headers.getall("Content-Encoding", ())).strip().lower()
     if encoding not in _NOT_COMPRESSED:

@@ -92,7 +92,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
 
 
 def build_app(services: BrokerServices) -> web.Application:
-    """Return the application. The caller binds it to a socket and runs it without an access log."""
+    """Return the application with all routes. The caller binds it to a socket and runs it without an access log."""
     middlewares = [
         identified,
         audited(services),

@@ -58,7 +58,9 @@ def why_of(request: web.Request) -> str:
 
 
 def audited(services: BrokerServices) -> Middleware:
-    """Return the middleware that records changes; it belongs before the one that answers errors."""
+    """Return the middleware that records changes in the audit log; it belongs before the middleware that answers
+    errors.
+    """
 
     @web.middleware
     async def record_change(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -136,7 +138,7 @@ class Audit:
 
 
 def audit_question(request: web.Request) -> AuditQuestion:
-    """Return the query parameters of a request as a question to the audit logs.
+    """Return the query to the audit logs that the parameters of a request describe.
 
     Raises:
         RestError: 400, a parameter is not valid.

@@ -95,7 +95,7 @@ _MAX_SHOWN: Final = 60
 
 
 def require_known_fields(value: Any, kind: Any) -> None:
-    """Refuse a decoded body that sets a field that this broker does not use.
+    """Check that a decoded body sets no field that this broker does not use.
 
     Raises:
         RestError: 400, with the paths of the fields, such as `bundles.count`.

@@ -93,7 +93,10 @@ class BrokerStats:
         namespace = namespace_of(request)
         manager = self._services.control.load_manager
         if not isinstance(manager, RanksBrokers):
-            raise RestError(409, f"{type(manager).__name__} does not support this operation")
+            raise RestError(
+                409,
+                f"{type(manager).__name__} does not rank brokers: only the simple load manager supports this request",
+            )
         ranked = await manager.resource_availability(namespace)
         return json_response(
             {rank: [{"resourceId": f"http://{broker}"} for broker in brokers] for rank, brokers in ranked.items()}

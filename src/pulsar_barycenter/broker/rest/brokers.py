@@ -87,7 +87,9 @@ class Brokers:
         raise RedirectError(location(request, url, authoritative=False))
 
     def _assignment(self, bundle: Bundle) -> dict[str, object]:
-        """Return what isolation policies say about this broker and a bundle that it owns."""
+        """Return how isolation policies assign a bundle that this broker owns to it: as primary, secondary or shared
+        broker, and whether a policy controls the bundle.
+        """
         broker = self._services.urls.broker_id
         policy = self._control.policies.current.isolation.of_namespace(str(bundle.namespace))
         if policy is None:

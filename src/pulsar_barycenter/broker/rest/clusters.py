@@ -73,7 +73,9 @@ class Clusters:
         return no_content()
 
     async def _delete_policies(self, cluster: str) -> None:
-        """Delete the failure domains and the isolation policies' record; refuse if there are isolation policies."""
+        """Delete a cluster's failure domains and the record of its isolation policies. Raises RestError 412 if
+        isolation policies exist.
+        """
         resources = self._services.resources
         policies = await resources.isolation_policies.get_fresh(isolation_policies_of(cluster))
         if policies:

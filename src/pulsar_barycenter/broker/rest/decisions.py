@@ -60,7 +60,9 @@ class Decisions:
         return json_response(records[-limit:] if limit else [])
 
     async def logged(self, request: web.Request) -> web.Response:
-        """`topic` selects decisions on its bundles, `covering` those on a bundle and the bundles it was split from."""
+        """Answer with a page of the decision logs. `topic` selects decisions on the topic's bundles, `covering`
+        decisions on a bundle and on those it was split from.
+        """
         of = choice(request, "of", LOG_OF)
         question = decision_question(request)
         page = await self._page(question)
@@ -90,7 +92,7 @@ async def snapshot_document(services: BrokerServices) -> SnapshotDocument:
     """Return the snapshot on which this broker, the leader, would decide now.
 
     Raises:
-        RestError: 412, its load manager has no snapshot.
+        RestError: 412, the load manager of this broker has no snapshot.
     """
     manager = services.control.load_manager
     if not isinstance(manager, KeepsSnapshot):
@@ -99,10 +101,10 @@ async def snapshot_document(services: BrokerServices) -> SnapshotDocument:
 
 
 async def require_leader(request: web.Request, services: BrokerServices) -> None:
-    """Return if this broker is the leader.
+    """Check that this broker is the leader.
 
     Raises:
-        RedirectError: another broker is.
+        RedirectError: another broker is the leader.
         RestError: 503, there is no leader, or it has no port for this scheme.
     """
     leadership = services.control.leadership
@@ -132,7 +134,7 @@ def decision_filter(request: web.Request) -> Callable[[DecisionRecord], bool]:
 
 
 def decision_question(request: web.Request) -> DecisionQuestion:
-    """Return the query parameters of a request as a question to the decision logs.
+    """Return the query to the decision logs that the parameters of a request describe.
 
     Raises:
         InvalidNameError, RestError: a parameter is not valid, or both `topic` and `covering` are given.
@@ -140,7 +142,7 @@ def decision_question(request: web.Request) -> DecisionQuestion:
     query = request.rel_url.query
     topic, covering, before = query.get("topic"), query.get("covering"), query.get("before")
     if topic and covering:
-        raise RestError(400, "Give one of the parameters topic and covering")
+        raise RestError(400, "Both parameters topic and covering are given: send only one of them")
     kind = choice(request, "kind", ("", *get_args(Kind)))
     span = Span.of_topic(TopicName.parse(topic)) if topic else None
     try:

@@ -106,7 +106,7 @@ _PREFIXES: Final[tuple[tuple[type[Exception], str], ...]] = (
 
 
 def answer_of(error: Exception) -> tuple[int, str] | None:
-    """Return status and reason of an exception that a request may end with; None for an unexpected one."""
+    """Return status and reason of an exception that a request may end with; None for an unexpected exception."""
     if isinstance(error, RestError | PartitionedChangeError):
         return error.status, error.reason
     if isinstance(error, AdminRequestError):

@@ -52,7 +52,9 @@ class FailureDomains:
         return web.Response(status=200)
 
     async def _named(self, request: web.Request) -> tuple[str, str]:
-        """Return cluster and domain in the path; the cluster exists, the domain need not exist."""
+        """Return the names of cluster and domain in the path. The cluster must exist, the domain need not. Raises
+        RestError 412: no such cluster.
+        """
         cluster, name = request.match_info["cluster"], request.match_info["domain"]
         if not await self._clusters.exists(cluster):
             raise RestError(412, f"Cluster {cluster} does not exist.")

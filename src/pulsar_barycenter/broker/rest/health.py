@@ -29,7 +29,7 @@ _READ_BYTES: Final = 1 << 20
 
 
 async def check_health(services: BrokerServices, *, legacy: bool = False) -> None:
-    """Return if a message can be written and read; with `legacy` the topic's name has a cluster.
+    """Check that a message can be written and read; with `legacy` the topic's name has a cluster.
 
     Raises:
         RestError: 503, the broker is starting or stopping; 500, the check failed or the data folder is not usable.
@@ -51,10 +51,10 @@ async def check_health(services: BrokerServices, *, legacy: bool = False) -> Non
 
 
 def require_data(services: BrokerServices) -> None:
-    """Return if the broker's data files are in their place and can be written.
+    """Check that the broker's data files are in their place and can be written.
 
     Raises:
-        RestError: 500.
+        RestError: 500, they are not.
     """
     fault = services.data_fault()
     if fault:
@@ -82,7 +82,7 @@ async def _write_and_read(services: BrokerServices, name: TopicName) -> None:
 
 
 class _OwnLink:
-    """The broker as its own client; `stored` gets the position of the message, or an error."""
+    """The broker as its own client: a link without a socket. `stored` gets the position of the message, or an error."""
 
     address = "internal"
     client_version = "health check"

@@ -125,8 +125,9 @@ class NamespaceIsolation:
         return found
 
     async def _unload(self, namespaces: Iterable[str], why: Mapping[str, str]) -> None:
-        """Unload the namespaces independently, then write this broker's load report; `why` are headers with the
-        reason."""
+        """Unload each namespace, even if another one fails, then write this broker's load report. `why` are headers
+        with the reason.
+        """
         limit = asyncio.Semaphore(_CONCURRENT_UNLOADS)
 
         async def unload_one(namespace: str) -> None:
@@ -148,7 +149,7 @@ class NamespaceIsolation:
 
 
 def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
-    """Return the policy that was stored before; None if there was none or it was invalid."""
+    """Return a stored policy, decoded; None if there is none or it is invalid."""
     try:
         data = isolation_data(name, stored)
         IsolationPolicy.of(name, data)
@@ -158,7 +159,9 @@ def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
 
 
 def _seen_by_policies(brokers: Sequence[str], stored: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return brokers in the form of Pulsar's `BrokerNamespaceIsolationData`; the last matching policy is named."""
+    """Return brokers in the form of Pulsar's `BrokerNamespaceIsolationData`, which names the last matching policy of a
+    broker.
+    """
     isolation, _ = IsolationPolicies.decode(stored)
     hosts = isolation.hosts(brokers)
     seen: list[dict[str, Any]] = [

@@ -51,7 +51,7 @@ class Lookup:
         return web.Response(text=str(bundle.range), content_type="text/plain")
 
     async def _search(self, request: web.Request, topic: TopicName, listener: str | None) -> Owner:
-        """Return the owner.
+        """Return the owner of the topic's bundle.
 
         Raises:
             RedirectError: another broker has to answer.
@@ -108,7 +108,9 @@ def _lookup_data(owner: Owner) -> bytes:
 
 @lru_cache(maxsize=2_000)
 def _encoded(broker_url: str | None, broker_url_tls: str | None, web_url: str | None, web_url_tls: str | None) -> bytes:
-    """Return the answer with every field, also empty ones: old clients do not check whether a field is there."""
+    """Return the answer as JSON with every field, also empty ones: old clients do not check whether a field is
+    present.
+    """
     return msgspec.json.encode(
         {
             "brokerUrl": broker_url,

@@ -40,13 +40,17 @@ def principal_of(request: web.Request) -> str:
 
 
 def on_behalf_of(request: web.Request, what: str) -> dict[str, str]:
-    """Return headers for requests to other brokers: the reason is `what`, who requested it here, and that reason."""
+    """Return headers for requests to other brokers. The reason in them consists of `what`, the principal of this
+    request, and its own reason.
+    """
     why = why_of(request)
     return {WHY: quote(f"{what} by {principal_of(request)}" + (f": {why}" if why else ""), safe=" ")}
 
 
 class ManualDecisions:
-    """Is made when a request arrives; a method is called when a decision was carried out, and records it."""
+    """Records the decisions of one request. It is created when the request arrives; a method is called after a decision
+    was carried out.
+    """
 
     def __init__(self, services: BrokerServices, request: web.Request) -> None:
         self._services = services

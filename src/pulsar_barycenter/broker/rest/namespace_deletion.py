@@ -76,7 +76,9 @@ async def delete_namespace(services: BrokerServices, namespace: NamespaceName, *
 
 
 async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
-    """Delete a marked namespace. If the mark is missing before a step, another broker has completed the deletion."""
+    """Delete a namespace that is marked as deleted. If the mark is missing before a step, stop: another broker has
+    completed the deletion.
+    """
     for attempt in range(ATTEMPTS):
         try:
             if not force:
@@ -90,11 +92,17 @@ async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: 
             await _unlist(services, namespace)
             log.info("namespace_deleted", namespace=str(namespace), force=force)
             return
-    raise RestError(409, f"Cannot delete non empty namespace {namespace}: topics keep being created. Try again.")
+    raise RestError(
+        409,
+        f"Cannot delete non empty namespace {namespace}: clients create topics again "
+        "and again. Stop them and try again.",
+    )
 
 
 async def complete_deletions(services: BrokerServices) -> int:
-    """Repeat the deletions whose broker abandoned them or is not active; return how many were tried."""
+    """Repeat the deletions whose broker abandoned them or is not active; return the number of deletions that were
+    tried.
+    """
     store, own = services.resources.store, services.urls.broker_id
     tried = 0
     for name in await store.children(DELETIONS_ROOT):
@@ -137,7 +145,9 @@ async def _unlist(services: BrokerServices, namespace: NamespaceName) -> None:
 
 
 async def _require_no_topics_still(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Raise, and remove the mark, if a user's topic was created before all brokers saw the mark."""
+    """Check that no user's topic was created before all brokers saw the mark. Raises RestError 409, after removing the
+    mark, if there is one.
+    """
     try:
         await _require_no_topics(services, namespace)
     except RestError:
@@ -155,7 +165,7 @@ def _unmarked(policies: Policies) -> Policies:
 
 
 async def require_deletable(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
-    """Raise if a namespace cannot be deleted; this changes nothing.
+    """Check that a namespace can be deleted; this changes nothing.
 
     Raises:
         RestError: as `delete_namespace`.
@@ -229,7 +239,7 @@ async def _release_bundles(services: BrokerServices, namespace: NamespaceName) -
 
 
 async def _delete_records(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Delete the records; raise HasChildrenError if a topic was created in between."""
+    """Delete the records of the namespace. Raises HasChildrenError: a topic was created in between."""
     resources = services.resources
     store = resources.store
     if await resources.persistent_topics(namespace):

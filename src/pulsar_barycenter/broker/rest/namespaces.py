@@ -180,8 +180,8 @@ class Namespaces:
     async def unload_bundle(self, request: web.Request) -> web.Response:
         """Unload a bundle. If owners transfer bundles to each other, the owner gets the request with the destination.
 
-        Otherwise the leader gets it, stores the destination, and passes it to the owner as `sentTo`; the owner records
-        it with the decision.
+        Otherwise the leader gets the request, stores the destination, and sends the owner the request with the
+        destination as `sentTo`; the owner records it with the decision.
         """
         decision = ManualDecisions(self._services, request)
         namespace = namespace_of(request)
@@ -217,7 +217,7 @@ class Namespaces:
         return no_content()
 
     def _sent_to(self, request: web.Request) -> str:
-        """Return the destination in the leader's request, "" if it is not a registered broker."""
+        """Return the destination that the leader's request has in `sentTo`, "" if it is not a registered broker."""
         broker = _broker_id(request.rel_url.query.get("sentTo", ""))
         return broker if broker in self._control.registration.brokers else ""
 
@@ -227,7 +227,7 @@ class Namespaces:
             raise BrokerNotActiveError(destination, active)
 
     async def _go_to_leader(self, request: web.Request) -> None:
-        """Return if this broker can store the destination: with a centralized load manager only the leader can.
+        """Check that this broker can store the destination: with a centralized load manager only the leader can.
 
         Raises:
             RedirectError: another broker is the leader.
@@ -293,13 +293,17 @@ class Namespaces:
         return found
 
     async def _largest(self, namespace: NamespaceName) -> Bundle | None:
-        """Return the bundle with the most persistent topics; the lowest if several have as many."""
+        """Return the bundle with the most persistent topics, the lowest of several; None if the namespace has no
+        topics.
+        """
         bundles = await self._control.namespaces.bundles_of_now(namespace)
         counts = Counter(bundles.find(topic) for topic in await self._resources.persistent_topics(namespace))
         return max(sorted(counts), key=lambda bundle: counts[bundle], default=None)
 
     async def _hottest(self, namespace: NamespaceName) -> Bundle | None:
-        """Return the bundle with the highest throughput (in + out) in the brokers' last reports."""
+        """Return the bundle with the highest throughput (in + out) in the brokers' last reports; None if no report has
+        a bundle of the namespace.
+        """
         bundles = set((await self._control.namespaces.bundles_of_now(namespace)).bundles)
         throughput: dict[Bundle, float] = {}
         for broker in await self._resources.store.children(BROKERS_ROOT):

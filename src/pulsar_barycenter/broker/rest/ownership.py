@@ -65,7 +65,7 @@ async def leader_url_for(request: web.Request, services: BrokerServices, leader:
 
 
 async def require_namespace(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Raise if a namespace does not exist; system namespaces and those of a broker itself have no record.
+    """Check that a namespace exists. System namespaces and those of a broker itself exist without a record.
 
     Raises:
         RestError: 404.
@@ -89,20 +89,21 @@ async def policies_of(services: BrokerServices, namespace: NamespaceName) -> Pol
 
 
 def require_dispensable(why_it_stays: str | None) -> None:
-    """Raise if an object must not be deleted because brokers need it; see `namespaces/indispensable.py`.
+    """Check that an object may be deleted: `why_it_stays` is None, or the reason why brokers need it
+    (`namespaces/indispensable.py`).
 
     Raises:
-        RestError: 412, with the given reason.
+        RestError: 412, with that reason.
     """
     if why_it_stays is not None:
         raise RestError(412, why_it_stays)
 
 
 async def require_writable_policies(services: BrokerServices) -> None:
-    """Raise while policies are read-only.
+    """Check that policies may be changed.
 
     Raises:
-        RestError: 403.
+        RestError: 403, policies are read-only.
     """
     if await services.resources.policies_are_read_only():
         raise RestError(403, "Policies are read-only: remove /admin/flags/policies-readonly to allow changes")
@@ -112,7 +113,7 @@ async def current_bundle(services: BrokerServices, namespace: NamespaceName, ran
     """Return the bundle with exactly this range, as it is in the store.
 
     Raises:
-        InvalidNameError, UnknownBundleError: there is none; both are 412.
+        InvalidNameError, UnknownBundleError: the text is not a range, or no bundle has it; both are 412.
     """
     bundle_range = BundleRange.parse(range_text)
     return (await services.control.namespaces.bundles_of_now(namespace)).validate(bundle_range)
@@ -121,18 +122,18 @@ async def current_bundle(services: BrokerServices, namespace: NamespaceName, ran
 async def require_bundle_here(
     request: web.Request, services: BrokerServices, bundle: Bundle, *, path: str | None = None
 ) -> None:
-    """Return if this broker owns the bundle; a bundle without an owner is assigned first.
+    """Check that this broker owns the bundle; a bundle without an owner is assigned first.
 
     Raises:
         RedirectError: another broker has to answer, at `path` if it is given, else at the request's path.
-        RestError: 412, no broker can own it.
+        RestError: 412, no broker can own the bundle.
     """
     answer = await services.control.lookup.lookup_bundle(bundle, authoritative=flag(request, "authoritative"))
     go_on_if_local(request, services, answer, f"ServiceUnit:{bundle}", path=path)
 
 
 async def require_topic_here(request: web.Request, services: BrokerServices, topic: TopicName) -> None:
-    """Return if this broker owns the topic; a bundle without an owner is assigned first.
+    """Check that this broker owns the topic; a bundle without an owner is assigned first.
 
     Raises:
         RedirectError: another broker has to answer.
@@ -160,11 +161,11 @@ def go_on_if_local(
     keep_destination: bool = False,
     also: Mapping[str, str] = _NOTHING,
 ) -> None:
-    """Return if the answer of a look-up is this broker.
+    """Check that the answer of a look-up is this broker; `what` names the object for messages.
 
     Raises:
         RedirectError: another broker has to answer; it gets the parameters in `also`.
-        RestError: 412, no broker can.
+        RestError: 412, no broker can own the object, or the owner has no port for this scheme.
     """
     if answer is None:
         raise RestError(412, f"Failed to find ownership for {what}")

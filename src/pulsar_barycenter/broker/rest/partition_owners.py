@@ -41,7 +41,8 @@ class PartitionOwners:
 
 
 async def gather(ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, missing: Iterable[int] = ()) -> list[Any]:
-    """Return the answers about all items, requested in parallel; None for a refusal with a status in `missing`.
+    """Return the answer of `ask` for each item, in order, requested in parallel; None in place of an error whose status
+    is in `missing`.
 
     All requests are sent and have ended before the first other error is raised.
     """
@@ -54,7 +55,7 @@ async def gather(ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, miss
 
 
 async def tried(ask: Callable[[T], Awaitable[Any]], about: Iterable[T]) -> list[tuple[T, AdminRequestError]]:
-    """Send a request about each item, in parallel, whatever fails; return the failed items with their errors."""
+    """Send a request about each item, in parallel, even if some fail; return the failed items with their errors."""
     items = list(about)
     answers = await _answers(ask, items)
     return [

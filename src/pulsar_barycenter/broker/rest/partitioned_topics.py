@@ -111,7 +111,8 @@ class PartitionedTopics:
                 )
 
     async def _create_parts(self, topic: TopicName, indexes: Iterable[int]) -> None:
-        """Create partition topics as far as possible. If one fails, it is created when a client uses it.
+        """Create the topics of these partitions. A failure is logged only: that partition is created when a client uses
+        it.
 
         Source: Pulsar also creates them in advance, and has `createMissedPartitions` for the rest.
         """

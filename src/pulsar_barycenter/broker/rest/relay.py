@@ -94,7 +94,9 @@ async def _may_follow(services: BrokerServices, scheme: str, url: str) -> bool:
 
 
 async def _is_of_this_cluster(services: BrokerServices, url: str) -> bool:
-    """Return whether `url` is the address of a registered broker or the leader; requests go to no other address."""
+    """Return whether `url` is the address of a registered broker or of the leader. Requests are passed on to no other
+    address.
+    """
     origin = _origin(url)
     registration = services.control.registration
     leader = services.control.leadership.leader()

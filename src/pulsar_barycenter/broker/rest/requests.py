@@ -44,7 +44,7 @@ def flag(request: web.Request, name: str, default: bool = False) -> bool:
     """Return a boolean query parameter; the default if it is blank.
 
     Raises:
-        RestError: 400, it is neither true nor false.
+        RestError: 400, the value is neither true nor false.
     """
     text = request.rel_url.query.get(name, "").lower()
     if not text:
@@ -58,7 +58,7 @@ def whole_number(request: web.Request, name: str, default: int, *, at_most: int)
     """Return a number in the query, from 0 to `at_most` (inclusive); the default if it is blank.
 
     Raises:
-        RestError: 400, it is not such a number.
+        RestError: 400, the value is not such a number.
     """
     text = request.rel_url.query.get(name, "")
     if not text:
@@ -72,7 +72,7 @@ def choice(request: web.Request, name: str, choices: Sequence[str]) -> str:
     """Return a query parameter that must be one of `choices`; the first if it is blank.
 
     Raises:
-        RestError: 400, it is none of them.
+        RestError: 400, the value is none of them.
     """
     text = request.rel_url.query.get(name, "") or choices[0]
     if text not in choices:
@@ -107,7 +107,7 @@ def decoded(data: bytes, kind: Any) -> Any:
     """Return received JSON as a value of `kind`.
 
     Raises:
-        msgspec.MsgspecError: it is not of this kind.
+        msgspec.MsgspecError: the data is not of this kind.
         RestError: 400, a value in it is too long, too deep or too large, or it sets an unused field (`body_fields`).
     """
     try:
@@ -149,8 +149,8 @@ async def text_of(request: web.Request) -> str:
     """Return the body as text; it may be plain text or a JSON string, because clients send both.
 
     Raises:
-        RestError: 400, it is not text in UTF-8, or too long.
-        msgspec.MsgspecError: it is JSON other than a string.
+        RestError: 400, the body is not text in UTF-8, or is too long.
+        msgspec.MsgspecError: the body is JSON other than a string.
     """
     data = await request.read()
     try:

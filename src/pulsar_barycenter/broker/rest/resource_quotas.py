@@ -54,7 +54,7 @@ class ResourceQuotas:
         return await self._quotas.get_fresh(_DEFAULT) or INITIAL_QUOTA
 
     async def _name(self, request: web.Request) -> str:
-        """Return the name of the record of an existing bundle."""
+        """Return the name of the quota record of the bundle in the path, which must exist."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         return f"namespace/{await current_bundle(self._services, namespace, request.match_info['range'])}"

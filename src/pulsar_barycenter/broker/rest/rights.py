@@ -72,7 +72,9 @@ def need_of(right: Right, request: web.Request, services: BrokerServices) -> Nee
 
 
 def holders_of(right: Right) -> str:
-    """Return who has a right in addition to super users, for `docs/authorization.md`; "" if no other client has it."""
+    """Return who has a right in addition to super users, as text for `docs/authorization.md`; "" if no other client has
+    it.
+    """
     match right:
         case Public():
             return "every client"

@@ -60,7 +60,7 @@ class RestServer:
         return 0 if server is None else len(server.connections)
 
     async def close(self) -> None:
-        """Stop listening, and end open requests after a short time. Further calls have no effect."""
+        """Stop listening, and end open requests after a short time. Idempotent."""
         for server in self._listening:
             server.close()
         if self._tls is not None:

@@ -27,8 +27,9 @@ def no_registries() -> Iterable[CollectorRegistry]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerServices:
-    """`decisions` is the load manager's decision log, None if it has none. `is_ready` is whether the broker serves
-    clients, `data_fault` what is wrong with its data files ("" if nothing is).
+    """The parts of a running broker that REST handlers use. `decisions` returns the load manager's decision log, None
+    if it has none. `is_ready` is whether the broker serves clients, `data_fault` what is wrong with its data files (""
+    if nothing is).
 
     `shutdown` starts an orderly stop and returns at once; its argument is the number of bundles to unload a second (0:
     no limit). `admin` sends requests of this broker itself to other brokers. `relayed` passes on requests of clients,

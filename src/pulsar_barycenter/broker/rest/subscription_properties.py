@@ -22,7 +22,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 def require_short_properties(properties: Mapping[str, str]) -> None:
-    """Raise if properties exceed the bound that SUBSCRIBE also checks.
+    """Check that properties are within the bound that SUBSCRIBE also checks.
 
     Raises:
         RestError: 400, names and values together have more than SUBSCRIPTION_PROPERTIES_LENGTH characters.
@@ -53,7 +53,9 @@ class SubscriptionProperties:
         return json_response((await self._subscription(request, topic, name)).cursor.properties)
 
     async def replace(self, request: web.Request) -> web.Response:
-        """Check the subscription at all owners first. If a change fails after that, the same request completes it."""
+        """Replace the properties on the topic, or on all partitions, after all owners have found the subscription. If
+        the change of a partition fails then, repeating the request completes it.
+        """
         topic, name = await self._named(request)
         require_free_subscription(name)
         properties = await body_of(request, dict[str, str]) or {}
@@ -72,7 +74,8 @@ class SubscriptionProperties:
         await require_namespace(self._services, topic.namespace)
         if not topic.is_persistent:
             raise NotAllowedError(
-                f"{topic} is not persistent: its subscriptions have the properties of their consumers"
+                f"{topic} is not persistent, so the properties of its subscriptions cannot be read or set "
+                "here: consumers set them when they subscribe"
             )
         return topic, name
 

@@ -75,7 +75,7 @@ class Tenants:
         return no_content()
 
     async def _delete_record(self, name: str) -> None:
-        """Delete the record, and what deleted namespaces left below it.
+        """Delete the tenant's record, and the keys that deleted namespaces left below it.
 
         Raises:
             HasChildrenError: a namespace was created in between; the tenant stays.
@@ -95,7 +95,9 @@ class Tenants:
         return info
 
     async def _info(self, request: web.Request) -> TenantInfo:
-        """Return the body, after checking that its clusters exist."""
+        """Return the tenant in the request's body. Raises RestError 412: a cluster in it does not exist, or none is
+        given.
+        """
         info = await body_of(request, TenantInfo)
         if info is None or not info.allowed_clusters:
             raise RestError(412, "Clusters can not be empty: name at least one in allowedClusters")

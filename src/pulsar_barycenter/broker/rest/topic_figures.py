@@ -116,7 +116,9 @@ class TopicFigures:
         return topic, metadata
 
     async def _of_partitions(self, topic: TopicName, count: int, what: str) -> dict[str, dict[str, Any]]:
-        """Return the answers of the partitions' owners, by partition; missing partitions are left out."""
+        """Return the answers of the partitions' owners by name of the partition; partitions that do not exist are left
+        out.
+        """
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
         async def ask(part: TopicName) -> dict[str, Any] | None:

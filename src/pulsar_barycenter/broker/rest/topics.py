@@ -60,7 +60,9 @@ class Topics:
         return json_response(_shown(topics, include_system=flag(request, "includeSystemTopic")))
 
     async def _non_persistent_names(self, namespace: NamespaceName) -> list[str]:
-        """Return the names from the owners of all bundles: only an owner has the non-persistent topics, in memory."""
+        """Return the names of a namespace's non-persistent topics, sorted, from the owners of all bundles: these topics
+        exist only in their owners' memory.
+        """
         bundles = await self._services.control.namespaces.bundles_of_now(namespace)
         found = await gather(
             lambda range_text: self._services.admin.call(
@@ -151,7 +153,7 @@ class Topics:
 
 
 async def require_room(services: BrokerServices, topic: TopicName, new: int) -> None:
-    """Raise if a namespace has no room for `new` more topics or partitions.
+    """Check that the topic's namespace may get `new` more topics or partitions.
 
     Raises:
         RestError: 412.

@@ -131,7 +131,9 @@ class CompactedDispatcher(SingleActiveDispatcher):
         self._settle()
 
     def _settle(self) -> None:
-        """Move the mark-delete position to the last entry up to which all delivered entries are acknowledged."""
+        """Move the mark-delete position to the last delivered entry up to which all delivered entries are
+        acknowledged.
+        """
         mark = reached = self.subscription.cursor.mark_delete
         delivered = self._delivered
         while delivered and (delivered[0] <= mark or delivered[0] in self._acked):

@@ -71,7 +71,7 @@ class Dispatcher:
 
         Raises:
             SubscriptionBusyError: the type allows one consumer, and one is attached.
-            ConsumerAssignError: its hash ranges are not valid.
+            ConsumerAssignError: the consumer's hash ranges are not valid.
         """
         raise NotImplementedError
 
@@ -80,7 +80,7 @@ class Dispatcher:
         raise NotImplementedError
 
     def attached(self, consumer: Consumer) -> None:
-        """Called when the client has got the answer that `consumer` is attached: messages may follow now."""
+        """Begin to send to `consumer`: its client has received the answer that it is attached."""
         self.dispatch()
 
     def flow(self, consumer: Consumer) -> None:
@@ -91,10 +91,14 @@ class Dispatcher:
         raise NotImplementedError
 
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """Called after individual acknowledgements; the cursor has them already, unless `keeps_acks`."""
+        """React to individual acknowledgements of `consumer`. The cursor has recorded them already, unless
+        `keeps_acks`.
+        """
 
     def acked_through(self, position: Position) -> None:
-        """Called after everything up to `position` (inclusive) was acknowledged; the cursor has it already."""
+        """React to the acknowledgement of everything up to `position` (inclusive), which the cursor has recorded
+        already.
+        """
 
     def close(self) -> None:
         """Remove the consumers. Nothing is sent after this, not even by a read that is under way."""
@@ -111,7 +115,9 @@ class Dispatcher:
         self.read_position = self.subscription.cursor.first_unacked
 
     def _read_more_entries(self, max_messages: int) -> bool:
-        """Get entries into `_ready`: at once from the cache (True), or later by a task that dispatches again."""
+        """Add entries to `_ready` from the cache and return True; if they are not cached, start a task that reads them
+        and dispatches again, and return False.
+        """
         if self._reading or self._rest_timer is not None:
             return False
         if self._in_step >= STEP_ENTRIES:
@@ -175,7 +181,7 @@ class Dispatcher:
         self._add_ready(entries)
 
     def _read_failed(self) -> None:
-        """Called when a read of the present generation failed; it is tried again after READ_RETRY_DELAY_S."""
+        """React to a failed read of the present generation, which is repeated after READ_RETRY_DELAY_S."""
 
     def _retry(self) -> None:
         self._retry_timer = None

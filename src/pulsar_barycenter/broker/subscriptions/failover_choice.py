@@ -18,19 +18,21 @@ from pulsar_barycenter.broker.subscriptions.sticky_keys import (
 C = TypeVar("C", bound=Candidate)
 
 _Rank: TypeAlias = tuple[int, str, int]
-"""The order among consumers of one priority: distance on the ring, name, and what tells namesakes apart."""
+"""The order among consumers of one priority: distance on the hash ring, name, and a number that distinguishes consumers
+of one name.
+"""
 
 _RANK: Final = itemgetter(0)
 _RING: Final = 2**31
 
 
 class FailoverChoice(Generic[C]):
-    """The consumers of a subscription of one topic, in the order in which the choice falls upon them.
+    """Chooses the active consumer among the consumers of one subscription of one topic.
 
-    Among those of the best priority (lowest level) it is for partition k the one at index k modulo their number in
-    order of name, so that partitions spread; for other topics the owner of the topic's hash on a consistent-hash ring,
-    which is the consumer that has the nearest point at or after it. A consumer that joins or leaves costs its own
-    points alone, however many others there are.
+    Only consumers of the best priority (the lowest level) count. For partition k, the active consumer is at index k
+    modulo their number, in order of name, so that partitions spread over consumers. For other topics it is the consumer
+    with the nearest point at or after the topic's hash on a consistent-hash ring. Adding or removing a consumer costs
+    time for its own points only, not for other consumers.
     """
 
     __slots__ = ("_joined", "_levels", "_partition", "_places", "_ranks", "_topic_hash")
@@ -57,7 +59,7 @@ class FailoverChoice(Generic[C]):
         insort(self._levels.setdefault(consumer.priority_level, []), (rank, consumer), key=_RANK)
 
     def remove(self, consumer: C) -> None:
-        """A consumer leaves. Idempotent."""
+        """Remove a consumer. Idempotent."""
         rank = self._ranks.pop(id(consumer), None)
         if rank is None:
             return

@@ -151,7 +151,7 @@ class KeySharedDispatcher(SharedDispatcher):
         )
 
     def _dispatch_ready(self) -> None:
-        """Send each entry that was read to the consumer of its slot, or let it wait."""
+        """Send each entry that was read to the consumer of its slot, or add it to the waiting entries."""
         ready = self._ready
         while ready and not self.is_blocked and self._may_look_ahead():
             entry = ready.popleft()
@@ -205,7 +205,7 @@ class KeySharedDispatcher(SharedDispatcher):
         self._lined.clear()
 
     def _send_waiting(self) -> None:
-        """Send what waits and can be sent now, the oldest first, so that no key starves beside a busy one."""
+        """Send the waiting entries that can be sent now, oldest first, so that a busy key does not block others."""
         if self._has_acked_heads:
             self._drop_acked_heads()
         able = filter(self._is_available, list(self._lines))
@@ -225,7 +225,7 @@ class KeySharedDispatcher(SharedDispatcher):
                 self._send_head(*heappop(line))
 
     def _send_head(self, position: Position, slot: int) -> None:
-        """Send the oldest entry of a slot that waits if it is the one at `position` and nothing keeps it back."""
+        """Send the oldest waiting entry of a slot, if it is at `position` and has nothing to wait for."""
         if self._lined.get(slot) == position:
             del self._lined[slot]
         entries = self._waiting.get(slot)
@@ -248,7 +248,7 @@ class KeySharedDispatcher(SharedDispatcher):
             del self._waiting[slot]
 
     def _drop_acked_heads(self) -> None:
-        """Make room for others: entries that were acknowledged while they waited need not wait for their consumer."""
+        """Drop waiting entries that were acknowledged meanwhile, oldest first, to make room for others."""
         self._has_acked_heads = False
         is_acked = self.subscription.cursor.is_acked
         for slot, entries in list(self._waiting.items()):

@@ -105,12 +105,14 @@ class NonPersistentSubscription:
         return consumer
 
     def attached(self, consumer: Consumer) -> None:
-        """Called when the client has got the answer that `consumer` is attached."""
+        """Notify the clients of the active consumer: the client of `consumer` has received the answer that it is
+        attached.
+        """
         if not consumer.closed and not self._pick_active_consumer() and self.type is SubscriptionType.FAILOVER:
             consumer.link.send_active_consumer(consumer, is_active=consumer is self._active)
 
     def detach(self, *consumers: Consumer) -> None:
-        """Remove consumers, on their own wish or because their connection is gone; idempotent."""
+        """Remove consumers, which closed themselves or whose connection is closed. Idempotent."""
         leaving = [consumer for consumer in consumers if not consumer.closed]
         for consumer in leaving:
             consumer.closed = True
@@ -152,7 +154,7 @@ class NonPersistentSubscription:
         return True
 
     def flow(self, consumer: Consumer) -> None:
-        """Nothing to do: the new permits count for messages that come from now on."""
+        """Do nothing: the new permits count for messages that are published from now on."""
 
     def deliver(self, position: Position, messages: int, entry: bytes) -> None:
         """Send an entry to the consumer that is next, or drop it if that consumer is not ready."""
@@ -184,7 +186,7 @@ class NonPersistentSubscription:
         """Do nothing: no message is stored."""
 
     async def seek(self, position: Position) -> None:
-        raise NotAllowedError("a non-persistent topic keeps nothing to seek")
+        raise NotAllowedError("a non-persistent topic stores no messages, so seek is not possible")
 
 
 def _is_able(consumer: Consumer) -> bool:

@@ -197,12 +197,12 @@ class PersistentSubscription:
         return self.dispatcher
 
     def attached(self, consumer: Consumer) -> None:
-        """Called when the client has got the answer that `consumer` is attached: messages may follow now."""
+        """Begin to send to `consumer`: its client has received the answer that it is attached."""
         if self.dispatcher is not None and not consumer.closed:
             self.dispatcher.attached(consumer)
 
     def detach(self, *consumers: Consumer) -> None:
-        """Remove consumers, on their own wish or because their connection is gone; idempotent."""
+        """Remove consumers, which closed themselves or whose connection is closed. Idempotent."""
         leaving = [consumer for consumer in consumers if not consumer.closed]
         for consumer in leaving:
             consumer.closed = True
@@ -275,14 +275,13 @@ class PersistentSubscription:
     # ---- seek ----
 
     async def wait_open(self) -> None:
-        """Wait while a seek is under way."""
+        """Wait until no seek is in progress."""
         while self._opened is not None:
             await asyncio.shield(self._opened)
 
     async def seek(self, position: Position) -> None:
-        """Continue at `position`. The connected consumers are closed, and attach again by themselves.
-
-        If they stayed, the permits for the messages in their queues would be lost (reference 3.8).
+        """Move the cursor, so that `position` is delivered next. The connected consumers are closed, and attach again
+        by themselves: if they stayed, the permits for the messages in their queues would be lost (reference 3.8).
         """
         await self.wait_open()
         self._opened = asyncio.get_running_loop().create_future()

@@ -97,7 +97,9 @@ class SharedDispatcher(Dispatcher):
         self._cancel_delay()
 
     def _reset(self) -> None:
-        """Forget all deliveries, and deliver from the mark-delete position on as for the first time."""
+        """Forget all deliveries, so that everything after the mark-delete position is delivered as for the first
+        time.
+        """
         self._replay.clear()
         self._replay_order.clear()
         self._redelivery_counts.clear()
@@ -137,7 +139,9 @@ class SharedDispatcher(Dispatcher):
         self._replay.pop(position, None)
 
     def _remove_pending(self, consumer: Consumer, position: Position) -> int | None:
-        """Remove an entry from the unacknowledged ones of `consumer`; return its slot, or None if it was not there."""
+        """Remove an entry from the unacknowledged entries of `consumer`; return its slot, or None if it was not among
+        them.
+        """
         held = consumer.pending.pop(position, None)
         if held is None:
             return None
@@ -163,7 +167,9 @@ class SharedDispatcher(Dispatcher):
         return next((consumer for consumer in self.consumers if position in consumer.pending), None)
 
     def _unblock(self, consumer: Consumer) -> bool:
-        """Unblock the consumer, and the subscription, when it is down to half its limit; return whether one was."""
+        """Unblock the consumer, and the subscription, if its unacknowledged messages are down to half of the limit;
+        return whether either was unblocked.
+        """
         unblocked = False
         if consumer.is_blocked and consumer.unacked <= self.subscription.settings.max_unacked_per_consumer // 2:
             consumer.is_blocked = False
@@ -276,7 +282,9 @@ class SharedDispatcher(Dispatcher):
         return bool(self._ready) or self._read_more_entries(max_messages)
 
     def _next_replay_run(self) -> list[Position]:
-        """Take consecutive positions from the heap, at most `REPLAY_RUN_ENTRIES`."""
+        """Remove and return the first consecutive positions that have to be delivered again, at most
+        `REPLAY_RUN_ENTRIES`.
+        """
         order, members = self._replay_order, self._replay
         run: list[Position] = []
         while order and len(run) < REPLAY_RUN_ENTRIES:

@@ -59,7 +59,7 @@ class SingleActiveDispatcher(Dispatcher):
         self.active = None
 
     def _pick_active_consumer(self) -> bool:
-        """Choose the active consumer; if it changed, notify all consumers and return True."""
+        """Choose the active consumer; return whether it changed. If so, all consumers are notified."""
         previous = self.active
         chosen = self._choice.active
         if chosen is previous:
@@ -116,7 +116,9 @@ class SingleActiveDispatcher(Dispatcher):
             self._ready = deque(readable)
 
     def _deliver_run(self, consumer: Consumer) -> bool:
-        """Send cached entries in one run; return False if there are none, or if one of them may be acknowledged."""
+        """Send cached entries in one run. Return False, and send nothing, if none is cached, or if one of them may be
+        acknowledged.
+        """
         subscription = self.subscription
         start = self.read_position
         if self._reading or not subscription.cursor.is_unacked_from(start):

@@ -44,9 +44,8 @@ def murmur3(data: bytes) -> int:
 
 
 def point_hashes(text: str, first: int) -> list[int]:
-    """Return the Murmur3 hashes of `text` with each of the POINTS_PER_CONSUMER numbers from `first` on behind it.
-
-    What they have in common is hashed once: a name may be long.
+    """Return the Murmur3 hashes of `text` followed by each of the POINTS_PER_CONSUMER numbers from `first` on. The
+    common beginning is hashed once, because a name may be long.
     """
     data = text.encode()
     whole = len(data) & ~3
@@ -56,7 +55,7 @@ def point_hashes(text: str, first: int) -> list[int]:
 
 
 def _murmur3_behind(state: int, before: int, data: bytes) -> int:
-    """Return the hash of `before` bytes, whole blocks that led to `state`, and `data`."""
+    """Return the hash of `before` bytes (whole blocks, whose hash state is `state`) followed by `data`."""
     whole = len(data) & ~3
     h = _with_blocks(state, data[:whole])
     tail = data[whole:]
@@ -130,9 +129,8 @@ C = TypeVar("C", bound=Candidate)
 
 
 class NamesakePlaces(Generic[C]):
-    """Numbers consumers of one name from 0 on: consumers of several topics at once, say, have no name at all.
-
-    A consumer keeps its number; a newcomer gets the least that is free.
+    """Numbers the consumers of one name from 0 on. (Several consumers may have the same name, or none.) A consumer
+    keeps its number; a new one gets the lowest free number.
     """
 
     __slots__ = ("_free", "_next", "_taken")
@@ -164,7 +162,7 @@ class NamesakePlaces(Generic[C]):
 class HashRing(Generic[C]):
     """A consistent-hash ring over consumers by name. A key belongs to the first point at or after its hash.
 
-    A consumer that joins or leaves costs its own points alone, however many others there are.
+    Adding or removing a consumer costs time for its own points only, not for other consumers.
     """
 
     __slots__ = ("_claims", "_members", "_places", "_points")
@@ -205,13 +203,13 @@ class HashRing(Generic[C]):
             del self._points[bisect_left(self._points, point)]
 
     def _claim(self, point: int, member: tuple[str, int, C]) -> bool:
-        """Add a claim of the point; return whether it is the only one."""
+        """Add a member that claims the point; return whether it is the only one."""
         claims = self._claims.setdefault(point, [])
         insort(claims, member, key=_RANK)
         return len(claims) == 1
 
     def _give_up(self, point: int, member: tuple[str, int, C]) -> bool:
-        """Remove a claim of the point; return whether it was the last one."""
+        """Remove a member's claim of the point; return whether it was the last one."""
         claims = self._claims[point]
         del claims[bisect_left(claims, _RANK(member), key=_RANK)]
         if not claims:
@@ -265,8 +263,8 @@ class StickyRangeSelector(Generic[C]):
         """Assign its ranges to a consumer.
 
         Raises:
-            ConsumerAssignError: it has no ranges, one is not within 0..65535, or they overlap each other or those of a
-                connected consumer.
+            ConsumerAssignError: the consumer has no ranges, one is not within 0..65535, or its ranges overlap each
+                other or those of a connected consumer.
         """
         if not consumer.hash_ranges:
             raise ConsumerAssignError("Ranges for KeyShared policy must not be empty")

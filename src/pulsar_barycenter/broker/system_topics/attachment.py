@@ -38,12 +38,12 @@ class Connections(Protocol):
         """Look up the broker that serves the topics, and return an open connection to it.
 
         Raises:
-            UnreachableError: no broker serves the topics, or it cannot be reached.
+            UnreachableError: no broker serves the topics, or that broker cannot be reached.
         """
         ...
 
     async def pause(self, seconds: float) -> None:
-        """Return after that time, or earlier when the owner changed."""
+        """Wait for that time, or until the owner has changed."""
         ...
 
     def forget(self, attachment: "Attachment") -> None: ...
@@ -74,18 +74,18 @@ class Attachment(ABC):
 
     @abstractmethod
     async def _attach(self, connection: BrokerConnection) -> None:
-        """Send the request that attaches this; errors as of `BrokerConnection.request`."""
+        """Send the request that attaches this publisher or reader; errors as of `BrokerConnection.request`."""
 
     @abstractmethod
     def _detach(self, connection: BrokerConnection) -> None:
         """Undo what `_attach` did, also if it did not finish."""
 
     async def _while_attached(self, connection: BrokerConnection) -> str:
-        """Wait until this is detached; return the reason."""
+        """Wait until this publisher or reader is detached; return the reason."""
         return await self._detached
 
     def detached(self, reason: str) -> None:
-        """Called when the broker closed this, or the connection is lost."""
+        """Record that this publisher or reader is detached: the broker closed it, or the connection is lost."""
         if not self._detached.done():
             self._detached.set_result(reason)
 
@@ -105,7 +105,9 @@ class Attachment(ABC):
             await self._connections.pause(back_off.next_s())
 
     async def _attach_once(self) -> str:
-        """Attach, and wait until this is detached; return why it was detached, or why it could not attach."""
+        """Attach, and wait until this publisher or reader is detached; return why it was detached, or could not
+        attach.
+        """
         self._detached = asyncio.get_running_loop().create_future()
         connection: BrokerConnection | None = None
         try:

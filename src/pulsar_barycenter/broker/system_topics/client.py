@@ -96,7 +96,7 @@ class SystemTopicClient:
     # ---- the owner ----
 
     def owner_changed(self) -> None:
-        """Called when the owner of the topics may have changed: look it up at once.
+        """Look up the owner of the topics at once, because it may have changed.
 
         The connection to a former owner is dropped. If the owner is the same, its connection is probed with a PING.
         """

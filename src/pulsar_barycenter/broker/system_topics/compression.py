@@ -23,10 +23,13 @@ def decompress(kind: int, data: bytes, size: int, *, limit: int) -> bytes:
     """
     if kind == api.NONE:
         if size not in (0, len(data)):
-            raise UnreadableEntryError(f"the payload has {len(data)} bytes, but its metadata says {size}")
+            raise UnreadableEntryError(
+                f"the payload is marked as not compressed, but has {len(data)} bytes where its metadata says "
+                f"{size}: its compression is unknown here, or it is damaged"
+            )
         return data
     if size > limit:
-        raise UnreadableEntryError(f"the compressed payload has {size} bytes: the limit is {limit}")
+        raise UnreadableEntryError(f"the payload has {size} bytes uncompressed, but the limit is {limit}")
     if size == 0:
         return b""
     if kind == api.ZLIB:

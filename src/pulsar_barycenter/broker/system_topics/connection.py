@@ -37,7 +37,9 @@ would fill the memory."""
 
 class Attached(Protocol):
     def detached(self, reason: str) -> None:
-        """Called at most once, when the broker closed this, or the connection is lost."""
+        """React to the loss of this producer or consumer: the broker closed it, or the connection is lost. Called at
+        most once.
+        """
         ...
 
 
@@ -138,7 +140,7 @@ class BrokerConnection(asyncio.Protocol):
 
         Raises:
             RefusedError: the answer is an ERROR.
-            UnreachableError: the connection is lost, or was lost before the answer.
+            UnreachableError: the connection was lost before the answer.
         """
         if self.is_lost:
             raise UnreachableError(f"the connection to {self.url} is lost")
@@ -187,7 +189,7 @@ class BrokerConnection(asyncio.Protocol):
         self._next_request += 1
 
     def probe(self) -> None:
-        """Send a PING that the broker has to answer within `probe_s`: a user suspects that it is dead.
+        """Send a PING that the broker has to answer within `probe_s`; without an answer the connection is lost.
 
         Another call before the answer does not extend this time.
         """
@@ -302,7 +304,7 @@ class BrokerConnection(asyncio.Protocol):
             self._answer(message)
 
     async def _authenticate_again(self) -> None:
-        """Answer an AUTH_CHALLENGE with the present credentials: a token may have been renewed, or a new one is got."""
+        """Answer an AUTH_CHALLENGE with the present credentials, after renewing a token that expires."""
         try:
             async with asyncio.timeout(self._settings.attempt_timeout_s):
                 await self._credentials.renew(not_this=self._auth_data)

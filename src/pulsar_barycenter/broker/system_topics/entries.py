@@ -104,10 +104,12 @@ def _unpacked(payload: bytes, count: int) -> list[Content]:
         try:
             single = api.SingleMessageMetadata.FromString(payload[start : start + size])
         except DecodeError as error:
-            raise UnreadableEntryError(f"message {index} of a batch does not parse: {error}") from error
+            raise UnreadableEntryError(
+                f"the metadata of message {index} of a batch cannot be parsed: {error}"
+            ) from error
         offset = start + size + single.payload_size
         if not single.IsInitialized() or single.payload_size < 0 or offset > end:
-            raise UnreadableEntryError(f"message {index} of a batch has {single.payload_size} bytes")
+            raise UnreadableEntryError(f"message {index} of a batch has an invalid size of {single.payload_size} bytes")
         if single.compacted_out:
             continue
         if not _is_text(single.partition_key):

@@ -64,8 +64,8 @@ class Publisher(Attachment):
 
         Raises:
             NotPublishedError: the time is over, and the message was not sent.
-            PublishOutcomeUnknownError: it was sent, and perhaps stored, but the time is over or the publisher was
-                closed. It is not sent again.
+            PublishOutcomeUnknownError: the message was sent, and perhaps stored, but the time is over or the publisher
+                was closed. It is not sent again.
             RefusedError: the broker refused this message.
             MessageTooLargeError
             ClosedError: the publisher is closed, and the message was not sent.
@@ -175,8 +175,9 @@ class Publisher(Attachment):
             pending.receipt.set_result(MessageId(signed(stored.ledgerId), signed(stored.entryId)))
 
     def send_error(self, error: api.CommandSendError) -> None:
-        """Handle the error of one message. If it was damaged, only it fails. After another error the outcome of all
-        pending messages is unknown, so the connection is dropped and they are sent again."""
+        """Handle the error of one message. If the message was damaged, only its call fails. After another error the
+        outcome of all pending messages is unknown, so the connection is dropped and they are sent again.
+        """
         refusal = RefusedError(error.error, error.message)
         if error.error == api.ChecksumError:
             pending = self._pending.pop(error.sequence_id, None)

@@ -168,7 +168,9 @@ class Reader(Attachment):
         )
 
     async def _ask_last(self, connection: BrokerConnection) -> tuple[int, int] | None:
-        """Return the position of the last message, None if the broker refuses (for example, it cannot be read)."""
+        """Return the position of the last message; None if the broker refuses, for example because it cannot read the
+        message.
+        """
         self._questions += 1
         try:
             answer: api.CommandGetLastMessageIdResponse = await connection.request(
@@ -179,8 +181,10 @@ class Reader(Attachment):
         return signed(answer.last_message_id.ledgerId), signed(answer.last_message_id.entryId)
 
     async def _while_attached(self, connection: BrokerConnection) -> str:
-        """Wait until detached. Ask for the last message again on request, and at intervals until caught up: the last
-        message may have been trimmed meanwhile, or the first answer may have been an error."""
+        """Wait until this reader is detached; return the reason. Ask for the last message again on request
+        (`reach_end`), and at intervals until the reader has caught up: the last message may have been trimmed
+        meanwhile, or the first answer may have been an error.
+        """
         while not self._detached.done():
             must_ask = asyncio.ensure_future(self._must_ask.wait())
             ends: list[asyncio.Future[Any]] = [self._detached, must_ask]
@@ -239,7 +243,9 @@ class Reader(Attachment):
         self._go_on(permits)
 
     def _is_due(self, place: tuple[int, int]) -> bool:
-        """Return whether an entry is after all delivered ones; entries of a non-persistent topic always are."""
+        """Return whether an entry has to be delivered: it is after all delivered entries, or the topic is
+        non-persistent.
+        """
         return not self._is_persistent or self._position is None or place > self._position
 
     def _hand_over(self, key: str | None, value: bytes | None, message_id: MessageId, publish_time_ms: int) -> None:
@@ -255,7 +261,9 @@ class Reader(Attachment):
             log.warning("system_topic_entry_skipped", topic=self.topic, entry=f"{place[0]}:{place[1]}", reason=reason)
 
     def _go_on(self, permits: int) -> None:
-        """Count used permits, send new ones, and acknowledge at intervals, so that operators see the true backlog."""
+        """Count used permits, send new ones at half, and acknowledge at intervals, so that operators see the true
+        backlog.
+        """
         connection = self._connection
         if connection is None or not self._is_reading:
             return

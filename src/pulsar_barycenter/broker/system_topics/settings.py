@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """All times in seconds."""
+    """The settings of the client of system topics. Times are in seconds."""
 
     attempt_timeout_s: float = 10.0
     """The longest time from the look-up of the owner until a publisher or reader is attached to it."""

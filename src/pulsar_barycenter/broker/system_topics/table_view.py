@@ -38,7 +38,9 @@ class Topics(Protocol):
 
 
 class TableView:
-    """At most `max_keys` keys with values of at most `max_value_bytes`; others are ignored, each reason logged once."""
+    """The newest value of each key of a topic: at most `max_keys` keys with values of at most `max_value_bytes`.
+    Further keys and larger values are ignored, and each reason is logged once.
+    """
 
     def __init__(
         self, topics: Topics, topic: str, *, accepts: Accepts, read_compacted: bool, settings: ClientSettings
@@ -64,10 +66,11 @@ class TableView:
     # ---- start and close ----
 
     async def start(self, timeout_s: float) -> None:
-        """Clear the view, start to read the topic, and return when the view has caught up. No effect if it is started.
+        """Clear the view, start to read the topic, and wait until the view has caught up. No effect if the view is
+        started already.
 
         Raises:
-            NotCaughtUpError: it did not catch up within `timeout_s`; the view is closed again.
+            NotCaughtUpError: the view did not catch up within `timeout_s`; it is closed again.
             ClosedError: the client is closed, or the view was closed meanwhile.
         """
         if self._reader is not None:

@@ -37,7 +37,7 @@ from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 CURSOR_NAME: Final = "pulsar.dedup"
 SNAPSHOT_BYTES: Final = 512 << 10
-"""Of a snapshot, as JSON: half of what ZooKeeper takes of one key."""
+"""The maximum size of a snapshot as JSON, in bytes: half of the size that ZooKeeper accepts for one key."""
 _LONGEST_ID: Final = 20
 _ID: Final = re.compile("-?[0-9]{1,20}", re.ASCII)
 _READ_ENTRIES: Final = 500
@@ -82,7 +82,7 @@ class SequenceIds:
     """The highest stored sequence id of each producer name. Times are from the caller's clock, in ms.
 
     There are at most `max_names` names, or as many as producers are attached. A name whose producer is not attached is
-    absent since a moment: that of its last message, or when the producer left.
+    *absent*, since its last message or since the producer left.
     """
 
     __slots__ = ("_absent", "_attached", "_highest", "_max_names")
@@ -102,19 +102,23 @@ class SequenceIds:
         return self._highest.get(name, -1)
 
     def record(self, name: str, highest: int, now_ms: int) -> list[str]:
-        """Record that a message with the id `highest` is stored; return the names that had to be forgotten."""
+        """Record that a message with the id `highest` is stored; return the names that were forgotten because there
+        were too many.
+        """
         self._highest[name] = max(highest, self._highest.get(name, -1))
         if name not in self._attached:
             self._left(name, now_ms)
         return self._forget_excess()
 
     def attached(self, name: str) -> None:
-        """Record that a producer of that name is attached: it is not forgotten while it stays."""
+        """Record that a producer of that name is attached: the name is not forgotten while the producer stays."""
         self._attached.add(name)
         self._absent.pop(name, None)
 
     def detached(self, name: str, now_ms: int) -> list[str]:
-        """Record that the producer left; return the names that had to be forgotten."""
+        """Record that the producer of that name left; return the names that were forgotten because there were too
+        many.
+        """
         self._attached.discard(name)
         if name in self._highest:
             self._left(name, now_ms)
@@ -188,7 +192,7 @@ class Deduplication:
 
     @staticmethod
     async def open(ledger: ManagedLedger[Any], settings: DeduplicationSettings, clock: Clock) -> "Deduplication":
-        """Read the snapshot and the entries after it.
+        """Return the sequence ids of a topic's producers, from the snapshot and the entries after it.
 
         Damaged and missing entries are skipped: a message that is lost has no duplicate.
 
@@ -236,7 +240,7 @@ class Deduplication:
         return self._ledger.name
 
     def producer_attached(self, name: str) -> None:
-        """Record that a producer of that name attached: it is not forgotten while it stays."""
+        """Record that a producer of that name attached: the name is not forgotten while the producer stays."""
         self._stored.attached(name)
 
     def producer_detached(self, name: str) -> None:
@@ -248,9 +252,8 @@ class Deduplication:
         return self._stored.get(producer)
 
     def check(self, producer: str, sequence_id: int, highest_id: int) -> DuplicateStatus:
-        """Return whether a message is new, stored or being written.
-
-        The higher of the two ids counts: clients that do not set `highest_id` send 0.
+        """Return the status of a message: NEW, STORED or PENDING (being written). The higher of `sequence_id` and
+        `highest_id` decides: clients that do not set `highest_id` send 0.
         """
         highest = max(sequence_id, highest_id)
         if highest <= self._stored.get(producer):
@@ -283,13 +286,17 @@ class Deduplication:
         self._pushed.clear()
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether a snapshot is due by time: the interval is over, and there is something new to store."""
+        """Return whether a snapshot is due by time: the interval is over, ids have changed, and no snapshot is being
+        stored.
+        """
         interval_ms = self._settings.snapshot_interval_ms
         is_over = interval_ms > 0 and now_ms - self._snapshot_at_ms >= interval_ms
         return is_over and self._since_snapshot > 0 and not self._is_storing
 
     def forget_inactive(self, now_ms: int) -> bool:
-        """Forget the producers that left too long ago; return whether a snapshot is due because of it."""
+        """Forget the producers that left more than `inactivity_ms` ago; return whether a snapshot is due because of
+        this.
+        """
         forgotten = self._stored.forget_absent(now_ms - self._settings.inactivity_ms)
         self._log_forgotten(forgotten)
         self._since_snapshot += len(forgotten)

@@ -19,7 +19,9 @@ log = structlog.get_logger(__name__)
 
 
 class Departures:
-    """At most one task closes or deletes a topic. `forget` is called with each topic when it is closed or deleted."""
+    """Runs at most one task that closes or deletes a topic. `forget` is called with each topic when it is closed or
+    deleted.
+    """
 
     def __init__(self, forget: Callable[[Topic], None]) -> None:
         self._forget = forget

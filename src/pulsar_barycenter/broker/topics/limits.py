@@ -38,7 +38,7 @@ class ConsumedTopic(Protocol):
 
 
 def require_producer_room(topic: TopicName, attached: int, limits: TopicLimits) -> None:
-    """Raise TooManyProducersError if a topic with `attached` producers has reached its limit."""
+    """Check that a topic with `attached` producers may get another one. Raises TooManyProducersError: it may not."""
     if limits.producers and attached >= limits.producers:
         raise TooManyProducersError(topic, limits.producers)
 
@@ -46,7 +46,9 @@ def require_producer_room(topic: TopicName, attached: int, limits: TopicLimits) 
 def require_consumer_room(
     topic: ConsumedTopic, subscription: str, consumers: Collection[Consumer], limits: TopicLimits
 ) -> None:
-    """Raise TooManyConsumersError if the topic, or the subscription with its `consumers`, has reached its limit."""
+    """Check that the topic, and the subscription with its `consumers`, may get another consumer. Raises
+    TooManyConsumersError: they may not.
+    """
     if limits.consumers and topic.consumer_count >= limits.consumers:
         detail = f"Topic reached max consumers limit, {limits.consumers}"
         raise TooManyConsumersError(topic.name, subscription, detail)
@@ -57,12 +59,18 @@ def require_consumer_room(
 
 
 def require_subscription_room(topic: TopicName, subscriptions: Mapping[str, object], limits: TopicLimits) -> None:
-    """Raise TooManySubscriptionsError if the topic has reached its limit; the compaction's own does not count."""
+    """Check that the topic may get another subscription; the one of compaction does not count. Raises
+    TooManySubscriptionsError: it may not.
+    """
     if limits.subscriptions and len(subscriptions) - (COMPACTION_CURSOR in subscriptions) >= limits.subscriptions:
         raise TooManySubscriptionsError(topic, limits.subscriptions)
 
 
 def require_free_subscription(subscription: str) -> None:
-    """Raise NotAllowedError if a subscription of that name would share a cursor with the broker."""
+    """Check that a subscription of that name would not share a cursor with the broker. Raises NotAllowedError: it
+    would.
+    """
     if subscription in BROKERS_CURSORS:
-        raise NotAllowedError(f"The subscription {subscription} is the broker's own")
+        raise NotAllowedError(
+            f"The name {subscription} is reserved for a subscription of the broker itself: use another name"
+        )

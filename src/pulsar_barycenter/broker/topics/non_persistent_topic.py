@@ -96,10 +96,10 @@ class NonPersistentTopic(Topic):
         self.subscriptions.pop(name).disconnect_all()
 
     async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
-        raise NotAllowedError("a non-persistent topic keeps no message")
+        raise NotAllowedError("a non-persistent topic stores no messages, so it has no last message id")
 
     async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
-        raise NotAllowedError("a non-persistent topic keeps nothing to seek")
+        raise NotAllowedError("a non-persistent topic stores no messages, so seek is not possible")
 
     async def close(self, reason: str, owner: NextOwner | None = None) -> None:
         if self.state is not TopicState.CLOSED:

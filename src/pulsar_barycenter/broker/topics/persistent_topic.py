@@ -74,7 +74,7 @@ class PersistentTopic(Topic):
         """Finish opening with the ledger; its durable cursors become the subscriptions.
 
         Raises:
-            LedgerFencedError: a later owner has opened it.
+            LedgerFencedError: a later owner has opened the ledger.
             LedgerError: the entries that deduplication needs could not be read.
         """
         ledger.check_open()
@@ -122,7 +122,9 @@ class PersistentTopic(Topic):
             self._publish_new(self.deduplication, sent, entries, are_chunks=are_chunks)
 
     def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
-        """Give entries of one producer to the ledger; False if it refused them, and the producer got the error."""
+        """Append entries of one producer to the ledger. Return False if the ledger refused them; then the producer has
+        got the error.
+        """
         sent[0][0].pushed += len(sent)
         self.pending += len(sent)
         try:
@@ -148,7 +150,7 @@ class PersistentTopic(Topic):
                 known.pushed(producer.name, sequence_id, highest_id, entry[0], is_chunk=are_chunks)
 
     def _is_new(self, known: Deduplication, producer: Producer, sequence_id: int, highest_id: int, size: int) -> bool:
-        """Return whether a message has to be stored; if not, answer it."""
+        """Return whether a message has to be stored. If not, its producer gets a receipt or an error."""
         status = known.check(producer.name, sequence_id, highest_id)
         if status is DuplicateStatus.NEW:
             return True
@@ -162,7 +164,9 @@ class PersistentTopic(Topic):
         return False
 
     def write_durable(self, group: Sequence[Sent], first: Position) -> None:
-        """Called by the ledger: `group` is durable, from `first` on. Send the receipts, then dispatch to consumers."""
+        """Send the receipts of `group`, which is durable from position `first` on, then dispatch to consumers. Called
+        by the ledger.
+        """
         owned = self.owned
         self.room.write_succeeded()
         if self.deduplication is not None and self.deduplication.persisted(len(group)):
@@ -196,15 +200,19 @@ class PersistentTopic(Topic):
                 entry_id += len(sent)
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """Called by the ledger: a later owner has fenced it. While a topic is being opened, `opened` raises this."""
+        """Stop, because a later owner has fenced the ledger; called by the ledger. While the topic is being opened, do
+        nothing: `opened` raises the error.
+        """
         if not hasattr(self, "ledger"):
             return
         self.begin_closing()
         self.host.ledger_fenced(self, str(error))
 
     def write_failed(self, group: Sequence[Sent], error: LedgerError) -> None:
-        """Called by the ledger: `group` could not be stored. Send errors to the producers and close them. After a fence
-        send none: `fenced` disconnects the clients, and they look the topic up and send to the next owner."""
+        """Send errors to the producers of `group`, which could not be stored, and close them. Called by the ledger.
+        After a fence send none: `fenced` disconnects the clients, and they look the topic up and send to the next
+        owner.
+        """
         fenced = isinstance(error, LedgerFencedError)
         self.room.write_failed(error, asyncio.get_running_loop().time())
         if self.deduplication is not None:
@@ -237,9 +245,9 @@ class PersistentTopic(Topic):
         Raises:
             SubscriptionBusyError: see `PersistentSubscription.attach`. Consumers that are dead are removed first.
             TooManyConsumersError, TooManySubscriptionsError: see `limits`.
-            SubscriptionNotFoundError: it does not exist, and the policies do not allow to create it.
+            SubscriptionNotFoundError: the subscription does not exist, and the policies do not allow to create it.
             TopicFencedError: the topic is closing.
-            NotAllowedError: the compacted topic is not read by several at once; a name of BROKERS_CURSORS.
+            NotAllowedError: a shared subscription asks for the compacted topic, or the name is one of BROKERS_CURSORS.
         """
         if request.options.read_compacted and request.sub_type.is_shared:
             raise NotAllowedError("readCompacted only allowed on failover or exclusive subscriptions")
@@ -293,20 +301,23 @@ class PersistentTopic(Topic):
     async def create_subscription(
         self, name: str, start: Position, properties: dict[str, str] | None = None
     ) -> PersistentSubscription:
-        """Create a durable subscription that gets `start` first; EARLIEST and LATEST are the ends of the topic.
+        """Create a durable subscription that gets the entry at `start` first; EARLIEST and LATEST are the ends of the
+        topic.
 
         The caller holds `lock`.
 
         Raises:
-            NotAllowedError: it is one of BROKERS_CURSORS, or the topic takes no more.
-            TopicFencedError: a change of the partitioned topic deletes it.
+            NotAllowedError: the name is one of BROKERS_CURSORS, or the topic has reached its limit of subscriptions.
+            TopicFencedError: a change of the partitioned topic is deleting the subscription.
         """
         self.check_subscription_open(name)
         await self.check_subscription_allowed(name)
         return await self.make_subscription(name, start, properties)
 
     async def check_subscription_allowed(self, name: str) -> None:
-        """Raise NotAllowedError for a name of BROKERS_CURSORS, or if the topic takes no more subscriptions."""
+        """Check that a subscription of this name may be created. Raises NotAllowedError: the name is one of
+        BROKERS_CURSORS, or the topic has reached its limit of subscriptions.
+        """
         require_free_subscription(name)
         require_subscription_room(self.name, self.subscriptions, await self.host.policies.limits(self.name))
 
@@ -469,7 +480,9 @@ class PersistentTopic(Topic):
             await self.ledger.close()
 
     async def _keep_last_message_id(self) -> None:
-        """Keep the answer for readers that ask during the transfer: they would report a refusal as an error."""
+        """Store the last message id for readers that request it during the transfer: they would report a refusal as an
+        error.
+        """
         try:
             self._last_message_id = await self.last_message_id()
         except LedgerError:

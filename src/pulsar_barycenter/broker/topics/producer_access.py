@@ -48,7 +48,7 @@ HIGHEST_BROUGHT: Final = 2**62
 """The highest epoch that a topic takes over from a producer. No topic gets there by counting, nor from there to the end
 of the protocol's 64 bits."""
 _HIGHEST_STORED: Final = 2**63 - 2**32
-"""The highest epoch that a property may hold, which users can set: there is room to count on from it."""
+"""The highest epoch that is accepted in the topic's property, which users can set. The epoch can still grow from it."""
 _EPOCH: Final = re.compile("[0-9]{1,19}", re.ASCII)
 
 EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
@@ -108,7 +108,7 @@ class Claim(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Refuse(Generic[P]):
-    """`producer` arrived or waited, and may not attach."""
+    """Refuse `producer`, which arrived or waited, with this error."""
 
     producer: P
     error: ServiceError
@@ -116,7 +116,7 @@ class Refuse(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Fence(Generic[P]):
-    """`producer` was attached, and has to be closed."""
+    """Close `producer`, which was attached."""
 
     producer: P
 
@@ -176,7 +176,7 @@ class ProducerAccess(Generic[P]):
         return []
 
     def succeed(self, former: P, producer: P, brought: int | None = None) -> list[Action[P]]:
-        """Decide about `producer`, with which the client of the attached producer `former` reconnected.
+        """Decide about `producer`, by which a client that reconnected replaces its attached producer `former`.
 
         An exclusive producer keeps the topic, ahead of those that wait. `former` is always removed.
         """
@@ -187,9 +187,8 @@ class ProducerAccess(Generic[P]):
         return [self._give(producer, brought)]
 
     def take_epoch(self, producer: P) -> int | None:
-        """Return the epoch that `producer` has to store, or None if it lost its claim: it was fenced, or it left.
-
-        This is the epoch that it brought if it equals that of the topic, or if the topic has none; else the next one.
+        """Return the epoch that `producer` has to store, or None if it lost its claim: it was fenced, or it left. This
+        is the epoch that the producer brought, if the topic has the same epoch or none; else the topic's next epoch.
         """
         if self._claim is None or self._claim.producer is not producer:
             return None
@@ -233,7 +232,7 @@ class ProducerAccess(Generic[P]):
 
     def _refusal(self, producer: P, brought: int | None) -> ServiceError | None:
         if brought is not None and brought > HIGHEST_BROUGHT and self.epoch is None:
-            return NotAllowedError(f"Topic {self._topic} never had the epoch {brought}")
+            return NotAllowedError(f"The producer brought epoch {brought}, which topic {self._topic} never had")
         mode = producer.access_mode
         if mode is AccessMode.SHARED:
             return self._refusal_of_shared()

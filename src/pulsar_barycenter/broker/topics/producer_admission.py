@@ -25,7 +25,7 @@ class AdmittingTopic(Protocol):
     def name(self) -> TopicName: ...
 
     def check_open(self) -> None:
-        """Raise TopicFencedError unless producers may attach."""
+        """Check that producers may attach. Raises TopicFencedError: they may not."""
         ...
 
     async def store_producer_epoch(self, epoch: int) -> None:
@@ -61,15 +61,15 @@ class ProducerAdmission:
     ) -> None:
         """Wait until `producer` may attach in its mode; for a shared producer this does not yield to the event loop.
 
-        `brought` is the epoch that it had before. `former` is the still attached producer of the same client, which
-        `producer` replaces. `queued` is called once if the producer has to wait.
+        `brought` is the epoch that the producer had when it was attached before. `former` is the still attached
+        producer of the same client, which `producer` replaces. `queued` is called once if the producer has to wait.
 
         Raises:
-            ExclusiveProducerError: it is shared, and an exclusive producer has the topic or waits for it.
-            ProducerFencedError: it is exclusive, and others are attached, or another producer had the topic since it
-                had it, or a producer fenced it while it waited.
-            TopicFencedError: the topic closed while it waited.
-            NotAllowedError: it brought an epoch that no topic has.
+            ExclusiveProducerError: `producer` is shared, and an exclusive producer has the topic or waits for it.
+            ProducerFencedError: `producer` is exclusive, and other producers are attached, another producer had the
+                topic since `producer` had it, or a producer fenced it while it waited.
+            TopicFencedError: the topic closed while `producer` waited.
+            NotAllowedError: the epoch `brought` is one that the topic never had.
             LedgerError: the epoch could not be stored.
         """
         access = self._access

@@ -77,7 +77,9 @@ class TopicRegistry:
         self.rates_at_ms = env.clock.now_ms()
         """When the rates were computed last, in ms since 1970."""
         self.on_change_seen: Callable[[TopicName, PartitionedChange], None] = lambda _topic, _change: None
-        """Called when a client asks for a partition while a change of its partitioned topic is under way."""
+        """Called with a partition and the change when a client asks for the partition while its partitioned topic is
+        being changed.
+        """
 
     # ---- what topics need (TopicHost) ----
 
@@ -123,7 +125,7 @@ class TopicRegistry:
     # ---- loading ----
 
     def get_loaded(self, topic: TopicName) -> Topic | None:
-        """Return the topic if it is loaded and open."""
+        """Return the topic if it is loaded and open, else None."""
         found = self._topics.get(topic)
         return found if found is not None and found.state is TopicState.OPEN else None
 
@@ -138,9 +140,9 @@ class TopicRegistry:
 
         Raises:
             NotServedError: this broker does not own the bundle, or does not serve it now.
-            TopicNotFoundError: it does not exist and is not created.
+            TopicNotFoundError: the topic does not exist and is not created.
             NotAllowedError: this broker does not serve topics of this kind.
-            LedgerError, MetadataError: it could not be read.
+            LedgerError, MetadataError: the topic could not be read.
         """
         while True:
             owned = await self._authority.require_served(topic)
@@ -167,7 +169,7 @@ class TopicRegistry:
                     raise
 
     async def _refresh_change(self, topic: Topic) -> None:
-        """Read the change of the partitioned topic again: if it is over, clients may attach again."""
+        """Read the pending change of the partitioned topic again. When the change is over, clients may attach again."""
         before, now = topic.change, await self._policies.pending_change(topic.name)
         if topic.change is before:
             topic.change = now
@@ -213,7 +215,7 @@ class TopicRegistry:
                 topic.change = change
                 return await self._registered(topic)
         except TimeoutError:
-            raise TopicFencedError(name, "it took too long to load") from None
+            raise TopicFencedError(name, "it was not loaded within topicLoadTimeoutSeconds") from None
         except TopicNotFoundError:
             if change is not None and create:
                 self.on_change_seen(name, change)
@@ -292,11 +294,13 @@ class TopicRegistry:
         return topic
 
     async def _registered(self, topic: Topic) -> Topic:
-        """Add a loaded topic to the registry and return it; close it and raise NotServedError if its term ended."""
+        """Add a loaded topic to the registry and return it. If its term has ended, close it. Raises NotServedError: the
+        term has ended.
+        """
         owned = self._authority.served(topic.name)
         if owned is None:
             await topic.close("its bundle was released while it was loaded")
-            raise NotServedError(topic.name, "its bundle was released while the topic was loaded")
+            raise NotServedError(topic.name, "its bundle was released while the topic was being loaded")
         topic.owned = owned  # after a split during the load this is the term of the new bundle
         self._topics[topic.name] = topic
         self._by_bundle.setdefault(owned.bundle, {})[topic.name] = topic
@@ -394,8 +398,9 @@ class TopicRegistry:
 
         Raises:
             TopicNotFoundError, NotServedError
-            TopicBusyError: clients are attached and `force` is not set, or it has a subscription and `only_unused` is.
-            LedgerError: it could not be deleted.
+            TopicBusyError: clients are attached and `force` is False, or the topic has a subscription and `only_unused`
+                is True.
+            LedgerError: the topic could not be deleted.
         """
         await self.delete_loaded(await self.get_or_create(topic, create=False), force=force, only_unused=only_unused)
 
@@ -405,7 +410,8 @@ class TopicRegistry:
         await asyncio.shield(self._departures.delete(topic, force=force, only_unused=only_unused))
 
     async def apply_policies(self) -> int:
-        """Close the topics whose namespace switched deduplication on or off after they were loaded; return how many.
+        """Close the topics whose namespace switched deduplication on or off after they were loaded; return the number
+        of topics.
 
         Their clients reconnect, and the topic is loaded again with the new policy.
         """
@@ -422,7 +428,8 @@ class TopicRegistry:
         return len(closings)
 
     def refresh_bundles(self) -> int:
-        """Put each topic under the present term of its bundle, after a split; return how many topics changed the term.
+        """Assign each topic to the present term of its bundle, after a split; return the number of topics whose term
+        changed.
 
         Topics stay open. A topic whose bundle this broker no longer serves is closed.
         """
@@ -483,6 +490,6 @@ def _is_of(topic: Topic, bundle: Bundle) -> bool:
 
 
 def _observe(task: asyncio.Task[Any]) -> None:
-    """Read the exception of a load, so that asyncio logs none if all clients that waited for it have left."""
+    """Retrieve the exception of a load, so that asyncio does not log it if all clients that waited have left."""
     if not task.cancelled():
         task.exception()

@@ -23,7 +23,7 @@ _NO_RATES = Rates()
 
 
 def bundle_stats(topics: Iterable[Topic]) -> NamespaceBundleStats:
-    """Return the sums over `topics`; rates are those of the last update, a second."""
+    """Return the sums over `topics`; rates (per second) are those of the last update."""
     rate_in = rate_out = throughput_in = throughput_out = 0.0
     count = producers = consumers = 0
     for topic in topics:

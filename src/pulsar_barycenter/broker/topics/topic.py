@@ -89,7 +89,7 @@ class TopicHost(Protocol):
     def compactions(self) -> BrokerCompactions: ...
 
     def ledger_fenced(self, topic: "Topic", detail: str) -> None:
-        """Called when a later owner has fenced the topic's ledger: the term of this broker is over."""
+        """End the term of the topic's bundle, because a later owner has fenced the topic's ledger."""
         ...
 
     @property
@@ -171,14 +171,16 @@ class Topic:
         return self.state is TopicState.OPEN and self.owned.active
 
     def check_open(self) -> None:
-        """Raise TopicFencedError unless producers and consumers may attach."""
+        """Check that producers and consumers may attach. Raises TopicFencedError: they may not."""
         if not self.is_served:
             raise TopicFencedError(self.name, "it is being closed or moved to another broker")
         if self.change is not None and self.change.blocks_clients:
             raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
 
     def check_subscription_open(self, name: str) -> None:
-        """Raise TopicFencedError while a change of the partitioned topic deletes the subscription."""
+        """Check that no change of the partitioned topic is deleting the subscription. Raises TopicFencedError: one
+        is.
+        """
         if self.change is not None and self.change.blocks_subscription(name):
             raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
 
@@ -190,7 +192,8 @@ class Topic:
         topic_epoch: int | None = None,
         queued: Callable[[], None] | None = None,
     ) -> Producer:
-        """Attach a producer. It replaces a producer of its name that belongs to the same client, or that is dead.
+        """Attach a producer and return it. It replaces a producer of its name that belongs to the same client, or that
+        is dead.
 
         `topic_epoch` is the epoch that an exclusive producer had when it attached before. `queued` is called once if
         the producer has to wait for exclusive access.
@@ -219,7 +222,8 @@ class Topic:
         return producer
 
     async def _former_self(self, link: ClientLink, producer_id: int, options: ProducerOptions) -> Producer | None:
-        """Return the attached producer that the new one replaces, None if there is none; remove a dead one of its name.
+        """Return the attached producer that the new one replaces, None if there is none. A dead producer of the same
+        name is removed.
 
         A new producer may have the name of another client's producer if it waits until that one leaves, or fences it.
 
@@ -350,7 +354,7 @@ class Topic:
         raise NotImplementedError
 
     def check_subscription_deletable(self, name: str, *, force: bool) -> None:
-        """Raise the error that `delete_subscription` would raise; change nothing."""
+        """Check that the subscription can be deleted; change nothing. Raises as `delete_subscription`."""
         raise NotImplementedError
 
     async def delete_subscription(self, name: str, *, force: bool) -> None:
@@ -378,7 +382,9 @@ class Topic:
         raise NotImplementedError
 
     async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
-        """Return the position of the last durable entry (-1, -1 if none), and the last index of its batch, or -1."""
+        """Return the position of the last durable entry, (-1, -1) without entries, and the index of the last message in
+        its batch, -1 if it is not a batch.
+        """
         raise NotImplementedError
 
     # ---- closing ----
@@ -392,7 +398,9 @@ class Topic:
         self._close_to_sends()
 
     def begin_transfer(self) -> None:
-        """Do as `begin_closing` does, and also stop dispatch and ignore all requests of consumers. The clients stay."""
+        """Refuse new clients and drop messages, as `begin_closing` does; also stop dispatch and ignore all requests of
+        consumers. The clients stay attached.
+        """
         self.on(TopicEvent.TRANSFER)
         self.host.counters.transfers += 1
         self._close_to_sends()
@@ -415,7 +423,7 @@ class Topic:
         raise NotImplementedError
 
     def disconnect_all(self, owner: NextOwner | None = None) -> None:
-        """Disconnect all clients: they go to `owner`, or look the topic up if it is None."""
+        """Disconnect all clients, and send them to `owner`; if that is None, they look the topic up."""
         raise NotImplementedError
 
     async def close(self, reason: str, owner: NextOwner | None = None) -> None:
@@ -432,7 +440,9 @@ class Topic:
         return not self.producers and not self.subscription_count
 
     def check_deletable(self, *, force: bool, only_unused: bool = False) -> None:
-        """Raise TopicBusyError if clients are attached without `force`, or a subscription exists with `only_unused`."""
+        """Check that the topic may be deleted. Raises TopicBusyError: clients are attached and `force` is False, or a
+        subscription exists and `only_unused` is True.
+        """
         if (only_unused and self.subscription_count) or (not force and (self.producers or self.consumer_count)):
             raise TopicBusyError(
                 self.name,
@@ -446,7 +456,7 @@ class Topic:
 
         Raises:
             TopicBusyError: see `check_deletable`.
-            LedgerError: it could not be deleted; clients cannot attach to it any more.
+            LedgerError: the topic could not be deleted; clients cannot attach to it any more.
         """
         raise NotImplementedError
 

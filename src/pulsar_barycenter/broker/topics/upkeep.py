@@ -27,7 +27,8 @@ class TopicUpkeep:
         return [topic for topic in self._registry.loaded() if isinstance(topic, PersistentTopic)]
 
     async def delete_inactive(self, now_ms: int, idle_ms: int) -> int:
-        """Delete the persistent topics that had no producer and no subscription for `idle_ms`; return how many.
+        """Delete the persistent topics that had no producer and no subscription for `idle_ms`; return the number of
+        topics.
 
         This is Pulsar's mode `delete_when_no_subscriptions`. Non-persistent topics are only removed from memory.
         """
@@ -50,7 +51,8 @@ class TopicUpkeep:
         return deleted
 
     async def compact_due(self) -> int:
-        """Start to compact the topics with more uncompacted bytes than their namespace's threshold; return how many.
+        """Start to compact the topics with more uncompacted bytes than their namespace's threshold; return the number
+        of topics.
 
         A topic without a threshold is compacted on request only.
         """
@@ -78,7 +80,8 @@ class TopicUpkeep:
         return await self._store([memory for memory in self._deduplications() if memory.is_due(now_ms)])
 
     async def forget_producers(self) -> int:
-        """Forget the producer names of deduplication that are inactive; return the number of topics that stored it.
+        """Forget the producer names of deduplication that are inactive; return the number of topics that stored a
+        snapshot because of this.
 
         A name is inactive when its producer left more than `brokerDeduplicationProducerInactivityTimeoutMinutes` ago.
         """

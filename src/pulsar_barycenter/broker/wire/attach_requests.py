@@ -77,7 +77,7 @@ def _attach(
 
 
 async def _require_rights_again(number: int, connection: Connection, request: Any, detach: Callable[[], None]) -> None:
-    """Detach and raise AccessError if the client lost its rights while it waited.
+    """Check that the client did not lose its rights while it waited; if it did, call `detach` and raise AccessError.
 
     When rights change, the broker only checks clients that are attached, so it did not check this one.
     """
@@ -155,7 +155,9 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
 
 
 def _send_producer_queued(connection: Connection, request_id: int, name: str) -> None:
-    """Answer that the producer waits for exclusive access: else its client fails after its operation timeout."""
+    """Answer that the producer waits for exclusive access; without this answer its client fails after its operation
+    timeout.
+    """
     connection.send(commands.producer_success(request_id, name, schema_version=b"", producer_ready=False))
 
 
@@ -265,7 +267,9 @@ def _subscribe_request(request: api.CommandSubscribe) -> SubscribeRequest:
     _require_name("consumer", request.consumer_name)
     key_shared = request.keySharedMeta
     if len(key_shared.hashRanges) > HASH_RANGES:
-        raise NotAllowedError(f"{len(key_shared.hashRanges)} hash ranges are more than {HASH_RANGES}")
+        raise NotAllowedError(
+            f"the consumer has {len(key_shared.hashRanges)} hash ranges; at most {HASH_RANGES} are allowed"
+        )
     return SubscribeRequest(
         consumer_id=request.consumer_id,
         subscription=request.subscription,
@@ -300,7 +304,7 @@ def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH)
             properties (also empty ones need memory), or one is not UTF-8.
     """
     if len(pairs) > longest:
-        raise NotAllowedError(f"{count_of(len(pairs), 'property')} are more than {longest}")
+        raise NotAllowedError(f"there are {count_of(len(pairs), 'property')}; at most {longest} are allowed")
     found: dict[str, str] = {}
     length = 0
     for pair in pairs:
@@ -308,7 +312,7 @@ def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH)
             raise NotAllowedError("a property is not UTF-8")
         length += len(pair.key) + len(pair.value)
         if length > longest:
-            raise NotAllowedError(f"properties have more than {longest} characters together")
+            raise NotAllowedError(f"the properties have more than {longest} characters together")
         found[pair.key] = pair.value
     return found or None
 

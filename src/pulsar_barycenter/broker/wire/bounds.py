@@ -28,7 +28,7 @@ PROPERTIES_LENGTH: Final = 1024
 `maxConsumerMetadataSize`."""
 
 SUBSCRIPTION_PROPERTIES_LENGTH: Final = 16 * 1024
-"""The same for the properties that are stored with a subscription."""
+"""The most characters of the properties that are stored with a subscription, all keys and values together."""
 
 IDS_AT_ONCE: Final = 1_000
 """The most message ids of an ACK or REDELIVER that are handled in one step of the event loop; other work runs between

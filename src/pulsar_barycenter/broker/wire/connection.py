@@ -238,9 +238,8 @@ class Connection(asyncio.Protocol):
         return self._requests.start(work, number, request)
 
     def _handle_sends(self, received: Sequence[Received], start: int) -> int:
-        """Publish consecutive SENDs of one producer, from index `start` on; return the index after them.
-
-        A damaged SEND ends them: those before it are published, and it gets an error.
+        """Publish consecutive SENDs of one producer, from index `start` on; return the index after them. A damaged SEND
+        ends them: the SENDs before it are published, and its producer gets an error.
         """
         producer_id, _, _, messages, are_chunks = received[start][1]
         producer = self._publishing(producer_id, min(messages, MAX_MESSAGES_IN_ENTRY))
@@ -268,10 +267,9 @@ class Connection(asyncio.Protocol):
             self.abort(f"a message could not be published: {error_text(error)}")
 
     def _publishing(self, producer_id: int, messages: int) -> Producer | None:
-        """Return the producer with that id if it accepts messages, else None.
-
-        `messages` are dropped if the broker has just closed it: the client sends them again. A SEND for an unknown id
-        closes the connection.
+        """Return the producer with that id if it accepts messages, else None. If the broker has just closed the
+        producer, its `messages` are counted as dropped: the client sends them again. A SEND for an unknown id closes
+        the connection.
         """
         producer = self.producers.get(producer_id)
         if producer is None:

@@ -73,7 +73,9 @@ def error_text(error: BaseException) -> str:
 
 
 def error_code(error: BaseException) -> ErrorCode:
-    """Return the code for `error`; an exception without a code is logged with its traceback, and is UnknownError."""
+    """Return the code for `error`. For an exception without a code this is UnknownError, and its traceback is
+    logged.
+    """
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code

@@ -56,7 +56,7 @@ class Handshake:
         return self._session.principal
 
     def made(self, transport: asyncio.BaseTransport) -> None:
-        """Called when the connection is made: read the client certificate of the TLS handshake, if there is one."""
+        """Read the client certificate of the TLS handshake, if there is one, when the connection is made."""
         self._certificate_name = common_name(transport.get_extra_info("peercert"))
 
     def connect(self, request: api.CommandConnect) -> Coroutine[Any, Any, None] | None:
@@ -118,7 +118,7 @@ class Handshake:
             self._refuse(error)
             return
         if self._services.authentication.has_expired(session):
-            self._refuse(AuthenticationError("the new credentials have expired, too: send valid ones"))
+            self._refuse(AuthenticationError("the new credentials have expired as well: send valid ones"))
             return
         self._session = session
 

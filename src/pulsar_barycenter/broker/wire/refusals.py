@@ -24,7 +24,9 @@ _ERROR_RESPONSES: Final[dict[int, Callable[[int, ErrorCode, str], bytes]]] = {
 
 
 def refusal(number: int, request: Any, code: ErrorCode, text: str) -> bytes | None:
-    """Return the frame that refuses a request; None if it has no answer, for example FLOW or an ACK without an id."""
+    """Return the frame that refuses a request; None if the command has no answer, for example FLOW or an ACK without an
+    id.
+    """
     if "request_id" not in request.DESCRIPTOR.fields_by_name or not request.HasField("request_id"):
         return None
     request_id = request.request_id
@@ -41,7 +43,9 @@ def request_name(number: int) -> str:
 
 
 def miscounted(declared: int, counted: int) -> str:
-    """Return why a SEND is refused that declares `declared` messages while the metadata of its entry has `counted`."""
+    """Return why a SEND is refused: it declares `declared` messages, but the metadata of its entry has `counted`, or
+    their number is not allowed.
+    """
     if declared != counted:
         return f"the SEND has {count_of(declared, 'message')}, but the metadata of its entry says {counted}"
     return f"the batch has {count_of(declared, 'message')}: send from 1 to {MAX_MESSAGES_IN_ENTRY}"

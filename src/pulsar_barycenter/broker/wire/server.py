@@ -121,7 +121,7 @@ class WireServer:
         return Connection(self._services, self._handlers)
 
     async def apply_grants(self) -> int:
-        """Close the producers and consumers whose clients lost the right to be attached; return how many.
+        """Close the producers and consumers whose clients lost the right to be attached; return their number.
 
         Raises:
             MetadataError: the permissions could not be read.
@@ -140,7 +140,9 @@ class WireServer:
             server.close()
 
     async def drain(self, timeout_s: float) -> int:
-        """Wait until all clients have closed their connections, at most `timeout_s`; return how many are open."""
+        """Wait until all clients have closed their connections, at most `timeout_s`; return the number of connections
+        still open.
+        """
         if self._services.connections:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):

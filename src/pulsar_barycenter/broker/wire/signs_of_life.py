@@ -45,7 +45,7 @@ class SignsOfLife:
         self.start()
 
     def heard(self) -> None:
-        """Called when bytes came from the client, or the connection closed: calls of `ask` return."""
+        """Make all waiting calls of `ask` return, because bytes came from the client, or the connection closed."""
         while self._waiting:
             answer = self._waiting.popleft()
             if not answer.done():

@@ -15,14 +15,14 @@ _BLOCK: Final = 4096
 
 
 def examine(path: str, descriptor: int, ledger_id: int, *, entry_count: int | None, with_data: bool) -> fmt.Scan:
-    """Return the entries of a ledger's file. The result includes the damage.
+    """Return sizes and offsets of the entries in a ledger's file, and its damaged parts.
 
     `with_data` checks the data of entries too, not their heads only. The data is always checked when a head is damaged.
     With `entry_count` the ledger is known to have that many entries; those that are absent count as damaged.
 
     Raises:
         LedgerCorruptedError: the file belongs to another ledger, or no entry was found in it.
-        LedgerVersionError: a later release wrote it.
+        LedgerVersionError: a later release wrote the file.
     """
     # with direct I/O, lseek asks the disk for the size; fstat may return a cached one
     size = os.lseek(descriptor, 0, os.SEEK_END)

@@ -123,8 +123,8 @@ def decode_header(file: str, data: bytes, ledger_id: int) -> Header:
     """Return the header, the first 64 bytes of a ledger's file.
 
     Raises:
-        LedgerCorruptedError: it is damaged, or belongs to another ledger.
-        LedgerVersionError: a later release wrote it.
+        LedgerCorruptedError: the header is damaged, or belongs to another ledger.
+        LedgerVersionError: a later release wrote the file.
     """
     if len(data) < HEADER_SIZE or data[:8] != MAGIC:
         raise LedgerCorruptedError(file, 0, "not a ledger file")
@@ -227,9 +227,9 @@ class Scan:
     `end` is the end of the last intact entry. `torn` is True if more bytes follow, `shortened` if the file ends before
     its durable mark.
 
-    `gone` are the ranges (first, last), both inclusive, that a repair has removed; `damage` is what cannot be read.
-    Both are sorted, and have no messages and no bytes in the index. If there is damage, `offsets` has the offset of
-    each entry, 0 for one that cannot be read.
+    `gone` are the ranges of entry ids (first, last), both inclusive, that a repair has removed; `damage` are those that
+    cannot be read. Both are sorted. In the index these entries count 0 messages and 0 bytes. If there is damage,
+    `offsets` has the offset of each entry, 0 for one that cannot be read.
     """
 
     index: EntryIndex = field(default_factory=EntryIndex)
@@ -257,8 +257,8 @@ def scan(
     with_data: bool,
     entry_count: int | None = None,
 ) -> Scan:
-    """Return the entries of a file of `size` bytes. `read(offset, length)` returns bytes of the file, fewer only at its
-    end.
+    """Return sizes and offsets of the entries in a file of `size` bytes. `read(offset, length)` returns bytes of the
+    file, fewer than `length` only at its end.
 
     `with_data` checks the data of entries too, not their heads only. With `entry_count` the scan ends after that many
     entries. The ledger is known to have them, so any damage before is an error.

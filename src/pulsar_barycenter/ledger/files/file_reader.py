@@ -76,8 +76,8 @@ class FileLedgerReader:
         return LedgerCorruptedError(self.file, damage.begin, detail, (damage.first, damage.last))
 
     async def _find_all_damage(self) -> None:
-        """Examine the whole file, because a read found damage. If the file is intact now, the earlier read was
-        wrong.
+        """Examine the whole file, because a read found damage. If the file is intact now, the disk had returned wrong
+        bytes before.
         """
         if not self._is_examined:
             self._is_examined = True

@@ -89,8 +89,8 @@ class FileLedgerStorage:
         return self._identity
 
     def check(self) -> DataFault | None:
-        """Check that the folder, and the files that are being written, are still where they were opened. Return a fault
-        of the folder, or None.
+        """Check that the folder, and the files that are being written, are still where they were opened. Return the
+        fault of the folder, None if it has none.
 
         Once the folder is found to be lost, no writer reports another entry and no ledger is created. A writer whose
         file alone is lost fails at its next group; that is no fault of the folder. Blocking: one system call for the
@@ -262,4 +262,6 @@ def _lock(path: str, descriptor: int) -> None:
             time.sleep(_LOCK_INTERVAL_S)
         else:
             return
-    raise LedgerError(f"{path}: a former owner holds the lock of the file; its process may be stopped, end it")
+    raise LedgerError(
+        f"{path}: a former owner still has the lock of the file. Its process may be paused: end that process"
+    )

@@ -211,21 +211,21 @@ class FileLedgerWriter:
         return _Group(list(map(len, data)), list(counts), list(times))
 
     def _require_not_lost(self) -> None:
-        """Raise the error if the file or its folder was found to be lost. Makes no system call, so it adds no cost to a
-        group.
+        """Raise the recorded error if an earlier check found the file or its folder to be lost. Makes no system call,
+        so it adds no cost to a group.
         """
         lost = self._folder.lost or self._lost
         if lost is not None:
             raise lost
 
     def _require_same(self, file: OpenFile) -> None:
-        """Continue with another descriptor of the file if it is the same file. The inode number alone does not prove
-        that, because it may be reused, so the header is compared too.
+        """Check that another descriptor refers to the file that was created, and use it from then on. The inode number
+        alone does not prove that, because it may be reused, so the header is compared too.
         """
         header = fmt.decode_header(self._name, os.pread(file.descriptor, fmt.HEADER_SIZE, 0), self._ledger_id)
         if file.identity != self._file.identity or header.epoch != self._epoch:
             raise LedgerNotFoundError(
-                f"{self._name}: was replaced by another file. {repair_hint(self._name)}", self._name
+                f"{self._name}: the file was replaced by another one. {repair_hint(self._name)}", self._name
             )
         self._file = file
 

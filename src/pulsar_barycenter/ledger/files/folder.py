@@ -64,7 +64,7 @@ class LedgerFolder:
         """Check that the folder is still where it was opened. Thread-safe.
 
         Raises:
-            LedgerFolderLostError: the folder was removed or replaced, now or at an earlier check.
+            LedgerFolderLostError: the folder was removed or replaced, as this check or an earlier one found.
         """
         if self.lost is None:
             fault = next(filter(None, (kept.fault() for kept in self._kept)), None)

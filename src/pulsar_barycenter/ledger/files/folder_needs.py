@@ -61,8 +61,8 @@ class Mount:
 class Observed:
     """What was found out about a folder.
 
-    `answers` has "" for a step that succeeded, otherwise the error. Steps that could not be tried are absent, for
-    example because the disk is full. `mount` is None if the system does not say.
+    `answers` has "" for a step that succeeded, otherwise the error as text. Steps that could not be tried, for example
+    because the disk is full, are absent. `mount` is None if the system does not list the mount.
     """
 
     folder: str

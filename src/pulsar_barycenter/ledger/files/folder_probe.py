@@ -25,7 +25,7 @@ def fit_access(folder: str, *, several_machines: bool) -> Access:
     """Create the folder if necessary, test it, and return how ledger files in it are to be accessed.
 
     Raises:
-        LedgerFolderUnfitError: ledgers would not be safe there; the text says what to do.
+        LedgerFolderUnfitError: ledgers would not be safe in the folder; the message says what to do.
         LedgerError: the folder cannot be created or written to.
     """
     try:

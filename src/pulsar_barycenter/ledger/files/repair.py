@@ -1,4 +1,4 @@
-"""Describes the damage of a ledger's file, and reranges_text the file by one that contains every intact entry.
+"""Describes the damage of a ledger's file, and replaces the file by one that contains every intact entry.
 
 No broker may use the files meanwhile; `folder.exclusive` ensures that. The repaired file is written completely next to
 the damaged one. The damaged file gets a second name; then one rename puts the repaired file in its place. If the repair

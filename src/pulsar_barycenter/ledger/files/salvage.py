@@ -98,8 +98,8 @@ def salvage(
 
 
 def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int | None) -> _Found:
-    """Walk through the file. Without `entry_count`, the first bytes at or after `durable` that do not match end the
-    walk.
+    """Return the entries and holes of the file, in order. Without `entry_count`, the first bytes at or after `durable`
+    that do not match their checksum are the end.
     """
     found = _Found()
     at, entry_id = fmt.HEADER_SIZE, 0
@@ -194,7 +194,9 @@ def _possible_heads(data: _Bytes, begin: int) -> Iterator[int]:
 def _lost(
     data: _Bytes, at: int, after: tuple[int, int], entry_id: int, heads: fmt.Heads, *, head_holds: bool
 ) -> tuple[int, int]:
-    """Return the least and the greatest number of entries that can have been in the bytes from `at` to `after`."""
+    """Return the least and the greatest number of entries that can have been in the damaged bytes from `at` to
+    `after`.
+    """
     place, next_id = after
     room = place - at
     most = max(room // fmt.ENTRY_HEADER_SIZE, 1)
@@ -208,7 +210,7 @@ def _lost(
 
 
 def _numbered(found: _Found, version: int, size: int, durable: int, entry_count: int | None) -> fmt.Scan:
-    """Return the entries with their ids; the holes between them get theirs."""
+    """Return the entries found, and the holes between them as damage, with their ids."""
     scan = fmt.Scan(version=version, end=found.end, offsets=array("Q"))
     assert scan.offsets is not None
     columns = fmt.Columns(scan.index)

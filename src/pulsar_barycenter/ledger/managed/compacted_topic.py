@@ -155,8 +155,8 @@ class CompactedLedger:
         return first
 
     async def _place(self, entry_id: int) -> tuple[int, Position] | None:
-        """Return the entry at `entry_id` of the compacted ledger, or the next one that is not missing: its id, and its
-        position in the topic. None: there is none.
+        """Return id and original position of the entry `entry_id` of the compacted ledger; if it is missing, of the
+        next entry. None: no entry follows.
         """
         place = self._places.get(entry_id)
         if place is None:
@@ -313,7 +313,9 @@ class CompactedTopic:
     # ---- taking over ----
 
     def load(self) -> None:
-        """Find the compacted ledger in force, after the cursors are loaded; drop all others."""
+        """Find the compacted ledger that the compaction cursor names, and drop all others. Call it after the cursors
+        are loaded.
+        """
         cursor = self._owner.cursors.get(COMPACTION_CURSOR)
         ledger_id = None if cursor is None else compacted_ledger_id(cursor.properties)
         for record in list(self._ledgers.compacted):
@@ -439,7 +441,7 @@ class CompactedTopic:
         await self._delete_dropped()
 
     async def forget(self) -> None:
-        """Delete the compacted ledger and the cursor. The topic is then as if it had never been compacted.
+        """Delete the compacted ledger and the compaction cursor. The topic is then as if it had never been compacted.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError: as `ManagedLedger.delete_cursor`.

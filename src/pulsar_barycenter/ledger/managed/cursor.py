@@ -252,8 +252,8 @@ class Cursor:
         """Write the record if it is not up to date.
 
         Raises:
-            LedgerFencedError: a later owner has written it; the managed ledger is fenced.
-            LedgerUnavailableError: the metadata store did not accept it.
+            LedgerFencedError: a later owner has written the record; the managed ledger is fenced.
+            LedgerUnavailableError: the metadata store did not accept the record.
         """
         keeper = self._keeper
         if keeper is None:
@@ -278,8 +278,8 @@ class Cursor:
         return CursorRecord(epoch=epoch, mark_delete=self._mark_delete, ranges=ranges, properties=self.properties)
 
     def restore(self, record: CursorRecord) -> None:
-        """Restore the stored ranges that are still valid: after the mark-delete position and within existing
-        ledgers.
+        """Restore the stored acknowledged ranges that are still valid: after the mark-delete position and within
+        existing ledgers.
         """
         for ledger_id, first, last in record.ranges:
             segment = self._owner.segments.find(ledger_id)
@@ -287,7 +287,7 @@ class Cursor:
                 self._ranges.restore(ledger_id, first, last)
 
     def abandon(self) -> None:
-        """Stop writing. Acknowledgements that are not stored are lost."""
+        """Never write the record again. Acknowledgements that are not stored are lost."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -70,7 +70,7 @@ class LedgerList:
         return asyncio.create_task(self._make(store, clock, group_done), name=f"make-ledger-{self._owner.name}")
 
     async def take_over(self, *, create: bool, alone: bool, making: NewLedgerTask | None) -> NewLedger | None:
-        """Make the record this owner's. From then on the former owner's writes to it fail.
+        """Make the topic's record this owner's. From then on the former owner's writes to the record fail.
 
         `alone` is True if nothing else in this process has the topic open. If `making` is given, that ledger is listed
         in the same write and returned, provided that the topic had ledgers before; otherwise it is undone.
@@ -147,8 +147,8 @@ class LedgerList:
     def _may_be_open(self, record: ManagedLedgerRecord, alone: bool) -> bool:
         """Return whether the owner that last wrote the record may still use the topic.
 
-        It cannot if it closed the topic. It cannot either if it was this process and nothing here has the topic open,
-        as after an interrupted open or close.
+        It cannot if it closed the topic. It cannot either if it is this process and nothing else here has the topic
+        open (`alone`), as after an interrupted open or close.
         """
         return record.open and (record.opened_by != self._storage.identity or not alone)
 

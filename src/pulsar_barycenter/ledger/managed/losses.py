@@ -29,8 +29,8 @@ _MAX_LOGGED_RANGES: Final = 20
 
 
 class DamagedLedger(NamedTuple):
-    """`entries` are the ranges (first, last), both inclusive, that cannot be read; an empty tuple: the whole ledger
-    cannot.
+    """A ledger of a topic that has damage. `entries` are the ranges (first, last), both inclusive, that cannot be read;
+    an empty tuple means the whole ledger.
     """
 
     topic: str
@@ -91,11 +91,11 @@ class Losses:
         return True
 
     def check_readable(self, segment: Segment) -> None:
-        """Raise the error with which a ledger was found to be completely unreadable, or not to be recoverable, if it
-        was. This avoids reading a whole file again, which may take long.
+        """Check that the ledger was not found to be completely unreadable or not recoverable. This avoids reading a
+        whole file again, which may take long.
 
         Raises:
-            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: as at that time.
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the error that was found then.
         """
         error = self._unreadable.get(segment.ledger_id)
         if error is not None:

@@ -189,7 +189,7 @@ class ManagedLedger(Generic[Context]):
         self.extend([(entry, num_messages, publish_time_ms)], [context])
 
     def extend(self, entries: Sequence[NewEntry], contexts: Sequence[Context]) -> None:
-        """Queue `entries`, each with the context at the same index, as `append` queues one. If it raises, none is
+        """Queue `entries`, each with the context at the same index, as `append` queues one. After an error none is
         queued.
         """
         for _, num_messages, _ in entries:
@@ -268,7 +268,7 @@ class ManagedLedger(Generic[Context]):
 
     @property
     def last_position(self) -> Position:
-        """The position of the last durable entry; EARLIEST if there never was one."""
+        """The position of the last durable entry; EARLIEST if the topic never had an entry."""
         return self._last
 
     def next_valid(self, position: Position) -> Position:
@@ -290,7 +290,9 @@ class ManagedLedger(Generic[Context]):
     def cached_run(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> EntryRun | None:
-        """Return what `read_cached` returns, as one value; None at the end of the topic too."""
+        """Return the entries that `read_cached` returns, as one run; None at the end of the topic, and if the first
+        entry is not cached.
+        """
         return None if start > self._last else self._reads.cached_run(start, max_entries, max_bytes, max_messages)
 
     @property

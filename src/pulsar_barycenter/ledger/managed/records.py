@@ -4,9 +4,9 @@ Each record has the epoch of the owner that wrote it. An owner first takes the r
 replaces exactly that version. So it knows everything that was written before.
 
 Later, the epochs decide when a write fails because the version differs from the expected one. A higher epoch in the
-record: another owner has taken over, and the writer gets LedgerFencedError. Its own epoch (an earlier write whose
-outcome it did not learn) or a lower one (the record was deleted and created again, and the version number repeats): it
-writes again.
+record: another owner has taken over, and the writer gets LedgerFencedError. The writer's own epoch (an earlier write
+whose outcome it did not learn) or a lower one (the record was deleted and created again, and the version number
+repeats): the writer writes again.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class RecordKeeper:
         """Return the stored record and remember its version. An empty value counts as a record of defaults.
 
         Raises:
-            LedgerUnavailableError: the store did not answer, or the value is not such a record.
+            LedgerUnavailableError: the store did not answer, or the stored value is not a record of this kind.
         """
         try:
             found = await self._store.get(self.path)

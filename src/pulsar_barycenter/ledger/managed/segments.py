@@ -181,8 +181,8 @@ class Segments:
         return EARLIEST
 
     def at_or_after(self, position: Position) -> tuple[Segment, int] | None:
-        """Return ledger and entry id of the entry at `position`, or of the first one after it; None if there is
-        none.
+        """Return ledger and entry id of the entry at `position`, or of the first entry after it; None if no entry
+        follows.
         """
         ledger_id, entry_id = position
         for at in range(bisect_left(self._ids, ledger_id), len(self._ids)):
@@ -228,8 +228,8 @@ class Segments:
         return sum(stop - first - s.missing.between(first, stop) for s, first, stop in self._spans(after, upto))
 
     def messages_between(self, after: Position, upto: Position) -> int:
-        """Return the number of messages in the entries after `after` (exclusive) up to `upto` (inclusive);
-        `Segment.messages_between` says how exactly.
+        """Return the number of messages in the entries after `after` (exclusive) up to `upto` (inclusive); see
+        `Segment.messages_between` for when it is exact.
         """
         return sum(segment.messages_between(first, stop) for segment, first, stop in self._spans(after, upto))
 

@@ -33,7 +33,9 @@ class TopicCursors:
         """Cursors whose deletion has begun and that the store may still have, because it did not answer."""
 
     async def read_ahead(self) -> None:
-        """Read the cursors while the topic is still being taken over. `load` reads again what fails here."""
+        """Read the cursors while the topic is still being taken over. Errors are ignored: `load` reads those cursors
+        again.
+        """
         with suppress(MetadataError):
             names = await self._store.children(self._keeper.path)
             keepers = {name: self._cursor_keeper(name) for name in names}
@@ -92,7 +94,7 @@ class TopicCursors:
         """Store a new cursor, and check that this owner still has the topic. A former cursor of that name is deleted.
 
         Raises:
-            LedgerFencedError: it has not; the managed ledger is fenced.
+            LedgerFencedError: a later owner has the topic; the managed ledger is fenced.
             LedgerUnavailableError: the metadata store did not accept the cursor.
         """
         await self.delete(name)

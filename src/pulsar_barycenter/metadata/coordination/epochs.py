@@ -44,7 +44,7 @@ MAX_EPOCH: Final = 1 << 53
 
 
 class EpochRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """`epoch` counts from 1; `broker_id` is the broker that took it."""
+    """The stored epoch of an election: `epoch` counts from 1, `broker_id` is the broker that took it."""
 
     epoch: Annotated[int, msgspec.Meta(ge=0, le=MAX_EPOCH)] = 0
     broker_id: str = ""
@@ -83,7 +83,7 @@ def release_path(leader_path: str) -> str:
 
 
 async def read_epoch(store: MetadataStore, leader_path: str) -> Epoch | None:
-    """Return the current epoch; None before the first.
+    """Return the current epoch; None if no leader took one yet.
 
     Raises:
         InvalidValueError: the record cannot be decoded.
@@ -93,12 +93,12 @@ async def read_epoch(store: MetadataStore, leader_path: str) -> Epoch | None:
 
 
 async def take_epoch(store: MetadataStore, leader_path: str, broker_id: str) -> Epoch | None:
-    """Begin a term: take the next epoch. None: the leader's key is not this session's, or another broker took one
-    meanwhile.
+    """Begin a term: write the next epoch and return it. None: the leader's key is not this session's, or another broker
+    took an epoch meanwhile.
 
     Raises:
         InvalidValueError: the record cannot be decoded, so the last epoch is unknown.
-        StoreUnavailableError: it is unknown whether an epoch was taken; if so, no broker will use it.
+        StoreUnavailableError: it is unknown whether an epoch was taken. If one was, no broker will use it.
     """
     path = epoch_path(leader_path)
     former = await store.get(path)
@@ -138,7 +138,8 @@ async def _released(store: MetadataStore, leader_path: str) -> int | None:
 
 
 async def require_guard(store: MetadataStore, guard: Guard) -> None:
-    """Check a guard before a write to another system. The result may be outdated when this returns.
+    """Check that a guard's key still has its version, before a write to another system. The result may be outdated when
+    this returns.
 
     Raises:
         GuardError: the guard's key has another version.
@@ -153,7 +154,7 @@ def _epoch(record: Record) -> Epoch:
 
 
 class EpochGate:
-    """Admits commands of the current epoch. Remembers the highest epoch that it has seen."""
+    """Refuses commands of former leaders: remembers the highest epoch that this broker has seen."""
 
     def __init__(self, store: MetadataStore, leader_path: str) -> None:
         self._store = store
@@ -175,7 +176,9 @@ class EpochGate:
         if epoch < self._highest:
             raise FormerEpochError(path, epoch, self._highest)
         if current is None or epoch > current.number:
-            raise StoreUnavailableError(path, f"this broker does not know leader epoch {epoch} yet. Try again.")
+            raise StoreUnavailableError(
+                path, f"this broker has not read leader epoch {epoch} from the store yet. Try again."
+            )
         return current.guard
 
 

@@ -5,7 +5,7 @@
 | key deleted while a leader was known      | NO_LEADER, then elects again with the same proposal; listeners  |
 |                                           | are notified of NO_LEADER only if that fails                    |
 | key created or changed by another session | reads the key                                                   |
-| RECONNECTED, SESSION_REESTABLISHED        | reads the key: a leader whose key survived stays leader, unnotified |
+| RECONNECTED, SESSION_REESTABLISHED        | reads the key: a leader whose key exists stays leader, unnotified |
 | the store does not answer                 | tries again every 2.5 to 5 s until closed                       |
 | every `recheck_s`                         | reads the key, in case a notification was lost unnoticed        |
 | another session's key has a new creation  | as if a deletion in between had been notified                   |
@@ -185,7 +185,7 @@ class LeaderElection(Generic[T]):
     # ---- the election ----
 
     async def _look(self) -> LeaderElectionState:
-        """Read the key; lead if there is none."""
+        """Read the leader's key and return the resulting state. If the key does not exist, create it and lead."""
         async with self._serial:
             while True:
                 self._check_open()
@@ -277,7 +277,7 @@ class LeaderElection(Generic[T]):
     # ---- what makes it look again ----
 
     async def _keep(self) -> None:
-        """Read the key whenever that is due, until closed."""
+        """Read the leader's key after each lost connection and every `recheck_s`, until closed."""
         wait_s = self._recheck_s
         while self._is_open:
             with suppress(TimeoutError):

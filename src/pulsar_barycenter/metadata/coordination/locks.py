@@ -57,7 +57,7 @@ T = TypeVar("T")
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
 MAX_RACES = 10
-"""How often one revalidation starts again because the key changed meanwhile."""
+"""The maximum number of attempts of one revalidation, if the key changes meanwhile."""
 
 
 class LockState(enum.Enum):
@@ -173,7 +173,7 @@ class ResourceLock(Generic[T]):
         await asyncio.shield(self._release)
 
     def doubt(self) -> None:
-        """Revalidate the lock, now and until the store answers."""
+        """Start to revalidate the lock, and try again until the store answers."""
         self._in_doubt.set()
         if self._state is LockState.VALID and (self._revalidator is None or self._revalidator.done()):
             self._revalidator = asyncio.create_task(
@@ -217,7 +217,11 @@ class ResourceLock(Generic[T]):
         try:
             async with self._serial:
                 if self._is_ambiguous:
-                    raise MetadataError(self.path, "not deleted: the outcome of an earlier operation is unknown")
+                    raise MetadataError(
+                        self.path,
+                        "the lock's key was not deleted, because the outcome of an earlier operation is unknown. "
+                        "The key is deleted when the session ends",
+                    )
                 with suppress(NotFoundError, OtherSessionError, SessionLostError):
                     await self._delete()
         finally:
@@ -259,7 +263,7 @@ class ResourceLock(Generic[T]):
                 self._in_doubt.set()
 
     async def _revalidate(self, value: T, *, in_background: bool = False) -> None:
-        """Make the key this session's, with `value`, unless another owner holds it.
+        """Make the key this session's, with `value`, unless another owner holds the lock.
 
         Raises:
             LockBusyError: another owner holds the path, the key is not a lock, or it kept changing.
@@ -298,7 +302,7 @@ class ResourceLock(Generic[T]):
             raise LockBusyError(self.path)
 
     def _adopt_for_release(self, record: Record | None) -> None:
-        """Give the release that waits for this revalidation the version to delete. A deleted key is not created
+        """Record the version of the key for the release that waits for this revalidation. A deleted key is not created
         again.
         """
         if record is None or not record.stat.created_by_self:

@@ -48,7 +48,7 @@ class EtcdChannel(ServerChannel):
 
 
 class EtcdConnection(ServerList[EtcdChannel]):
-    """`timeout_s` is the maximum duration of a request, including its wait for a free slot."""
+    """The connection to etcd. `timeout_s` is the maximum duration of a request, including its wait for a free slot."""
 
     def __init__(self, settings: EtcdSettings, *, timeout_s: float) -> None:
         super().__init__(
@@ -69,7 +69,7 @@ class EtcdConnection(ServerList[EtcdChannel]):
         timeout_s: float | None = None,
         takes_turn: bool = True,
     ) -> Answer:
-        """Return the answer of `call`, which gets a channel, the metadata to send, and its time in seconds.
+        """Return the answer of `call`, which gets a channel, the metadata to send, and its time limit in seconds.
 
         `size` is the size in bytes of the value in the request. With `takes_turn` False the request does not wait for a
         free slot.
@@ -86,7 +86,7 @@ class EtcdConnection(ServerList[EtcdChannel]):
                 return await self._ask(call, deadline_s)
 
     async def tokens(self) -> Tokens:
-        """Return the metadata for a request. Raises what gRPC raises."""
+        """Return the metadata for a request: the user's token, or nothing. Raises gRPC's errors."""
         if not self._settings.user:
             return ()
         if self._token is None:

@@ -111,7 +111,7 @@ def _read_file(path: str) -> EtcdConfigFile:
     except msgspec.ValidationError as error:  # names keys and types, no values
         raise StoreSettingsError(path, str(error)) from None
     except msgspec.DecodeError:  # its text quotes the line
-        raise StoreSettingsError(path, "is not YAML") from None
+        raise StoreSettingsError(path, "the file is not YAML") from None
 
 
 def _pem(path: str | None) -> bytes | None:

@@ -198,8 +198,8 @@ class EtcdStore(GrpcStore):
         return stat
 
     async def _put_large(self, path: str, data: bytes, options: PutOptions, session: int) -> Stat:
-        """Write unconditionally, but with the condition that a first attempt found. One request for both cases would
-        contain the value twice.
+        """Write a large value without an expected version: read whether the key exists, then write under that
+        condition. One request for both cases would contain the value twice.
         """
         version = MUST_NOT_EXIST
         for _ in range(MAX_RACES):
@@ -209,7 +209,9 @@ class EtcdStore(GrpcStore):
                 raise
             except BadVersionError as error:
                 version = MUST_NOT_EXIST if error.actual is None else error.actual
-        raise StoreUnavailableError(path, "put failed: other clients kept changing the key")
+        raise StoreUnavailableError(
+            path, f"put failed: other clients changed the key during each of {MAX_RACES} attempts. Try again."
+        )
 
     async def _range(
         self, operation: str, path: str, request: api.RangeRequest, *, takes_turn: bool = True

@@ -60,7 +60,7 @@ class EtcdLease(HeartbeatSession):
             finally:
                 call.cancel()
             if not isinstance(answer, api.LeaseKeepAliveResponse):
-                raise StoreUnavailableError("/", "heartbeat failed: no answer")
+                raise StoreUnavailableError("/", "heartbeat failed: the server closed the stream without an answer")
             return answer
 
         answer = await self._connection.ask("heartbeat", "/", keep_alive, timeout_s=timeout_s, takes_turn=False)

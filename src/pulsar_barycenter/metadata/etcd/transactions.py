@@ -172,7 +172,9 @@ def _of_session(
 
 
 def _check_guard(answer: api.TxnResponse, guard: Guard | None) -> None:
-    """Raise GuardError if the guard is the reason of the refusal, and not the end of the session."""
+    """Check whether the guard is the reason of a refused write, and not the end of the session. Raises GuardError: it
+    is.
+    """
     if guard is not None:
         session, guarding = map(_found, answer.responses)
         if session is not None:

@@ -66,7 +66,7 @@ class EtcdWatch:
                 await asyncio.sleep(self._back_off.next_s())
 
     async def _follow(self, line: EtcdChannel) -> None:
-        """Return when changes were compacted before they were reported."""
+        """Report changes until the servers have compacted changes that were not reported; then return."""
         await self._find_revision()
         first, end = self._layout.all
         create = api.WatchCreateRequest(

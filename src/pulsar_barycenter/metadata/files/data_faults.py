@@ -32,16 +32,17 @@ def identity_of_descriptor(descriptor: int) -> FileIdentity:
     """Return the identity of an open file.
 
     Raises:
-        OSError: it is not open.
+        OSError: the descriptor is not open.
     """
     status = os.fstat(descriptor)
     return FileIdentity(status.st_dev, status.st_ino)
 
 
 def fault_of(path: str | Path, opened: FileIdentity) -> str | None:
-    """Return what happened to the file or folder at `path` since it was opened as `opened`; None: nothing.
+    """Return what is wrong with the file or folder at `path`, which had the identity `opened` when it was opened; None:
+    it is still the same.
 
-    Another error, such as an I/O error, is no fault of the path: None is returned.
+    None is returned also for another error, such as an I/O error: it is no fault of the path.
     """
     try:
         status = os.stat(path)
@@ -61,14 +62,16 @@ class KeptPath:
         """Record the identity of what is at `path` now.
 
         Raises:
-            OSError: there is nothing, or it cannot be accessed.
+            OSError: nothing exists at `path`, or it cannot be accessed.
         """
         self.path = str(path)
         status = os.stat(path)
         self.identity = FileIdentity(status.st_dev, status.st_ino)
 
     def fault(self) -> str | None:
-        """Return what happened to it since; None: nothing. Thread-safe; one system call."""
+        """Return what is wrong with the path (see `fault_of`); None: it is still the same file. Thread-safe; one system
+        call.
+        """
         return fault_of(self.path, self.identity)
 
 

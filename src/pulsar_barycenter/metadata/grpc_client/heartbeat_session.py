@@ -68,7 +68,7 @@ class HeartbeatSession(ABC):
 
     @abstractmethod
     async def _grant(self) -> int:
-        """Return a new session, for which `_show` and then `_end` may be called.
+        """Request a new session and return its id, for `_show` and later `_end`.
 
         Raises:
             MetadataError: the current server refused, or did not answer.
@@ -76,7 +76,9 @@ class HeartbeatSession(ABC):
 
     @abstractmethod
     async def _show(self, session: int) -> None:
-        """Activate a session that was granted. Raises as `_grant`."""
+        """Activate a session that was granted: create the key or record that shows that it is alive. Raises as
+        `_grant`.
+        """
 
     @abstractmethod
     async def _end(self, session: int) -> None:
@@ -84,10 +86,10 @@ class HeartbeatSession(ABC):
 
     @abstractmethod
     async def _confirm(self, session: int, timeout_s: float) -> bool:
-        """Extend the session by its whole timeout; return False if it has ended.
+        """Extend the session by its whole timeout; return False if the server reports that it has ended.
 
         Raises:
-            NotFoundError: it has ended.
+            NotFoundError: the session has ended.
             MetadataError: there was no answer within `timeout_s`.
         """
 
@@ -136,7 +138,7 @@ class HeartbeatSession(ABC):
             self._lose(self._watch.expired())
 
     def fell_behind(self) -> None:
-        """Record that changes were missed."""
+        """Record that notifications of changes were missed."""
         self._on_session(self._session, self._watch.fell_behind())
 
     async def close(self) -> None:
@@ -189,7 +191,7 @@ class HeartbeatSession(ABC):
         self._on_session(self._session, self._watch.renewed(sent_at_s))
 
     async def _begin(self) -> float:
-        """Activate a new session; return when it was requested."""
+        """Begin a new session; return when it was requested, in seconds of the event loop."""
         if self._left is not None:
             with suppress(NotFoundError):
                 await self._end(self._left)

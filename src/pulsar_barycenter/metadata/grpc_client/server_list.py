@@ -44,7 +44,9 @@ class ServerList(Generic[L]):
             async with asyncio.timeout(timeout_s):
                 await self._turns.acquire()
         except TimeoutError:
-            raise StoreUnavailableError(path, f"{operation} was not sent: too many requests wait") from None
+            raise StoreUnavailableError(
+                path, f"{operation} was not sent: too many requests wait for the store. Try again."
+            ) from None
         try:
             yield
         finally:

@@ -70,7 +70,7 @@ _MAX_RACES: Final = 10
 
 
 class LeaderWriter:
-    """The writer of one term.
+    """Executes the writes of all brokers, during one term of the leader.
 
     `end_term` is called when the epoch has ended, or when a write has an unknown outcome. `may_write` returns whether
     the leader writes a path for other brokers. Two levels below `numbers` are keys of counters that reserved a number.
@@ -193,7 +193,7 @@ class LeaderWriter:
                 self._table.found(session, asyncio.get_running_loop().time(), is_marked=True, lease_ms=0)
 
     async def _remove_abandoned_numbers(self) -> None:
-        """Remove counter keys that were left behind. A broker that is about to delete its own key ignores that it is
+        """Remove counter keys that brokers did not delete. A broker that deletes its own key later ignores that it is
         missing.
         """
         for counter in await self._store.children(self._numbers):
@@ -268,7 +268,7 @@ class LeaderWriter:
     # ---- requests ----
 
     def knows(self, secret: str) -> bool:
-        """Return whether this is the secret that requests must have."""
+        """Return whether `secret` is the secret that requests must have."""
         return self._secret is not None and same_secret(secret, self._secret)
 
     async def answer(self, request: Request) -> Answer:
@@ -347,7 +347,7 @@ class LeaderWriter:
     async def _change(self, session: str, change: Put | Delete) -> Answer:
         path = change.path
         if not self._may_write(path) or path == LEASED_ROOT or path.startswith(f"{LEASED_ROOT}/"):
-            return failed(StoreRefusedError(path, "the leader does not write this key for brokers"))
+            return failed(StoreRefusedError(path, "the leader does not write this key for other brokers"))
         mine = self.epoch.guard
         if change.guard is not None and change.guard != GuardedBy(mine.path, mine.version):
             return failed(GuardError(change.guard.path, change.guard.version, mine.version))

@@ -167,14 +167,14 @@ class LeasedStore:
             await self._open_again()
 
     async def _open_again(self) -> None:
-        """Ask until a session is open."""
+        """Request a session again and again until one is open."""
         while True:
             if await self._open_once():
                 return
             await asyncio.sleep(self._back_off.next_s())
 
     async def _send_heartbeats(self) -> None:
-        """Send heartbeats to the leader. It does not matter if there is no leader."""
+        """Send heartbeats to the leader until cancelled. Errors, such as no leader, are ignored."""
         while True:
             session = self._lease.session
             if session is not None:
@@ -192,7 +192,9 @@ class LeasedStore:
         return self._lease.is_overdue
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        """The session with the store itself does not matter here, but notifications may have been missed."""
+        """Record missed notifications when the connection to the store is restored. The session with the store itself
+        has no effect here.
+        """
         if event in CONNECTED_EVENTS:
             self._lease.fell_behind()
 
@@ -248,7 +250,7 @@ class LeasedStore:
         executed.
 
         Raises:
-            StoreUnavailableError: it was not sent. Otherwise as `_request`.
+            StoreUnavailableError: the change was not sent. Other errors as `_request`.
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._patience_s
@@ -260,7 +262,7 @@ class LeasedStore:
                     return await self._request(session, change, change.path, deadline_s)
             finally:
                 self._turns.release()
-        raise StoreUnavailableError(change.path, "not sent: too many requests wait for the leader")
+        raise StoreUnavailableError(change.path, "not sent: too many requests wait for the leader. Try again.")
 
     async def _request(self, session: str, change: Change, path: str, deadline_s: float | None = None) -> Stat | None:
         """Ask until a leader has answered, until `deadline_s`, or for `patience_s` if that is None.
@@ -286,7 +288,7 @@ class LeasedStore:
             await asyncio.sleep(self._back_off.next_s())
 
     async def _change(self, path: str, change: Put | Delete) -> Stat | None:
-        """Let the leader write, in the current session.
+        """Send the change to the leader, in the current session, and return the leader's stat.
 
         Raises:
             MetadataError
@@ -300,9 +302,7 @@ class LeasedStore:
         try:
             return await self._in_turn(session, change)
         except NotLeadingError as error:
-            raise StoreUnavailableError(
-                path, f"there is no leader that can write it: {error.detail}. Try again."
-            ) from error
+            raise StoreUnavailableError(path, f"no leader could write the key: {error.detail}. Try again.") from error
         except SessionLostError:
             self._lease.ended(session)
             raise

@@ -43,7 +43,7 @@ class Lease:
         return self.session is None or watch is None or asyncio.get_running_loop().time() >= watch.deadline_s
 
     def begin(self, session: str, asked_at_s: float) -> None:
-        """Begin with a session whose record was found unmarked by a read sent at `asked_at_s`."""
+        """Begin the lease of a session. A read sent at `asked_at_s` (event loop time) found its record unmarked."""
         self.session = session
         if self._watch is None:
             self._watch = SessionWatch(self._times.lease_s, asked_at_s)

@@ -47,7 +47,7 @@ def session_of(record: Record) -> SessionRecord:
     """Return the session record that a stored record contains.
 
     Raises:
-        InvalidValueError: it contains something else.
+        InvalidValueError: the value is not a session record.
     """
     return _SESSION.decode(record.stat.path, record.value)
 

@@ -136,7 +136,9 @@ class SessionTable:
         return True
 
     def admit(self, session: str, number: int, over_below: int) -> bool:
-        """Return whether the broker may still wait for the answer to the request with that number."""
+        """Return whether the broker may still wait for the answer to request `number`; it waits for none below
+        `over_below`.
+        """
         known = self._sessions.get(session)
         if known is None:
             return True
@@ -171,7 +173,7 @@ class SessionTable:
         return self._in(_OVER)
 
     def forget(self, session: str) -> None:
-        """Drop a session of which nothing is left in the store."""
+        """Remove a session whose keys and record are deleted."""
         self._sessions.pop(session, None)
 
     def _in(self, state: LeaseState) -> list[str]:

@@ -1,7 +1,8 @@
 """A metadata store in Oxia (0.16 or newer), for brokers on any number of machines.
 
-Rules. Each write also writes under the session, so that Oxia refuses it when the session has ended (`writes`).
-Conditions that Oxia cannot express, a guard and the absence of children, are checked one request earlier.
+Rules. Each write also writes under the session, so that Oxia refuses it when the session has ended (`writes`). Oxia has
+no condition for a guard (the version of another key) or for the absence of children: these are checked by a read just
+before the write.
 
 From the caller inwards: `oxia_store` has the operations. `writes` builds the request of a put or delete and decodes its
 answer. `layout` maps paths to keys. `session` keeps the session alive and replaces a lost one. `watch` follows changes.

@@ -64,7 +64,7 @@ class OxiaChannel(ServerChannel):
         self._finding: asyncio.Task[Leader] | None = None
 
     async def leader(self) -> Leader:
-        """Return the leader. It is found out once.
+        """Return the server that leads the shard. It is searched only once for each channel.
 
         Raises:
             NoLeaderError: the server did not answer, or there is no leader.
@@ -115,7 +115,7 @@ class OxiaChannel(ServerChannel):
 
 
 class OxiaConnection(ServerList[OxiaChannel]):
-    """`timeout_s` is the maximum duration of a request, including its wait for a free slot."""
+    """The connection to Oxia. `timeout_s` is the maximum duration of a request, including its wait for a free slot."""
 
     def __init__(self, settings: OxiaSettings, *, timeout_s: float, source: random.Random) -> None:
         super().__init__("oxia", settings.endpoints, lambda endpoint: OxiaChannel(endpoint, settings))
@@ -131,7 +131,7 @@ class OxiaConnection(ServerList[OxiaChannel]):
         timeout_s: float | None = None,
         takes_turn: bool = True,
     ) -> Answer:
-        """Return the answer of `call`, which gets the leader and its time in seconds.
+        """Return the answer of `call`, which gets the leading server and its time limit in seconds.
 
         With `takes_turn` False the request does not wait for a free slot.
 
@@ -165,7 +165,7 @@ class OxiaConnection(ServerList[OxiaChannel]):
 
 
 def shard_of(answer: api.ShardAssignments, namespace: str) -> api.ShardAssignment | None:
-    """Return the shard with the store's keys."""
+    """Return the shard with the store's keys; None if the answer does not list it."""
     for shard in answer.namespaces[namespace].assignments:
         hashes = shard.int32_hash_range
         if hashes.min_hash_inclusive <= PARTITION_HASH <= hashes.max_hash_inclusive:

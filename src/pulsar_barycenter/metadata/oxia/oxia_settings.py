@@ -141,7 +141,7 @@ def _token(source: str, content: bytes) -> str:
     except UnicodeDecodeError:
         token = ""
     if not token or not token.isprintable():
-        raise StoreSettingsError(source, "does not contain a token")
+        raise StoreSettingsError(source, "the file does not contain a token")
     return token
 
 
@@ -149,7 +149,7 @@ def _read_pairs(path: str) -> dict[str, str]:
     try:
         return read_pairs(read_settings_file(path).decode(), path)
     except (ConfigError, UnicodeDecodeError):  # its text quotes the line
-        raise StoreSettingsError(path, "must have lines key=value") from None
+        raise StoreSettingsError(path, "the file must have lines key=value") from None
 
 
 def _pem(path: str | None) -> bytes | None:

@@ -1,11 +1,12 @@
 """A metadata store in Oxia that brokers on any number of machines share.
 
-A write is one request, which is sent once, with the condition that the key is as it was last seen: when it was read, or
-when this client wrote it. If that is outdated, the server refuses and the key is read again. Conditions that Oxia
-cannot express, a guard and the absence of children, are checked in the request before.
+A write is one request under the condition that the key has not changed since this client last read or wrote it. If
+another client has changed it, the server refuses; then the key is read, and the write is tried again. Oxia has no
+condition for a guard (the version of another key) or for the absence of children: these are checked by a read just
+before the write, and not atomically.
 
-Caches drop what a write changed before the caller continues. Listeners are notified when the change arrives with all
-others, in order.
+Caches drop what a write changed before the caller continues. Listeners are notified when the server reports the change,
+in the order of all changes.
 """
 
 import random
@@ -60,7 +61,7 @@ REMEMBERED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _SeenState:
-    """What existed when a write was decided."""
+    """What a write depends on, as last read: the key, the guard's key, and whether the key has children."""
 
     key: Known | None
     guard: Known | None = None
@@ -181,7 +182,9 @@ class OxiaStore(GrpcStore):
             kind = NotificationType.MODIFIED if known.version else NotificationType.CREATED
             self._listeners.invalidate(Notification(kind, path))
             return known.stat(path, session)
-        raise StoreUnavailableError(path, "put failed: other clients kept changing the key")
+        raise StoreUnavailableError(
+            path, f"put failed: other clients changed the key during each of {MAX_RACES} attempts. Try again."
+        )
 
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
@@ -208,7 +211,9 @@ class OxiaStore(GrpcStore):
                 continue
             self._listeners.invalidate(Notification(NotificationType.DELETED, path))
             return
-        raise StoreUnavailableError(path, "delete failed: other clients kept changing the key")
+        raise StoreUnavailableError(
+            path, f"delete failed: other clients changed the key during each of {MAX_RACES} attempts. Try again."
+        )
 
     async def children(self, path: str) -> list[str]:
         self._check_open(path)
@@ -235,7 +240,7 @@ class OxiaStore(GrpcStore):
     # ---- what was seen ----
 
     def _remembered_state(self, path: str, options: PutOptions, session: int) -> _SeenState | None:
-        """Return a state for a first attempt of a put without reading; None if it has to be read.
+        """Return the remembered state for a first attempt of a put; None if the state has to be read.
 
         The remembered state may be outdated, so nothing is refused because of it.
         """

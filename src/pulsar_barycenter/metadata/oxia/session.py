@@ -49,8 +49,8 @@ class OxiaSession(HeartbeatSession):
         self._has_single_writes = True
 
     def check(self, leader: Leader, session: int) -> None:
-        """Raise NotFoundError if `session` belongs to another shard than the leader's. When a shard is split, its
-        number changes.
+        """Check that `session` belongs to the leader's shard. When a shard is split, its number changes. Raises
+        NotFoundError: it belongs to another shard.
         """
         if leader.shard != self._shard:
             raise NotFoundError(f"session {session:016x}")

@@ -43,7 +43,7 @@ class Known:
     modified_at_ms: int
 
     def is_own(self, session: int | None) -> bool:
-        """Return whether `session` created it."""
+        """Return whether `session` created the record."""
         if session is None:
             return False
         return self.session == session if self.session is not None else self.creator == identity(session)
@@ -132,7 +132,9 @@ def session_request(key: str, session: int) -> api.WriteRequest:
 
 
 def heartbeat_request(key: str, session: int) -> api.WriteRequest:
-    """Return the request that writes that record again. It needs a server that leads and a session that is alive."""
+    """Return the request that writes the record of a session again. It succeeds only at a server that leads, in a
+    session that is alive.
+    """
     return api.WriteRequest(puts=[api.PutRequest(key=key, session_id=session, partition_key=PARTITION)])
 
 

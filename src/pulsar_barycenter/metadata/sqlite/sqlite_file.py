@@ -87,12 +87,12 @@ class SqliteFile:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=True)
         except (OSError, sqlite3.Error) as error:
-            raise StoreFileError(str(path), f"cannot be opened: {error}") from error
+            raise StoreFileError(str(path), f"the file cannot be opened: {error}") from error
         try:
             self._set_up()
         except sqlite3.Error as error:
             self._db.close()
-            raise StoreFileError(str(path), f"is not usable as a metadata store: {error}") from error
+            raise StoreFileError(str(path), f"the file is not usable as a metadata store: {error}") from error
         except StoreFileError:
             self._db.close()
             raise
@@ -271,7 +271,7 @@ class SqliteFile:
     def beat(self, session: int) -> bool:
         """Write a heartbeat; return False if the session has ended.
 
-        It need not survive a power failure, so it does not wait for the disk.
+        A heartbeat need not survive a power failure, so this does not wait for the disk.
         """
         self._db.execute("PRAGMA synchronous = NORMAL")
         try:
@@ -338,18 +338,20 @@ class SqliteFile:
             self.rollback()
 
     def _refuse_foreign_file(self) -> None:
-        """Raise before anything is changed in a file of another program."""
+        """Check, before anything is changed, that the file is not of another program or of a later version. Raises
+        StoreFileError.
+        """
         # in this order, because the transaction that creates the tables also sets the application id
         has_tables = self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
         if has_tables and self._pragma("application_id") != APPLICATION_ID:
             raise StoreFileError(
-                str(self._path), "is a database of another program; set metadataStoreUrl to another file"
+                str(self._path), "the file is a database of another program; set metadataStoreUrl to another file"
             )
         if self._user_version() > SCHEMA_VERSION:
             raise StoreFileError(
                 str(self._path),
-                f"has version {self._user_version()}, this release reads versions"
-                f" up to {SCHEMA_VERSION}; run a later release",
+                f"the file has version {self._user_version()}, but this release reads versions up to "
+                f"{SCHEMA_VERSION}; run a later release",
             )
 
     def _user_version(self) -> int:

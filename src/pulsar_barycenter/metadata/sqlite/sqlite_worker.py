@@ -214,7 +214,7 @@ class SqliteWorker:
             self._file.close()
 
     def _round(self) -> None:
-        """Execute once what waits or is due."""
+        """Execute one round: the operations that wait, and the periodic work that is due."""
         now = time.monotonic()
         due_s = min(self._next_poll_s, self._next_beat_s, self._next_sweep_s)
         operations = self._take(max(0.0, due_s - now))
@@ -259,8 +259,8 @@ class SqliteWorker:
         return operations
 
     def _guarded(self, action: Callable[[], None]) -> bool:
-        """Run an action that is repeated later, and return whether it succeeded. If the file fails for long, the
-        heartbeat fails too.
+        """Run an action that is repeated later, and return whether it succeeded. Errors are logged; if they last, the
+        heartbeat fails too and the session ends.
         """
         try:
             action()

@@ -40,14 +40,14 @@ _OWN: Final = "/zookeeper"
 
 
 def check_node_path(path: str) -> None:
-    """Raise InvalidPathError unless ZooKeeper can have a node of this path."""
+    """Check that ZooKeeper can have a node of this path. Raises InvalidPathError: it cannot."""
     check_path(path)
     if path != "/" and any(name in ("", ".", "..") for name in path[1:].split("/")):
         raise InvalidPathError(path)
 
 
 def check_size(path: str, value: bytes) -> None:
-    """Raise ValueTooLargeError if path and value together exceed the size of a request."""
+    """Check that path and value fit into one request. Raises ValueTooLargeError: they do not."""
     limit = MAX_REQUEST_BYTES - _REQUEST_OVERHEAD_BYTES - len(path.encode())
     if len(value) > limit:
         raise ValueTooLargeError(path, len(value), f"ZooKeeper accepts up to {limit} bytes here")
@@ -97,14 +97,16 @@ def refusal_of(path: str, error: Exception) -> MetadataError:
         return InvalidPathError(path)
     if isinstance(error, NoChildrenForEphemeralsError):
         return MetadataError(
-            path, "a key above it is ephemeral, and ZooKeeper does not allow keys below an ephemeral one"
+            path, "a key above this path is ephemeral, and ZooKeeper does not allow keys below an ephemeral key"
         )
     if isinstance(error, NoAuthError):
         return MetadataError(
-            path, "ZooKeeper's ACLs do not allow it; check user and password in the file of metadataStoreConfigPath"
+            path,
+            "ZooKeeper's ACLs do not allow the operation; check user and password in the file of "
+            "metadataStoreConfigPath",
         )
     if isinstance(error, QuotaExceededError):
-        return MetadataError(path, "a quota of ZooKeeper does not allow it")
+        return MetadataError(path, "a quota of ZooKeeper does not allow the operation; raise or remove the quota")
     if isinstance(error, UnimplementedError):
         return MetadataError(path, "the server does not support recursive watches: ZooKeeper 3.6 or newer is needed")
     return StoreUnavailableError(

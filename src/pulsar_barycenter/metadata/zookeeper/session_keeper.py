@@ -73,7 +73,8 @@ class SessionKeeper:
         """Wait for the first session.
 
         Raises:
-            MetadataError: the server does not support recursive watches.
+            MetadataError: the server does not support recursive watches, or the session ended because of an internal
+                error.
         """
         await asyncio.shield(self._begun)
 

@@ -117,7 +117,7 @@ class SessionLink:
         return self._left
 
     def give_up(self) -> None:
-        """Fail all requests that still wait with ConnectionLoss: their outcome is unknown."""
+        """Fail all requests that wait for an answer, with kazoo's ConnectionLoss: their outcome is unknown."""
         for answer in self._waiting:
             if not answer.done():
                 answer.set_exception(ConnectionLoss())

@@ -57,7 +57,7 @@ class ZooKeeperSettings:
         """Return the TLS context of a connection, from the current content of the PEM files.
 
         Raises:
-            StoreSettingsError: a file cannot be read, or has another content.
+            StoreSettingsError: a file cannot be read, or does not contain PEM certificates or keys.
         """
         trusted, own = self.trusted_certificates, self.certificate_and_key
         try:
@@ -82,7 +82,7 @@ def read_settings(config_path: str) -> ZooKeeperSettings:
     """Return the settings in the file. A blank path: no TLS and no credentials.
 
     Raises:
-        StoreSettingsError: it, or a file that it names, cannot be read, or a setting is invalid.
+        StoreSettingsError: the file, or a file that it names, cannot be read, or a setting is invalid.
     """
     pairs = _read_pairs(config_path) if config_path else {}
     unknown = sorted(pairs.keys() - set(KEYS))
@@ -121,7 +121,7 @@ def _read_pairs(path: str) -> dict[str, str]:
     try:
         return read_pairs(read_settings_file(path).decode(), path)
     except (ConfigError, UnicodeDecodeError):  # its text quotes the line
-        raise StoreSettingsError(path, "must have lines key=value") from None
+        raise StoreSettingsError(path, "the file must have lines key=value") from None
 
 
 def _boolean(path: str, pairs: dict[str, str], key: str, *, default: bool) -> bool:

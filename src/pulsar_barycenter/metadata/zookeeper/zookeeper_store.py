@@ -58,7 +58,7 @@ locks that are restored at once do not fill a server's queue (its globalOutstand
 """
 
 MAX_RACES: Final = 20
-"""How often one operation starts again because another client changed what it had read."""
+"""The maximum number of attempts of one operation, if another client changes what it had read."""
 
 _NOTIFICATION_TYPES: Final = {
     CREATED: NotificationType.CREATED,
@@ -217,7 +217,9 @@ class ZooKeeperStore(StoreClient):
                 stat = await self._replace_found(path, value, options, session)
             if stat is not None:
                 return stat
-        raise StoreUnavailableError(path, f"other clients changed the key {MAX_RACES} times during the write")
+        raise StoreUnavailableError(
+            path, f"put failed: other clients changed the key during each of {MAX_RACES} attempts. Try again."
+        )
 
     async def _replace_found(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
         """Write where a node prevented the creation of a new one. Return None if the whole put has to be tried
@@ -300,7 +302,9 @@ class ZooKeeperStore(StoreClient):
         for _ in range(MAX_RACES):
             with suppress(NoNodeError):
                 return await self._create(path, value, options, session)
-        raise StoreUnavailableError(path, f"other clients deleted the parent {MAX_RACES} times during the write")
+        raise StoreUnavailableError(
+            path, f"put failed: other clients deleted the parent during each of {MAX_RACES} attempts. Try again."
+        )
 
     async def _fill(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
         """Turn a node that is only a parent into a key. Return None if the put has to be tried again: nothing was below
@@ -366,7 +370,7 @@ class ZooKeeperStore(StoreClient):
                 return
 
     def _check_own(self, path: str, found: Any, expected: int | None, session: int) -> int:
-        """Return the version to replace, that of this session's own key."""
+        """Check that this session created the key and that it has the expected version; return its version."""
         if expected is not None and expected != found.version:
             raise BadVersionError(path, expected, found.version)
         if found.ephemeralOwner != session:

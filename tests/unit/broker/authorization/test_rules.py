@@ -177,7 +177,7 @@ def test_a_verdict_says_which_rule_it_goes_by_and_what_is_missing() -> None:
     missing = decide(ALICE, produce, ROLES, Grants(of("consume"))).reason
     assert missing == f"'alice' has no produce on topic {PART} and on its namespace"
     assert "does not administrate tenant acme" in decide(ALICE, at(TOPIC, TopicOperation.UNLOAD), ROLES).reason
-    assert "cannot be read" in decide(ALICE, produce, ROLES, Grants(is_legible=False)).reason
+    assert "cannot be decoded" in decide(ALICE, produce, ROLES, Grants(is_legible=False)).reason
     assert granted_by(TopicOperation.LOOKUP) == (
         "administrators of the tenant; consume or produce on the topic or its namespace"
     )

@@ -48,7 +48,7 @@ async def test_figures_may_be_asked_for_by_name_only() -> None:
         ({"Authorization": f"Bearer {token('a', expires_at_s=1)}"}, "the token expired"),
         ({"Authorization": "Bearer e30.e30.e30"}, "not signed"),
         ({"Authorization": "Bearer"}, "no token"),
-        ({"Authorization": "Basic YTpi"}, "asks who you are"),
+        ({"Authorization": "Basic YTpi"}, "this broker requires authentication"),
         (header("alice") | {"X-Original-Principal": "root"}, "only one of proxyRoles"),
     ],
 )

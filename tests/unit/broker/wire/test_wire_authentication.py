@@ -82,7 +82,7 @@ async def test_whoever_shows_nothing_or_what_is_not_believed_is_told_why_and_clo
     forged = f"{token('admin')[:-6]}AAAAAA"
     with capture_logs() as logs:
         async with asking_broker() as broker:
-            assert "asks who you are" in await refusal(broker)
+            assert "this broker requires authentication" in await refusal(broker)
             assert "expired" in await refusal(broker, **by_token("alice", expires_at_s=NOW_S - 1))
             said = await refusal(broker, auth_method_name="token", auth_data=forged.encode())
             assert "not signed by the key" in said
@@ -128,7 +128,7 @@ async def test_whose_proof_expired_is_asked_for_another_and_goes_on() -> None:
     [
         (by_token("bob"), "of another role"),
         (by_token("alice", expires_at_s=NOW_S + 59), "expired"),
-        ({"auth_method_name": "none", "auth_data": None}, "asks who you are"),
+        ({"auth_method_name": "none", "auth_data": None}, "this broker requires authentication"),
     ],
 )
 async def test_who_answers_with_what_is_no_proof_of_the_same_role_is_closed(proof: dict[str, Any], said: str) -> None:

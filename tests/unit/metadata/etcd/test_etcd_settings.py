@@ -92,5 +92,5 @@ def test_a_file_that_cannot_be_is_refused_without_its_content(tmp_path, content,
 
 
 def test_a_file_that_is_not_there_is_told():
-    with pytest.raises(StoreSettingsError, match=r"/nowhere/etcd.yaml: cannot be read"):
+    with pytest.raises(StoreSettingsError, match=r"/nowhere/etcd.yaml: the file cannot be read"):
         read_settings("http://one:1", "/nowhere/etcd.yaml")

@@ -67,7 +67,7 @@ def test_a_token_in_a_file_is_read_whenever_it_is_asked_for(tmp_path):
     token.write_text("second")
     assert settings.token_now() == "second"
     token.unlink()
-    with pytest.raises(StoreSettingsError, match="a token: cannot be read"):
+    with pytest.raises(StoreSettingsError, match="a token: the file cannot be read"):
         settings.token_now()
 
 

@@ -40,7 +40,7 @@ class BasicProvider:
         """Return a provider with the passwords of the file that the configuration names.
 
         Raises:
-            ConfigError: it names no file.
+            ConfigError: `basicAuthConf` is blank.
             KeyMaterialError: the file cannot be used.
         """
         if not config.basic_auth_conf:

@@ -9,10 +9,10 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 
 class BearerProvider:
-    """Combines the provider for this cluster's own tokens and that for the tokens of issuers.
+    """Combines the provider for this cluster's own tokens with the provider for the tokens of issuers.
 
-    If the token claims an allowed issuer, only the keys of this issuer can verify it; any other token only the own key.
-    So a false claim makes the token invalid. Pulsar's `AuthenticationProviderList` tries both.
+    A token that names an allowed issuer is verified with this issuer's keys only; any other token with this cluster's
+    own key only. So a token with a false issuer is invalid. Pulsar's `AuthenticationProviderList` tries both.
     """
 
     method = "token"
@@ -28,7 +28,7 @@ class BearerProvider:
         """Return a provider with both parts from the configuration.
 
         Raises:
-            ConfigError: keys of broker.conf do not go together.
+            ConfigError: values in broker.conf exclude each other, or a key is missing.
             KeyMaterialError: a key or file cannot be used.
         """
         return cls(TokenProvider.of(config), OpenIDProvider.of(config))

@@ -64,7 +64,9 @@ class KeptKeys:
 
 
 def next_step(kept: KeptKeys, key_id: str, now_s: float, times: KeyTimes) -> Step:
-    """Return the next step for a token that names this key."""
+    """Return what to do with a token that names this key: check it (USE), check it and fetch new keys (REFRESH), wait
+    for new keys (WAIT), or refuse it.
+    """
     may_retry = not kept.has_failed or now_s - kept.asked_s >= RETRY_S
     usable = kept.at(now_s, times)
     if usable is None:
@@ -96,7 +98,7 @@ class KeysOfIssuer:
         self._asking: asyncio.Task[None] | None = None
 
     async def for_key(self, key_id: str) -> IssuerKeys:
-        """Return the keys for checking a token that names this key; it may be missing in them.
+        """Return the issuer's keys for checking a token that names `key_id`. They may not contain that key.
 
         Raises:
             AuthenticationError: the keys could not be fetched.
@@ -109,7 +111,7 @@ class KeysOfIssuer:
         keys = self._kept().at(self._now_s(), self._times)
         if keys is None:
             raise AuthenticationError(
-                "the keys of the token's issuer could not be fetched, so that it cannot be checked: try again later"
+                "the token cannot be checked, because the keys of its issuer could not be fetched: try again later"
             )
         return keys
 
@@ -129,7 +131,7 @@ class KeysOfIssuer:
             self._asking = asyncio.create_task(self._renew(), name=f"keys of {self._issuer}")
 
     async def _renew(self) -> None:
-        """Fetch the keys; they replace all former ones."""
+        """Fetch the keys from the issuer and replace all former ones. A failure is logged and recorded."""
         try:
             self._keys = await self._fetch(self._issuer)
         except CredentialsError as error:

@@ -32,10 +32,10 @@ class Provider(Protocol):
         ...
 
     async def identify(self, credentials: Credentials, now_s: float) -> Identity:
-        """Check credentials and return the identity that they prove; `now_s` is the time since 1970.
+        """Check credentials and return the identity that they prove; `now_s` is in seconds since 1970.
 
         Raises:
-            AuthenticationError: they are not valid.
+            AuthenticationError: the credentials are not valid.
         """
         ...
 

@@ -20,16 +20,22 @@ class TlsProvider:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "TlsProvider":
-        """Return a provider, if the TLS ports ask clients for a certificate.
+        """Return a provider. It requires that the TLS ports request certificates from clients.
 
         Raises:
-            ConfigError: they do not.
+            ConfigError: the ports request none; the error has the key that prevents it.
         """
-        if not config.tls_trust_certs_file_path or config.tls_allow_insecure_connection:
+        if config.tls_allow_insecure_connection:
+            raise ConfigError(
+                "tlsAllowInsecureConnection",
+                "true",
+                "false, so that TLS ports request certificates from clients, because authenticationProviders has tls",
+            )
+        if not config.tls_trust_certs_file_path:
             raise ConfigError(
                 "tlsTrustCertsFilePath",
-                config.tls_trust_certs_file_path,
-                "given, and tlsAllowInsecureConnection=false, to authenticate clients by certificates",
+                "",
+                "a PEM file of the trusted authorities, because authenticationProviders has tls",
             )
         return cls()
 
@@ -39,7 +45,8 @@ class TlsProvider:
     async def identify(self, credentials: Credentials, now_s: float) -> Identity:
         if credentials.certificate_name is None:
             raise AuthenticationError(
-                "there is no certificate with a common name, or no TLS; " + self.wanted, "INVALID_CERTS"
+                "the client sent no certificate with a common name, or does not use TLS: " + self.wanted,
+                "INVALID_CERTS",
             )
         if not is_role(credentials.certificate_name):
             raise AuthenticationError("the common name of the certificate is not a valid role name", "INVALID_CN")

@@ -30,7 +30,7 @@ class TokenProvider:
         """
         if bool(config.token_audience) != bool(config.token_audience_claim):
             raise ConfigError(
-                "tokenAudience", config.token_audience, "set together with tokenAudienceClaim, or neither"
+                "tokenAudience", config.token_audience, "set together with tokenAudienceClaim, or blank like it"
             )
         return cls(
             TokenRules(
@@ -61,8 +61,8 @@ def _token_key(config: BrokerConfig) -> VerifyingKey:
         raise ConfigError(
             "tokenPublicKey",
             config.token_public_key,
-            "given, or else tokenSecretKey, to authenticate clients by tokens: exactly one of both. "
-            "barycenter tokens create-secret-key, or create-key-pair, makes one",
+            "set if tokenSecretKey is blank, and blank if it is set: exactly one of both keys verifies "
+            "tokens. `barycenter tokens create-secret-key` and `create-key-pair` create keys",
         )
     if config.token_secret_key:
         return secret_key(config.token_secret_key)

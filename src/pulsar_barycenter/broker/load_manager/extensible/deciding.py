@@ -58,7 +58,7 @@ _KIND = ManagerKind.EXTENSIBLE
 
 
 async def _keep_children() -> bool:
-    """The new bundles stay with the owner."""
+    """Return False: the new bundles stay with the owner."""
     return False
 
 
@@ -88,7 +88,9 @@ class ExtensibleDecisions:
     # ---- snapshots ----
 
     async def _known(self) -> tuple[ExtensibleDocument, Windows]:
-        """Return the known loads, and the pipeline's windows if they are used to compare traffic."""
+        """Return the known loads, and the pipeline's windows (short- and long-term averages) if they are used to
+        compare traffic.
+        """
         published = await self._load_data.published()
         known = ExtensibleDocument(
             loads=self._load_data.loads(),
@@ -147,7 +149,8 @@ class ExtensibleDecisions:
         )
 
     async def snapshot_to_place(self, namespace: str) -> LoadSnapshot:
-        """Return a snapshot for placing a bundle; it has the owners and bundles only if the namespace is in a group.
+        """Return a snapshot for assigning a bundle of `namespace`. It has owners and bundles only if the namespace is
+        in an anti-affinity group.
 
         Without bundles, the pipeline's averages of brokers are those at the time of its publication.
         """
@@ -172,7 +175,7 @@ class ExtensibleDecisions:
     # ---- placement ----
 
     async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose an owner for a bundle; None if no broker qualifies."""
+        """Choose an owner for a bundle, not one of `without`; None if no broker qualifies."""
         config = self._context.config.current
         leaving = await self._load_data.leaving()  # read before the registrations: a broker that left is in neither
         snapshot = await self.snapshot_to_place(str(bundle.namespace))

@@ -116,11 +116,11 @@ class ExtensibleLoadManager:
         return await self._load_data.leaving()
 
     async def disable(self) -> None:
-        """Remove the registration. Further calls have no effect."""
+        """Remove the registration. Idempotent."""
         await self._context.registration.unregister()
 
     async def stop(self) -> None:
-        """End every task, and disable. Further calls have no effect."""
+        """End every task and remove the registration. Idempotent."""
         await self._periodic.close()
         self._reporter.close()
         self._load_data.close()
@@ -145,8 +145,8 @@ class ExtensibleLoadManager:
     async def write_report(self, *, force: bool = False) -> bool:
         """Publish this broker's load and its heaviest bundles, each if it is due or with `force`.
 
-        Return whether any was published. The report log for the pipeline gets all bundles, by the rule of the modular
-        load manager.
+        Return whether either was published. The report log for the pipeline gets all bundles, by the rule of the
+        modular load manager.
         """
         self._reporter.log_report(force=force)
         logged = self._reporter.written if self._load_data.uses_pipeline else None
@@ -174,7 +174,7 @@ class ExtensibleLoadManager:
             self._changed.set()
 
     async def _withdraw(self) -> None:
-        """Withdraw the published values when this broker gets or loses bundles: they are not right any more."""
+        """Withdraw this broker's published values when it gets or loses bundles, because they are outdated."""
         await self._changed.wait()
         self._changed.clear()
         await self._load_reporter.withdraw()
@@ -183,11 +183,11 @@ class ExtensibleLoadManager:
     # ---- decisions ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle without one; None if no broker qualifies."""
+        """Choose an owner for a bundle that has none; None if no broker qualifies."""
         return await (await self.deciding()).select(bundle, ())
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose the next owner of a bundle, except some brokers; None if no other qualifies."""
+        """Choose the next owner of a bundle, not one of `without`; None if no broker qualifies."""
         return await (await self.deciding()).select(bundle, without)
 
     async def shed(self) -> None:
@@ -219,7 +219,9 @@ def _store(context: LoadManagerContext, topic: str) -> LoadStore:
 
 
 def _decisions_class() -> "type[ExtensibleDecisions]":
-    """Import the code that decides, with numpy and the strategies; this takes a few hundred milliseconds."""
+    """Import the class that decides, with numpy and the strategies, and return it; this takes a few hundred
+    milliseconds.
+    """
     from pulsar_barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
 
     return ExtensibleDecisions

@@ -30,7 +30,7 @@ LEAVING: Final = "barycenter.leaving"
 """A property of the registration of a broker that transfers its bundles before it stops."""
 _MAX_LOGGED_BROKERS: Final = 1_000
 _NO_REPORT: Final = ReportName("", 0)
-"""Stands for the report of a broker that does not name one; the pipeline never has it."""
+"""The name used for a broker whose published load names no report; no publication of the pipeline includes it."""
 
 
 class _Decoded:
@@ -100,7 +100,7 @@ class ExtensibleLoadData:
         return self._of_registered(self._tops.of(decode_top_bundles))
 
     def _of_registered(self, published: Mapping[str, T]) -> dict[str, T]:
-        """Leave out the values of brokers that are not registered any more; no broker withdraws them.
+        """Return the values without those of brokers that are not registered any more; no broker withdraws such values.
 
         Difference: Pulsar's leader uses them until they are older than `loadBalancerBrokerLoadDataTTLInSeconds`.
         """
@@ -113,7 +113,9 @@ class ExtensibleLoadData:
         return self._context.config.current.barycenter_extensible_pipeline_enabled
 
     def note_reports(self) -> None:
-        """Record which reports the pipeline should have by now, and since when this broker knows of them."""
+        """Record the newest report of each broker that the pipeline should publish, and since when this broker knows
+        it.
+        """
         now_ms = self._context.env.clock.now_ms()
         self.pipeline.retain(self._context.registration.brokers)
         for broker, load in self.loads().items():
@@ -145,7 +147,9 @@ class ExtensibleLoadData:
         return {broker for broker, data in (await self.lookups()).items() if LEAVING in data.properties}
 
     async def _with_version(self, broker: str, data: BrokerLookupData) -> BrokerLookupData:
-        """Return the data with the broker's version; brokers of other load managers register it in another field."""
+        """Return the registration with the broker's version; brokers with other load managers register the version in
+        another field.
+        """
         if data.broker_version is not None:
             return data
         report = await self._context.registration.data_of(broker)

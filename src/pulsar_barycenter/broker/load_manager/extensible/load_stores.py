@@ -30,7 +30,7 @@ class LoadStore(Protocol):
         ...
 
     def start(self) -> None:
-        """Start to read the table in the background. Further calls have no effect."""
+        """Start to read the table in the background. Idempotent."""
         ...
 
     async def publish(self, broker_id: str, value: bytes | None) -> bool:
@@ -38,7 +38,7 @@ class LoadStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Stop reading. Further calls have no effect."""
+        """Stop reading. Idempotent."""
         ...
 
 

@@ -58,14 +58,16 @@ class ExtensibleMetrics(ManagerMetrics):
         self._unreported.labels(**self._labels).set(brokers)
 
     def usage_stats(self, mean: float, deviation: float) -> None:
-        """Show the mean and deviation of all usages; only if both are positive, as in Pulsar."""
+        """Show mean and standard deviation of the usages of all brokers; only if both are positive, as in Pulsar."""
         if mean > 0 and deviation > 0:
             for stat, value in (("avg", mean), ("std", deviation)):
                 labels = {**self._labels, "metric": "bundleUnloading", "feature": "max_ema", "stat": stat}
                 self._usage_stats.labels(**labels).set(value)
 
     def unloaded(self, *, brokers: int, bundles: int, reasons: Mapping[tuple[str, str], int]) -> None:
-        """Count one round; `reasons` counts brokers by result and reason."""
+        """Count one shedding round: unloaded bundles, the brokers they were unloaded from, and `reasons`, the number of
+        brokers by result and reason.
+        """
         self._count_unloads(brokers, bundles)
         for (result, reason), count in reasons.items():
             labels = {**self._labels, "metric": "bundleUnloading", "result": result, "reason": reason}

@@ -1,7 +1,7 @@
 """Publishes this broker's values in the two tables: its load and its heaviest bundles, when they changed enough.
 
-When the broker gets or loses a bundle, the published values are not right any more: the broker withdraws them, at most
-once in 10 s, and restarts its averages.
+When the broker gets or loses a bundle, the published values are outdated: the broker withdraws them, at most once every
+ten seconds, and restarts its averages.
 
 Source: Pulsar's `BrokerLoadDataReporter` and `TopBundleLoadDataReporter`.
 """
@@ -35,7 +35,9 @@ class _OwnValue:
         return await self._store.publish(self._context.urls.broker_id, encode_without_none(data))
 
     async def withdraw(self) -> None:
-        """Withdraw the value, unless this was done less than TOMBSTONE_INTERVAL_MS ago; a failed try does not count."""
+        """Withdraw the value, unless it was withdrawn less than TOMBSTONE_INTERVAL_MS ago. A failed attempt does not
+        count.
+        """
         now_ms, before_ms = self._context.env.clock.now_ms(), self._withdrawn_ms
         if before_ms is not None and now_ms - before_ms < TOMBSTONE_INTERVAL_MS:
             return

@@ -92,7 +92,7 @@ class ModularLeader:
         return self._load_data.document(memory)
 
     async def _snapshot(self) -> LoadSnapshot:
-        """Return the present load, refreshed if something changed and the store answers.
+        """Return a snapshot of the present load, refreshed if something changed and the store answers.
 
         Raises:
             MetadataError: no broker is known, and the store does not answer.
@@ -101,7 +101,9 @@ class ModularLeader:
         return await self.snapshots.current()
 
     async def _snapshot_for(self, *namespaces: str) -> LoadSnapshot:
-        """Return the present load, with the anti-affinity groups that are needed to place bundles of `namespaces`."""
+        """Return a snapshot of the present load, with the anti-affinity groups that are needed to assign bundles of
+        `namespaces`.
+        """
         snapshot = await self._snapshot()
         for namespace in namespaces:
             await self._context.policies.learn_groups(
@@ -115,7 +117,9 @@ class ModularLeader:
     # ---- placement ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle without one, and preallocate it there; None if no broker qualifies."""
+        """Choose an owner for a bundle that has none, and preallocate the bundle to that broker; None if no broker
+        qualifies.
+        """
         loop = asyncio.get_running_loop()
         started = loop.time()
         name, policies = str(bundle), self._context.policies
@@ -142,7 +146,7 @@ class ModularLeader:
         return row is not None and bool(policy_candidates(snapshot, self._request_for(str(bundle))).kept[row])
 
     def _select(self, bundle: str, snapshot: LoadSnapshot) -> Placement:
-        """Choose an owner by load; if no load report is known, from the registered brokers."""
+        """Choose an owner by load; if no load report is known, choose from the registered brokers."""
         selection = FilteredSelection.of(self._context.config.current)
         is_blind = not len(snapshot.brokers) and bool(self._context.registration.brokers)
         if is_blind:
@@ -189,7 +193,7 @@ class ModularLeader:
         await self._carry_out(plan, selection)
 
     async def _carry_out(self, plan: SheddingPlan, selection: FilteredSelection) -> None:
-        """Unload the bundles of the plan one after the other, each for the destination that is best at that time."""
+        """Unload the bundles of the plan one after the other, each for the destination that is best at its unload."""
         namespaces = {namespace_of(plan.snapshot.bundles.names[row]) for row in plan.rows.tolist()}
         snapshot = await self._snapshot_for(*sorted(namespaces))
         destinations = selection.destinations(
@@ -202,7 +206,7 @@ class ModularLeader:
         self._metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:
-        """Make the owner unload a bundle; if it did, the next snapshot counts the bundle for its destination."""
+        """Make the owner unload a bundle. After a success, the next snapshot counts the bundle for its destination."""
         load_data = self._load_data
         if not await self._executor.unload(unload, unload.destination):
             return UnloadOutcome(False)
@@ -267,7 +271,9 @@ class ModularLeader:
         )
 
     async def _to_store(self, bundles: BundleTable, data: Mapping[str, BundleData]) -> list[str]:
-        """Return the bundles to store: all, or a number for each broker, heaviest first (of equal ones by name)."""
+        """Return the names of the bundles to store: all, or for each broker the configured number of its heaviest,
+        heaviest first (ties by name).
+        """
         config = self._context.config.current
         excluded = config.load_balancer_shedding_excluded_namespaces
         per_broker = config.load_balancer_max_number_of_bundles_in_bundle_load_report

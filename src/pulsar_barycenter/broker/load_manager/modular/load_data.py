@@ -43,7 +43,7 @@ RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
 PREALLOCATION_MS: Final = 900_000
 _CONCURRENT_READS: Final = 2
 SAME_ANSWER_MS: Final = 10_000
-"""For how long another request for a bundle's owner gets the same answer."""
+"""How long another request for the owner of a bundle gets the same answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,8 @@ class LoadData:
         return frozenset(self.fold.reports)
 
     async def refresh(self) -> tuple[list[str], list[str]]:
-        """Read the registered brokers' reports and fold in the new ones; return left brokers and forgotten bundles.
+        """Read the registered brokers' reports and add the new ones to the windows. Return the brokers that left, and
+        the bundles whose windows were dropped.
 
         Only one call may run at a time.
         """
@@ -125,7 +126,9 @@ class LoadData:
                     self.fold.remember(name, data, report.last_update)
 
     async def obtain(self, bundle: str) -> BundleData:
-        """Return the data of a bundle: from memory, from the store, from its quota, or the default."""
+        """Return the windows (short- and long-term averages) of a bundle: from memory, from the store, from its quota,
+        or the default.
+        """
         await self.pipeline.read()
         return self.known(bundle) or await self._stored(bundle) or default_bundle_data()
 
@@ -150,7 +153,7 @@ class LoadData:
     # ---- preallocations ----
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count `bundle` for `broker` until it is reported."""
+        """Count `bundle` for `broker` until a broker reports it."""
         self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
 
     def forget_bundle(self, bundle: str) -> None:
@@ -160,7 +163,9 @@ class LoadData:
         self.changed()
 
     def preallocated_broker(self, bundle: str) -> str | None:
-        """Return the broker that was chosen for `bundle` less than SAME_ANSWER_MS ago, if it is still registered."""
+        """Return the broker that was chosen for `bundle` less than SAME_ANSWER_MS ago; None if there is none, or it is
+        not registered.
+        """
         found = self.preallocations.get(bundle)
         if found is None or self._context.env.clock.now_ms() - found.at_ms > SAME_ANSWER_MS:
             return None
@@ -187,7 +192,9 @@ class LoadData:
     # ---- values for decisions ----
 
     def bundle_data(self, published: Published | None) -> dict[str, BundleData]:
-        """Return the present windows of all bundles: the published ones, and the broker's own for the others."""
+        """Return the present windows of all bundles: those published by the pipeline, and this broker's own for the
+        other bundles.
+        """
         return {**self.fold.bundles, **(published.bundles if published is not None else {})}
 
     def average(
@@ -197,7 +204,9 @@ class LoadData:
         data: Mapping[str, BundleData],
         published: Published | None,
     ) -> TimeAverageBrokerData:
-        """Return a broker's time averages: the published ones if they belong to this report, else sums."""
+        """Return a broker's time averages: those published by the pipeline if they belong to this report, else sums
+        over the windows of its bundles.
+        """
         if published is not None and is_exactly(published, broker, report):
             found = published.averages.get(broker)
             if found is not None:

@@ -87,17 +87,19 @@ class ModularLoadManager:
         await self._refresh()
 
     async def disable(self) -> None:
-        """Remove the registration. Further calls have no effect."""
+        """Remove the registration. Idempotent."""
         await self._context.registration.unregister()
 
     async def stop(self) -> None:
-        """End every task, and disable. Further calls have no effect."""
+        """End every task and remove this broker's registration. Idempotent."""
         await self.watch.close()
         self.reporter.close()
         await self.disable()
 
     async def _refresh(self) -> None:
-        """Refresh the load data; on the leader, also delete the stored data of brokers and bundles that are gone."""
+        """Refresh the load data; on the leader, also delete the stored data of brokers that left and of bundles that no
+        longer exist.
+        """
         left, forgotten = await self.load_data.refresh()
         await self._judge_pipeline()
         if self._context.is_leader():
@@ -146,7 +148,9 @@ class ModularLoadManager:
     # ---- the leader's part ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle without one, and preallocate it there; None if no broker qualifies."""
+        """Choose an owner for a bundle that has none, and preallocate the bundle to that broker; None if no broker
+        qualifies.
+        """
         return await (await self.leader()).select_broker(bundle)
 
     async def shed(self) -> None:
@@ -171,7 +175,9 @@ class ModularLoadManager:
 
 
 def _leaders_class() -> "type[ModularLeader]":
-    """Import the leader's part, with numpy and the strategies; this takes a few hundred milliseconds."""
+    """Import the class of the leader's part, with numpy and the strategies, and return it; this takes a few hundred
+    milliseconds.
+    """
     from pulsar_barycenter.broker.load_manager.modular.leader import ModularLeader
 
     return ModularLeader

@@ -3,8 +3,8 @@
 A snapshot may have very many bundles, so it is made in steps that do not block the event loop. The rows of a broker are
 made when it reports, and kept until its next report.
 
-A snapshot shows one moment: reports, windows and the publication are those of the time when its making began; later
-reports count in the next snapshot. But the leader's own preallocations and unloads count at once.
+A snapshot shows one moment: the reports, windows and publication when the work on it began; later reports count in the
+next snapshot. But the leader's own preallocations and unloads count at once.
 
 It needs numpy; only a leader imports it.
 """
@@ -43,7 +43,9 @@ class _Basis:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A snapshot without preallocations, and the preallocations when its making began; `number` counts snapshots."""
+    """A snapshot without preallocations, and the preallocations when the work on it began; `number` counts
+    snapshots.
+    """
 
     basis: _Basis
     number: int
@@ -65,7 +67,7 @@ class Snapshots:
         self._current: LoadSnapshot | None = None
 
     async def current(self) -> LoadSnapshot:
-        """Return the load at the time of this call or later, without brokers that are not registered.
+        """Return a snapshot of the load at the time of this call or later, without brokers that are not registered.
 
         Calls that arrive while a snapshot is made share the next one.
         """
@@ -91,7 +93,7 @@ class Snapshots:
         return {} if self._made is None else self._made.averages
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count `bundle` for `broker` until it is reported."""
+        """Count `bundle` for `broker` until a broker reports it."""
         made, is_new = self._made, bundle not in self._load_data.preallocations
         if self._current is not None and made is not None and is_new and bundle not in made.preallocations:
             self._current = self._current.adding_preallocation(broker, bundle, data)
@@ -100,7 +102,7 @@ class Snapshots:
         self._load_data.preallocate(bundle, broker, data)
 
     async def _make(self, basis: _Basis) -> _Made:
-        """Return the present snapshot, whose inputs are `basis`."""
+        """Make and return the snapshot whose inputs are `basis`."""
         self.begun += 1
         number, load_data, builder = self.begun, self._load_data, self._builder
         published, preallocations = load_data.pipeline.published(), dict(load_data.preallocations)

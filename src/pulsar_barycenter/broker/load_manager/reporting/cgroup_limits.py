@@ -17,7 +17,7 @@ _UNLIMITED_BYTES: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """`cpu_percent` is in percent of one core, `memory_bytes` in bytes; None: no limit."""
+    """The limits of a container: `cpu_percent` in percent of one core, `memory_bytes` in bytes; None: no limit."""
 
     cpu_percent: float | None = None
     memory_bytes: int | None = None
@@ -60,7 +60,7 @@ def _memberships(root: Path) -> list[tuple[str, PurePosixPath]]:
 
 
 def _upwards(mount: Path, path: PurePosixPath) -> list[Path]:
-    """Return the folder of the group and those above it; in a container the mount itself may be the group."""
+    """Return the folder of the group and the folders above it; in a container the mount itself may be the group."""
     relative = PurePosixPath(*[part for part in path.parts if part not in ("/", "..")])
     return [mount / relative, *(mount / above for above in relative.parents)]
 

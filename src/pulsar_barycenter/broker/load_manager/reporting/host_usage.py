@@ -68,7 +68,9 @@ class FixedUsage:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """`cpu_percent` in percent of one core, `memory_mib` in MiB, `nic_kbps` in kbit/s for each direction."""
+    """The limits of a machine: `cpu_percent` in percent of one core, `memory_mib` in MiB, `nic_kbps` in kbit/s for each
+    direction.
+    """
 
     cpu_percent: float
     memory_mib: float

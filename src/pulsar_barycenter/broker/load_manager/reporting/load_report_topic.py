@@ -87,7 +87,7 @@ class TopicReportLog:
         _close(sender)
 
     def _next(self) -> LocalBrokerData | None:
-        """Wait for a report and return it; None after `close`."""
+        """Wait for the oldest report that is not published and return it; None after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             return None if self._closed else self._waiting[0]

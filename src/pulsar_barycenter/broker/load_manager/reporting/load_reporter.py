@@ -44,14 +44,18 @@ class ReportRule:
 
 
 def is_due(written: LocalBrokerData, current: LocalBrokerData, now_ms: int, rule: ReportRule) -> bool:
-    """Return whether `current` is due after `written`: that is too old, or the load changed enough."""
+    """Return whether the report `current` is due: the last written one is too old, or the load has changed enough
+    since.
+    """
     if now_ms - written.last_update > rule.max_interval_ms:
         return True
     return largest_change(written, current, rule.weights) > rule.threshold_percent
 
 
 def largest_change(written: LocalBrokerData, current: LocalBrokerData, weights: ResourceWeights) -> float:
-    """Return the largest change in percent: of message rate, throughput and number of bundles; of usage in points."""
+    """Return the largest change between two reports: of message rate, throughput and number of bundles in percent, of
+    the usage in percentage points.
+    """
     usage = weighted_resource_usage(written, weights) - weighted_resource_usage(current, weights)
     return max(
         percent_change(written.msg_rate_in + written.msg_rate_out, current.msg_rate_in + current.msg_rate_out),

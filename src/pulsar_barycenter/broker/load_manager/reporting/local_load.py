@@ -13,7 +13,7 @@ _NO_STATS: Final = NamespaceBundleStats()
 
 
 class LocalLoad:
-    """Measures one broker, and knows whether a report can be written to the store now."""
+    """Measures the load of this broker, and tracks whether a report can be written to the store now."""
 
     def __init__(self, context: LoadManagerContext, meter: UsageMeter) -> None:
         self._context = context
@@ -42,7 +42,7 @@ class LocalLoad:
 
     @property
     def was_reconnected(self) -> bool:
-        """Whether the session or the registration is not that of the last written report.
+        """Whether the session or the registration has changed since the last written report.
 
         That report may have been deleted in between, so the other brokers need a new one.
         """

@@ -3,8 +3,8 @@
 Every broker keeps this data: with the weighted draw every broker places bundles, and a new leader continues with quotas
 that were learned over a long time. Brokers with another load manager are not ranked.
 
-Source: Pulsar's `SimpleLoadManagerImpl.updateRanking`. Difference: a bundle that its broker never loads counts for it
-for PREALLOCATION_MS, not until the broker leaves.
+Source: Pulsar's `SimpleLoadManagerImpl.updateRanking`. Difference: a bundle that was assigned to a broker but never
+appears in its reports counts for that broker for PREALLOCATION_MS, not until the broker leaves.
 """
 
 import asyncio
@@ -155,7 +155,9 @@ class SimpleLoadData:
             self.quotas = self.quotas.learning(stored)
 
     def allotted(self, loaded: Iterable[str], broker: str) -> tuple[ResourceQuota, ResourceQuota, float]:
-        """Return the total quotas of `loaded` bundles and of those assigned to `broker`, and the CPU factor."""
+        """Return the total quota of the `loaded` bundles, the total quota of other bundles that are assigned to
+        `broker`, and the CPU factor.
+        """
         names = set(loaded)
         coming = [
             bundle for bundle, chosen in self._memory.preallocated.items() if chosen == broker and bundle not in names
@@ -183,7 +185,7 @@ class SimpleLoadData:
     # ---- values for decisions ----
 
     def snapshot(self) -> LoadSnapshot:
-        """Return the present load, with the policies and the recent unloads."""
+        """Return a snapshot of the present load, with the policies and the recent unloads."""
         ranking = self.ranking
         if ranking is None:
             return build_simple_snapshot({})
@@ -191,7 +193,9 @@ class SimpleLoadData:
         return replace(snapshot, bundles=unloaded_recently(snapshot.bundles, self.recently_unloaded))
 
     def document(self) -> SnapshotDocument:
-        """Return the present load, so that other strategies can be tried on it; it has reports but no windows."""
+        """Return the present load as a document on which other strategies can be tried; it has reports but no
+        windows.
+        """
         live = self._context.registration.brokers
         return SnapshotDocument(
             taken_at=self._context.env.clock.now_ms(),

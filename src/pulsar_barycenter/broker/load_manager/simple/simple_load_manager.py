@@ -89,11 +89,11 @@ class SimpleLoadManager:
         await self.watch.start(self._begin)
 
     async def disable(self) -> None:
-        """Remove the registration. Further calls have no effect."""
+        """Remove the registration. Idempotent."""
         await self._context.registration.unregister()
 
     async def stop(self) -> None:
-        """End every task, and disable. Further calls have no effect."""
+        """End every task and remove the registration. Idempotent."""
         await self.watch.close()
         await self.settings.close()
         self.reporter.close()
@@ -151,7 +151,7 @@ class SimpleLoadManager:
     # ---- placement ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose an owner for a bundle without one; None if no broker qualifies."""
+        """Choose an owner for a bundle that has none; None if no broker qualifies."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         await self._context.policies.refresh(str(bundle.namespace))
@@ -198,7 +198,9 @@ class SimpleLoadManager:
         self.metrics.unloaded(brokers=len(unloaded), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:
-        """Unload a bundle, or log that it would have been unloaded; it is not shed again in the grace period."""
+        """Unload a bundle, or, if shedding is off, log that it would have been unloaded. It is not shed again in the
+        grace period.
+        """
         out = False
         if not self._context.config.current.load_balancer_shedding_enabled:
             refusal = stays(unload, Code.DISABLED, settings=("loadBalancerSheddingEnabled",))

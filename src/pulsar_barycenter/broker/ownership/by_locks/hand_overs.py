@@ -19,7 +19,7 @@ from pulsar_barycenter.naming.errors import InvalidNameError
 
 HAND_OVERS_ROOT: Final = "/barycenter/hand-overs"
 _VALID_S: Final = 60.0
-"""For how long an acquisition is attributed to the request that released the bundle."""
+"""How long after a release an acquisition of the bundle is attributed to the same request, in seconds."""
 _MAX_REMEMBERED: Final = 10_000
 
 
@@ -30,7 +30,9 @@ class HandOvers:
         self.close = store.add_listener(self._on_notification)
 
     async def begin(self, bundle: Bundle, request_id: str) -> None:
-        """Publish the request for which a bundle will be released; "" means no request."""
+        """Publish the id of the request for which a bundle will be released; "": no request, so nothing is
+        published.
+        """
         if request_id:
             with suppress(MetadataError):
                 await self._store.put(_path(bundle, request_id), b"", ephemeral=True)
@@ -41,7 +43,9 @@ class HandOvers:
                 await self._store.delete(_path(bundle, request_id))
 
     def taken(self, bundle: Bundle) -> str:
-        """Return the request for which a bundle that is acquired now was just released, "" if none was published."""
+        """Return the id of the request for which a bundle was released, when it is acquired again; "" if no request was
+        published in the last _VALID_S.
+        """
         request_id, until = self._released_for.pop(bundle, ("", 0.0))
         return request_id if asyncio.get_running_loop().time() < until else ""
 

@@ -77,8 +77,9 @@ _STATES: Final[Mapping[HoldingState, LockState]] = {
 
 
 def lock_state(held: HoldingState | None, *, has_paused: bool) -> LockState:
-    """Return the state of a bundle from the state of its holding, None without one; `has_paused` is whether other
-    brokers may have replaced this process."""
+    """Return the state of a bundle from the state of its holding (None: there is no holding). `has_paused`: the process
+    may have stood still, so that another broker may own the bundle.
+    """
     if held is None:
         return LockState.ABSENT
     return LockState.STALLED if held is HoldingState.SERVING and has_paused else _STATES[held]

@@ -118,7 +118,7 @@ class LockOwnership:
             self._tasks.start(self._clear_for_good(holding, reason), f"clear {owned.bundle}")
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Return at once: a bundle is served as soon as it is acquired, so none is about to be served."""
+        """Return at once: by locks a bundle is served as soon as it is acquired."""
 
     # ---- owners ----
 
@@ -130,7 +130,7 @@ class LockOwnership:
         return self._others.get(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while it does not serve, or None if no broker has the lock."""
+        """Return the owner, InTransit while the owner does not serve the bundle, or None if no broker has the lock."""
         owner = self.owner_cached(bundle)
         if owner is not None:
             return owner
@@ -161,9 +161,9 @@ class LockOwnership:
         """Own and serve `bundle`; return at once if it is served here already.
 
         Raises:
-            BundleNotFoundError: it is not, or no longer, a bundle of its namespace.
+            BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
             BundleNotAcquiredError: this broker acquires nothing now, or lost its session in between.
-            LockBusyError: another broker owns it.
+            LockBusyError: another broker owns the bundle.
             MetadataError: the store did not answer.
         """
         async with self._locks.serial(bundle):
@@ -177,9 +177,9 @@ class LockOwnership:
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
         """Close the bundle's topics and release it; return the number of closed topics, None if it is not owned.
 
-        `destination` is not passed on: the broker that gets the next look-up decides, and may have stored it. This
-        waits at most `namespaceBundleUnloadingTimeoutMs` for the topics, then releases the bundle all the same; the
-        fence of the ledgers protects topics that are still open.
+        `destination` has no effect here: the broker that gets the next look-up chooses the owner, and may know the
+        destination (`Affinities`). This waits at most `namespaceBundleUnloadingTimeoutMs` for the topics, then releases
+        the bundle all the same; the fence of the ledgers protects topics that are still open.
         """
         async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
@@ -205,7 +205,7 @@ class LockOwnership:
             await self._divide(holding, children, write_boundaries)
 
     async def _take(self, bundle: Bundle, reason: str) -> LockHolding:
-        """Acquire the lock, and serve."""
+        """Acquire the lock and serve the bundle; return its holding."""
         self._terms.handovers.taking(bundle)
         try:
             holding = await self._acquire_lock(bundle)
@@ -305,7 +305,7 @@ class LockOwnership:
     async def _clear(self, holding: LockHolding, reason: str) -> bool:
         """Close the topics of a term that ended without notice, and release the lock if it is still held.
 
-        Return whether this call did it; if another change did it before, there is nothing to acquire again.
+        Return False if another change has cleared the term before; then there is nothing to acquire again.
         """
         bundle = holding.term.bundle
         async with self._locks.serial(bundle):

@@ -33,7 +33,7 @@ class ChannelCounters:
         self._counts[name, tuple(labels.items())] += 1
 
     def samples(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        """Return each count with its Prometheus name and its own labels."""
+        """Yield each count: its Prometheus name, its own labels, its value."""
         for (name, labels), count in self._counts.items():
             yield f"pulsar_sunit_state_chn_{name}_total", dict(labels), count
 

@@ -1,4 +1,4 @@
-"""Repairs ownership, on the leader: gives the bundles of lost brokers to others, and ends interrupted changes.
+"""Repairs ownership, on the leader: assigns the bundles of lost brokers to other brokers, and ends interrupted changes.
 
 The leader checks all records when the registered brokers change, and periodically. A broker is lost when its session
 has expired: it is not registered, and the ephemeral key of its session is gone. A leader that lost its own session
@@ -39,7 +39,9 @@ _MAX_DOUBLINGS = 4
 
 
 class LeaderRepairs:
-    """`choose` returns an owner for a bundle, except some brokers; None if no broker can own it."""
+    """The leader's repairs. `choose` returns an owner for a bundle, not one of the given brokers; None if no broker can
+    own it.
+    """
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class LeaderRepairs:
         return frozenset(found)
 
     def _wait_for(self, missing: set[str], delay_ms: int) -> None:
-        """Check again when the missing brokers count as lost; log each once."""
+        """Schedule another check for the time when the missing brokers count as lost; log each missing broker once."""
         for broker in sorted(missing - self._logged_missing):
             self._counters.count("inactive_broker_cleanup_ops", result="Schedule")
             log.warning("broker_missing", broker=broker, counts_as_lost_in_s=delay_ms / 1000)
@@ -157,9 +159,8 @@ class LeaderRepairs:
             self._next_check = asyncio.get_running_loop().call_later(delay_ms / 1000, self.due.set)
 
     async def _clean_up(self, lost: Collection[str]) -> int:
-        """Give the bundles of lost brokers to others, those of system namespaces last, as in Pulsar.
-
-        Return the number of failures.
+        """Assign the bundles of lost brokers to other brokers, bundles of system namespaces last, as in Pulsar. Return
+        the number of failures.
         """
         log.warning("brokers_lost", brokers=lost)
         for _ in lost:
@@ -222,7 +223,9 @@ class LeaderRepairs:
         records: Iterable[tuple[str, ServiceUnitStateData]],
         repair: Callable[[Bundle, ServiceUnitStateData], Awaitable[None]],
     ) -> int:
-        """Repair the records in parallel; log failures and leave them to the next check. Return their number."""
+        """Repair the records in parallel; log failures, which the next check tries again. Return the number of
+        failures.
+        """
         limit = asyncio.Semaphore(self._config.current.load_balancer_service_unit_state_max_concurrent_overrides)
 
         async def repaired(name: str, record: ServiceUnitStateData) -> bool:

@@ -72,12 +72,12 @@ class LeadersTopics:
         return is_internal_topic(topic)
 
     def served(self) -> OwnedBundle | None:
-        """Return the term if this broker has one that continues."""
+        """Return this broker's term of the internal topics; None if it has none, or it has ended."""
         term = self._term
         return term if term is not None and term.active and not self._pauses.has_paused() else None
 
     def owner(self) -> Owner | None:
-        """Return the broker that serves the internal topics now, if it is known."""
+        """Return the broker that serves the internal topics now; None if it is not known."""
         term = self.served()
         leader = self._leadership.leader()
         if leader is None or (self._leadership.is_leader() and term is None):
@@ -85,7 +85,7 @@ class LeadersTopics:
         return self._owner_named(leader.broker_id, None if term is None else term.epoch)
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Return when another broker may serve the topics, or after `timeout_s`."""
+        """Wait until another broker may serve the topics, at most `timeout_s`."""
         await self._change.wait(timeout_s)
 
     def look(self) -> None:
@@ -132,7 +132,7 @@ class LeadersTopics:
         self._notify()
 
     def end(self, reason: str) -> None:
-        """End the term now. Further calls have no effect."""
+        """End the term now. Idempotent."""
         term, self._term = self._term, None
         if term is None:
             return

@@ -44,13 +44,14 @@ def configured_place(config: BrokerConfig) -> StorageType:
 
 
 def first_place(config: BrokerConfig) -> StorageType:
-    """Return the place of the records in a cluster that has none yet; with a syncer it is the syncer's source."""
+    """Return the place of the records in a cluster that has no records yet; with a syncer it is the syncer's source."""
     return SOURCES.get(config.load_balancer_service_unit_table_view_syncer, configured_place(config))
 
 
 class OwnershipChannel:
-    """Implements `OwnershipChanges`. `choose` returns an owner for a bundle, except some brokers; None if no broker can
-    own it."""
+    """The ownership channel of one broker. Implements `OwnershipChanges`. `choose` returns an owner for a bundle, not
+    one of the given brokers; None if no broker can own it.
+    """
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class OwnershipChannel:
         )
 
     async def close(self) -> None:
-        """End ownership, the leader's part, and the connection to the internal topics. Further calls have no effect."""
+        """End ownership, the leader's part, and the connection to the internal topics. Idempotent."""
         self._repairs.close()
         await self.syncer.close()
         await self.owner.close()
@@ -183,7 +184,7 @@ class OwnershipChannel:
         self._repairs.due.set()
 
     def monitor_duty(self) -> Duty:
-        """Return the leader's duty to repair ownership: runs when brokers join or leave, and periodically."""
+        """Return the leader's duty that repairs ownership. It runs when brokers join or leave, and periodically."""
         return Duty(
             "ownership monitor",
             self._repairs.run,
@@ -193,7 +194,9 @@ class OwnershipChannel:
         )
 
     def syncer_duty(self) -> Duty:
-        """Return the leader's duty to move the records: runs after each change, and periodically."""
+        """Return the leader's duty that moves the records to the other place. It runs after each change, and
+        periodically.
+        """
         return Duty(
             "ownership records' syncer",
             self.syncer.run,

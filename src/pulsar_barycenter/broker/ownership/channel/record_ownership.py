@@ -66,8 +66,9 @@ class RecordOwnership:
         counters: ChannelCounters,
     ) -> None:
         """`holds_locks` returns whether terms also need locks; it is called at the start. `in_flight_s` returns how
-        long to wait for a change of ownership; `keeps_clients` whether the clients of a transferred bundle stay
-        connected; `choose` an owner for a bundle, except some brokers."""
+        long to wait for a change of ownership; `keeps_clients` returns whether the clients of a transferred bundle stay
+        connected; `choose` returns an owner for a bundle, not one of the given brokers.
+        """
         self._store = store
         self._terms = terms
         self._records = records
@@ -140,7 +141,9 @@ class RecordOwnership:
         )
 
     def refuse(self, why: str) -> None:
-        """Acquire no more bundles; owned ones stay until they are released, and assigned ones are passed on."""
+        """Acquire no more bundles. Owned bundles stay until they are released; bundles that are assigned to this broker
+        are assigned to another one.
+        """
         self._taking.refusal = why
 
     def stop(self) -> None:
@@ -236,7 +239,7 @@ class RecordOwnership:
             self.lost(holding.term, "the lock went to another session")
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Wait for a bundle that this broker is about to serve."""
+        """Wait until the bundle is served here, or this broker is not about to serve it, at most _ARRIVES_S."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ARRIVES_S
         while self._states.role(bundle) in _ARRIVING and self._terms.local_owner(bundle) is None:
@@ -246,7 +249,9 @@ class RecordOwnership:
             await self._terms.changes.wait(bundle, left_s)
 
     def owner_named(self, broker_id: str, epoch: int | None) -> Owner | None:
-        """Return the address of a broker, if it is known; `epoch` is that of a term of this broker."""
+        """Return the addresses of a broker; None if they are not known. `epoch` is the epoch of the term if that broker
+        is this one.
+        """
         if self._terms.has_identity and broker_id == self._terms.broker_id:
             return self._terms.urls.owner(is_local=True, epoch=epoch)
         return self._brokers.get(broker_id)
@@ -265,7 +270,7 @@ class RecordOwnership:
         return self._brokers.get(named) or self._states.guard.known(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while it does not serve, or None if the bundle has no owner.
+        """Return the owner, InTransit while the owner does not serve the bundle, or None if the bundle has no owner.
 
         Raises:
             LookupNotReadyError: the records are not read yet.
@@ -288,7 +293,9 @@ class RecordOwnership:
         return await self._states.guard.owner(bundle)
 
     async def _owner_by_lock(self, bundle: Bundle, named: str | None) -> Owner | InTransit | None:
-        """Read the lock of a bundle whose record names a broker that does not, or no longer, own by records."""
+        """Return the owner in the bundle's lock, if the record names a broker that does not, or no longer, own by
+        records; else None.
+        """
         if named is None or named == self._terms.broker_id or named in self._brokers:
             return None
         return await self._states.guard.owner(bundle)

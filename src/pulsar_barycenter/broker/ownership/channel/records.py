@@ -58,10 +58,10 @@ class OwnershipRecords(Protocol):
         ...
 
     async def catch_up(self) -> None:
-        """Return when all that was written before this call has been read.
+        """Wait until all that was written before this call has been read.
 
         Raises:
-            ChannelUnavailableError: it cannot be read now.
+            ChannelUnavailableError: the records cannot be read now.
         """
         ...
 
@@ -72,17 +72,17 @@ class OwnershipRecords(Protocol):
         after: ServiceUnitStateData | None,
         guard: Guard | None = None,
     ) -> bool:
-        """Offer `after` (None: a tombstone) to replace `before`, and return whether it was accepted.
+        """Publish `after` (None: a tombstone) as the replacement of `before`; return whether it was accepted.
 
         When this returns, the outcome has been read here, and the listener was called. If the metadata store has the
         records, it checks `guard` in one step with the write; otherwise the caller has to check it.
 
         Raises:
-            GuardError: the guard does not hold.
-            ChannelUnavailableError: it was not written, or this is not known.
+            GuardError: the guard's key has another version.
+            ChannelUnavailableError: the record was not written, or this is not known.
         """
         ...
 
     async def close(self) -> None:
-        """Stop reading and writing. Further calls have no effect."""
+        """Stop reading and writing. Idempotent."""
         ...

@@ -179,7 +179,7 @@ class StoreRecords:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ChannelUnavailableError("it is closed")
+            raise ChannelUnavailableError("the channel is closed")
 
     # ---- reading ----
 
@@ -213,7 +213,7 @@ class StoreRecords:
             await self._read(bundle)
 
     async def _list(self, path: str, depth: int, found: dict[Bundle, None]) -> None:
-        """Find the bundles below a path: a namespace has two or three parts."""
+        """Add the bundles with keys below a path to `found`: a namespace has two or three parts."""
         for name in await self._store.children(path):
             below = f"{path}/{name}"
             if depth < _SHORTEST_NAMESPACE or (depth < _LONGEST_NAMESPACE and not name.startswith("0x")):
@@ -222,7 +222,7 @@ class StoreRecords:
                 found[bundle] = None
 
     async def _read(self, bundle: Bundle) -> None:
-        """Read one record; if it changed here in between, read it again."""
+        """Read one record; if this broker changed it in between, read it again."""
         while True:
             with self._reads(bundle) as reading:
                 stored = await self._store.get(_path(bundle))

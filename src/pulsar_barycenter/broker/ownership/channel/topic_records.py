@@ -43,9 +43,9 @@ _MAX_LOGGED_KEYS: Final = 1_000
 
 
 def keeps_earlier(earlier: bytes, later: bytes | None) -> bool:
-    """Return to compaction whether a record stays although a later message has its key.
+    """Return whether compaction keeps a record although a later message has its key.
 
-    A record that cannot be decoded never replaces one that can, nor prevents one.
+    A record that cannot be decoded never replaces a record that can be decoded, and any later record replaces it.
     """
     try:
         before = decode_record(earlier)
@@ -152,14 +152,19 @@ class TopicRecords:
         except SystemTopicError as error:
             raise ChannelUnavailableError(str(error)) from error
         except TimeoutError:
-            raise ChannelUnavailableError("a record was published, but has not been read yet") from None
+            raise ChannelUnavailableError(
+                f"a record was published, but was not read back in {_PUBLISH_S:.0f} s, so it is "
+                "not known whether it was accepted"
+            ) from None
         finally:
             offers.remove(offer)
             if not offers:
                 self._offers.pop(key, None)
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """See `CopiedRecords`. If the rule would refuse the record, a tombstone precedes it."""
+        """See `CopiedRecords`. If the rule (`load.service_units.conflicts`) would refuse the record, a tombstone is
+        published first.
+        """
         before = self.get(bundle)
         if after is None or conflict(before, after, self.storage):
             await self._copied(bundle, before, None, holds)
@@ -180,7 +185,9 @@ class TopicRecords:
             raise ChannelUnavailableError("another broker wrote a record that only the leader may copy")
 
     async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
-        """Wait until a record was read; return whether it was accepted, False if it was compacted before."""
+        """Wait until a published record was read here; return whether it was accepted. False also if it was compacted
+        before it was read.
+        """
         while offer.accepted is None and (
             message_id == UNKNOWN_PLACE or self._read_to is None or self._read_to < message_id
         ):
@@ -205,7 +212,9 @@ class TopicRecords:
                 return
 
     def _accept(self, key: str, value: bytes | None) -> bool:
-        """Apply a message to the records; one that cannot be decoded is logged once and ignored."""
+        """Apply a message to the records, and return whether it was accepted. A message that cannot be decoded is
+        logged once and ignored.
+        """
         try:
             bundle = Bundle.parse(key)
             after = decode_record(value) if value else None

@@ -37,7 +37,9 @@ class Leaving(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class LeavingGroup(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The bundles that would go to one broker for one reason (`why`); with `destination` "" they have to stay."""
+    """The bundles that would go to the broker `destination` for one reason (`why`). With `destination` "" no broker can
+    take them, and they have to stay.
+    """
 
     destination: str
     why: str
@@ -47,9 +49,9 @@ class LeavingGroup(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class DrainPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The effect of draining one broker.
 
-    `value` is the text of `key` that drains this broker in addition to those drained before, `without` the text that
-    does not drain it; both apply while `stored` is the value of the key. `count` is the number of bundles that it
-    reports and that may leave; `groups` have the first MOST_PLACED of them by name. `sides` are the loads of all
+    `value` is the value of `key` that drains this broker in addition to those drained before, `without` the value that
+    does not drain it; both are valid while `stored` is the present value. `count` is the number of bundles that the
+    broker reports and that may leave; `groups` have the first MOST_PLACED of them by name. `sides` are the loads of all
     brokers before and after these bundles leave.
     """
 
@@ -104,9 +106,8 @@ class DrainPreviews:
 def _leaving(
     document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind, broker: str
 ) -> tuple[int, list[LeavingGroup], list[Any]]:
-    """Return the number of bundles of the broker, the destinations of the first ones, and the loads before and after.
-
-    Each placement counts the ones before it.
+    """Return the number of bundles that may leave the broker, the destinations of the first MOST_PLACED, and the loads
+    before and after. Each placement counts the ones before it.
     """
     from pulsar_barycenter.broker.rest.dashboard.loads_after import bundle_counts, sides_of  # brings numpy
     from pulsar_barycenter.load.rounds.round import selection_of

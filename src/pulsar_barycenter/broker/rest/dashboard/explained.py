@@ -43,7 +43,9 @@ class DecisionInWords(msgspec.Struct, frozen=True, rename="camel", kw_only=True,
 
 
 class Move(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The effect of a move of a bundle to a broker: `objection` says why policies forbid it, "" if they do not."""
+    """The effect of a move of a bundle to a broker. `objection` says why policies forbid the move, "" if they do
+    not.
+    """
 
     bundle: str
     objection: str

@@ -56,7 +56,7 @@ class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(slots=True)
 class _Decided:
-    """The `explained.SnapshotDecisions` of a time of the event loop, and the balance once it was requested."""
+    """The `explained.SnapshotDecisions` computed at `at` (event loop time), and the balance once it was requested."""
 
     at: float
     decisions: Any
@@ -80,7 +80,7 @@ class Explanations:
         }
         named = [(kind, name) for kind, name in given.items() if name]
         if len(named) != 1:
-            raise RestError(400, f"Give one of the parameters {', '.join(given)}")
+            raise RestError(400, f"Send exactly one of the parameters {', '.join(given)}")
         await require_leader(request, self._services)
         [(kind, name)] = named
         about: dict[str, Any] = {}

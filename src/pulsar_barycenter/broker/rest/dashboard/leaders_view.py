@@ -135,7 +135,9 @@ class LeadersView:
 
 
 async def _drain_change(services: BrokerServices) -> NotedChange | None:
-    """Return the last change of the drained brokers; None if the store does not answer or the change has no record."""
+    """Return the last change of the setting of drained brokers; None if the store does not answer or the change has no
+    record.
+    """
     dynamic = services.control.dynamic_configuration
     try:
         change = (await dynamic.changes.all()).get(DRAINED_KEY)

@@ -43,7 +43,7 @@ _NO_TABLES: Final = "This broker reads no tables, so only the loads in its leade
 
 
 def report_holds_ms(config: BrokerConfig) -> int:
-    """Return for how many ms a report is current: until the next one is due, plus a minute; at most 61 minutes."""
+    """Return how long a report is current, in ms: until the next report is due, plus a minute; at most 61 minutes."""
     longest_ms = int(60_000 * config.load_balancer_report_update_max_interval_minutes)
     return min(longest_ms, 3_600_000) + _REPORT_SLACK_MS
 
@@ -63,7 +63,7 @@ class LoadAnswers:
         return msgspec.json.encode(recent)
 
     def question(self, request: web.Request) -> LoadQuestion | None:
-        """Return the question in a request; None if it has neither a time, a broker nor a bundle.
+        """Return the query that the parameters of a request describe; None if it has no time, no broker and no bundle.
 
         Raises:
             RestError: 400, a parameter is not valid, or exceeds its bounds.
@@ -72,7 +72,7 @@ class LoadAnswers:
         query = request.rel_url.query
         broker, bundle = query.get("broker", ""), query.get("bundle", "")
         if broker and bundle:
-            raise RestError(400, "Give one of the parameters broker and bundle")
+            raise RestError(400, "Both parameters broker and bundle are given: send only one of them")
         if not any(query.get(name) for name in ("since", "until", "step", "broker", "bundle")):
             return None
         now_ms = self._services.control.env.clock.now_ms()
@@ -91,7 +91,7 @@ class LoadAnswers:
             raise RestError(400, str(error)) from error
 
     async def answer(self, question: LoadQuestion, moments: Sequence[Moment]) -> bytes:
-        """Return the JSON of an answer from the moments in memory and from tables.
+        """Return the answer to a query as JSON, from the moments in memory and from tables.
 
         Raises:
             RestError: 503, too many requests wait.

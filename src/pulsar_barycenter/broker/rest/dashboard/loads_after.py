@@ -42,7 +42,8 @@ def sides_of(
     *,
     every: bool = False,
 ) -> list[Sides]:
-    """Return the loads before and after all moves: of the brokers that they touch, or of all brokers with `every`.
+    """Return the loads of brokers before and after all moves: of the sources and destinations, or of all brokers with
+    `every`.
 
     A move is a bundle, its source ("" if it has no owner), and its destination. A bundle that is in no report counts as
     one without load. `counts` is the number of bundles of each broker (`bundle_counts`).
@@ -67,7 +68,7 @@ def bundle_counts(document: SnapshotDocument) -> Mapping[str, int]:
 
 
 def bundle_row(snapshot: LoadSnapshot, bundle: str) -> int | None:
-    """Return the row of a bundle; None if no broker reports it."""
+    """Return the row number of a bundle in the snapshot; None if no broker reports it."""
     names = snapshot.bundles.names
     row = bisect_left(names, bundle)
     return row if row < len(names) and names[row] == bundle else None

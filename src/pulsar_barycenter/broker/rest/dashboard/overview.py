@@ -58,10 +58,11 @@ class BrokerShare(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Whether decisions use the pipeline's windows (else the leader's own), and how long its oldest report waits.
+    """Whether decisions use the pipeline's windows (else the leader's own), and `lag_s`, how long its oldest
+    unpublished report has been waiting.
 
-    `silent_s` is how long the pipeline has not looked for reports; 0 while it does so (also if there are none), or if
-    this is not known.
+    `silent_s` is the time since the pipeline last looked for reports; 0 while it looks regularly, even if there are no
+    reports, or if this is not known.
     """
 
     in_use: bool
@@ -72,10 +73,10 @@ class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A cluster as its leader sees it.
 
-    `decisions` is the number that this leader has taken since it started; a page compares it to find new ones. `epoch`
-    is the leader's. `drained` brokers get no bundles; `drain_change` is the last change of that setting (None: no
-    broker is drained, or the change was not recorded), with its texts `before` and after (`value`), and in `earlier`
-    the changes that drained the others. `pipeline` is None if it is neither in use nor late.
+    `decisions` is the number of decisions that this leader has taken since it started; a page compares it to find new
+    decisions. `epoch` is the leader's. `drained` brokers get no bundles; `drain_change` is the last change of that
+    setting (None: no broker is drained, or the change was not recorded), with its texts `before` and after (`value`),
+    and in `earlier` the changes that drained the others. `pipeline` is None if it is neither in use nor late.
     """
 
     cluster: str
@@ -146,7 +147,7 @@ class Shares:
 
 
 def _extensible_stats(document: SnapshotDocument) -> Mapping[str, tuple[dict[str, NamespaceBundleStats], int]]:
-    """Return the known stats of each broker's bundles, and how many it owns without."""
+    """Return for each broker the known stats of its bundles, and the number of its bundles without known stats."""
     if document.extensible is None:
         return {}
     known: dict[str, dict[str, NamespaceBundleStats]] = {}
@@ -207,5 +208,5 @@ def _sums(shares: Iterable[BundleShare]) -> tuple[float, float]:
 
 
 def _finite(value: float) -> float:
-    """Return a value that JSON and pictures can represent: 0 for NaN, an infinite or a negative one."""
+    """Return a value that JSON and pictures can represent: 0 in place of NaN, an infinite or a negative value."""
     return value if math.isfinite(value) and value > 0 else 0.0

@@ -23,7 +23,9 @@ class SplitPart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class SplitPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`parts` are the new bundles; empty if the algorithm finds no boundary."""
+    """Where an algorithm would split a bundle. `parts` are the new bundles; empty if the algorithm finds no
+    boundary.
+    """
 
     bundle: str
     algorithm: str

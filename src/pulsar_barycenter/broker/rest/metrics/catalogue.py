@@ -1,4 +1,5 @@
-"""The names and help texts of the metrics that are read from the broker at each scrape; Pulsar's names if it has them.
+"""The names and help texts of the metrics that are read from the broker at each scrape; Pulsar's names if Pulsar has
+the metric.
 
 A name that ends in `_total` is a counter, all others are gauges. The order in a table is the order of the values in a
 sample row. The metrics of load managers and of `broker.instruments` are described where they are made.
@@ -72,7 +73,7 @@ TOPIC: Final = {
     "pulsar_entry_size_count": f"Entries written {_INTERVAL}.",
     "pulsar_entry_size_sum": "The sum of their sizes, bytes.",
 }
-"""Metrics of each topic. Those of a namespace are the sums."""
+"""Metrics of each topic. The metrics of a namespace are their sums."""
 
 SUBSCRIPTION_ALSO_HERE: Final = {
     "pulsar_subscription_msg_rate_out": "Messages a second to the consumers of a subscription.",

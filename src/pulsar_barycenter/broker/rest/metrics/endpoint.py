@@ -72,7 +72,7 @@ class Metrics:
         return {**self._cluster, "broker": self._services.urls.broker_id}
 
     async def _read_topics(self) -> tuple[TopicsRead, list[Sample]]:
-        """Return the values of all topics, and the samples of the bundles that they add up to."""
+        """Return the values of all topics, and the samples of bundles, which are sums over their topics."""
         topics = TopicsRead(self._services.config)
         bundles = _Bundles(self._services.control.ownership.owned_bundles())
         done = 0
@@ -85,7 +85,9 @@ class Metrics:
         return topics, list(bundles.samples(self._broker, traffic=self._shows_bundles()))
 
     def _shows_bundles(self) -> bool:
-        """Whether the traffic of bundles is shown: if it is configured, and with extensible from Pulsar 5.x on."""
+        """Whether the traffic of bundles is shown: only if configured, and with the extensible load manager only for
+        Pulsar 5.x and later.
+        """
         config = self._services.config
         has_them = not self._services.control.way.hands_over or config.barycenter_pulsar_compatibility != "4.x"
         return config.expose_bundles_metrics_in_prometheus and has_them
@@ -189,7 +191,7 @@ class _Bundles:
 
 
 class _Read(Collector):
-    """Metric families whose values were read before."""
+    """A collector of metric families whose values were read before."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families

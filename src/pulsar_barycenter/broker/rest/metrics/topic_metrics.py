@@ -192,7 +192,9 @@ def consumer_values(consumer: Consumer) -> Sequence[float]:
 
 
 def compaction_values(topic: PersistentTopic) -> Sequence[float]:
-    """Return the values of a topic that has or tried a compaction; () for other topics, as in Pulsar."""
+    """Return the compaction values of a topic that is compacted, or for which a compaction was tried; () for other
+    topics, as in Pulsar.
+    """
     done, current = topic.compactions, topic.ledger.compacted.current
     if current is None and not done.failures:
         return ()

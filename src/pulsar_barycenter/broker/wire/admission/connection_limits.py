@@ -9,7 +9,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 
 class ConnectionLimits:
-    """Counts the admitted connections; `left` ends the count of one."""
+    """Counts the admitted connections, from `admit` until `left`."""
 
     __slots__ = ("_by_host", "_count")
 
@@ -18,7 +18,9 @@ class ConnectionLimits:
         self._count = 0
 
     def admit(self, host: str, config: BrokerConfig) -> str | None:
-        """Count a new connection from an address and return None, or return the reason why it is refused."""
+        """Count a new connection from an address and return None; above a limit, return the reason why the connection
+        is refused.
+        """
         if config.broker_max_connections and self._count >= config.broker_max_connections:
             return f"Reached the maximum number of connections (brokerMaxConnections={config.broker_max_connections})"
         limit = config.broker_max_connections_per_ip

@@ -29,7 +29,7 @@ class DiskRoom:
         self._check_at_s = float("-inf")
 
     async def require(self, topic: str, room: DiskFullState) -> None:
-        """Return when a producer may attach to a topic: at once, unless the topic's last write found the disk full.
+        """Wait until a producer may attach to a topic: at once, unless the topic's last write found the disk full.
 
         Raises:
             LedgerFullError: the disk was full for HOLD_S.

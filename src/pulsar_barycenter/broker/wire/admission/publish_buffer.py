@@ -63,15 +63,19 @@ class Unanswered:
         self._buffer.add(size)
 
     def remove(self, count: int, size: int = 0) -> None:
-        """Record that `count` SENDs were answered, or get no answer. Check `are_few` then, and resume reading."""
+        """Record that `count` SENDs were answered, or get no answer. After this, the caller checks `are_few` and may
+        resume reading.
+        """
         self.count -= count
         self.size -= size
         self._buffer.remove(size)
 
     def are_many(self, limit: int) -> bool:
-        """Return whether reading has to stop; `limit` is the most SENDs of one connection."""
+        """Return whether there are so many that reading has to stop; `limit` is the maximum number of SENDs of one
+        connection.
+        """
         return self.count > limit or self.size > PENDING_BYTES or self._buffer.is_full
 
     def are_few(self, limit: int) -> bool:
-        """Return whether reading may resume after it stopped: at half of the limits."""
+        """Return whether there are so few that reading may resume after it stopped: at most half of the limits."""
         return self.count * 2 <= limit and self.size * 2 <= PENDING_BYTES and not self._buffer.is_full

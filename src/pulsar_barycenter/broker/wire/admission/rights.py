@@ -32,7 +32,9 @@ _TURN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class CommandRight:
-    """The `needs` of a command; `who` has them is text for the documentation."""
+    """The right that a command needs. `needs` returns it for a request; `who` names the clients that have it, as text
+    for the documentation.
+    """
 
     needs: NeedsOf
     who: str
@@ -162,11 +164,11 @@ async def _check(
 
 
 async def require_rights(number: int, connection: Connection, request: Any) -> None:
-    """Return if the client of a connection has the rights for a command.
+    """Check that the client of a connection has the rights for a command.
 
     Raises:
-        AccessError: it does not have them.
-        InvalidNameError, MetadataError: its rights could not be determined.
+        AccessError: the client lacks a right.
+        InvalidNameError, MetadataError: the rights of the client could not be determined.
     """
     authorizer = connection.services.authorizer
     if authorizer is not None and authorizer.is_enabled:
@@ -175,7 +177,7 @@ async def require_rights(number: int, connection: Connection, request: Any) -> N
 
 
 async def close_unentitled(connections: Iterable[OpenConnection], authorizer: Authorizer) -> int:
-    """Close the producers and consumers whose clients lost the right to be attached; return how many.
+    """Close the producers and consumers whose clients lost the right to be attached; return their number.
 
     Raises:
         MetadataError: the permissions could not be read.

@@ -40,9 +40,8 @@ def of_run(producer: Producer, run: SendRun) -> Sends:
 
 
 def following(producer: Producer, received: Sequence[Received], start: int) -> tuple[Sends, Damage | None, int]:
-    """Return the consecutive SENDs of a producer from index `start` on, a damaged SEND, and the index after them.
-
-    The SENDs are all chunks or none is. A damaged SEND ends them; it is returned apart.
+    """Return the consecutive valid SENDs of a producer from index `start` on, the damaged SEND that ends them (else
+    None), and the index after all of these. The SENDs are all chunks, or none of them is.
     """
     producer_id, are_chunks = received[start][1][0], received[start][1][4]
     sent: list[Sent] = []

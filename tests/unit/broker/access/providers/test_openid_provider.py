@@ -109,7 +109,7 @@ async def test_a_broker_made_while_the_issuer_is_away_lets_in_once_it_is_there()
         shown = Credentials("token", issuer.token(now_s=times.wall_s).encode())
         with capture_logs() as logs:
             for _ in range(10):
-                with pytest.raises(AuthenticationError, match="keys of the token's issuer could not be fetched"):
+                with pytest.raises(AuthenticationError, match="the keys of its issuer could not be fetched"):
                     await provider.identify(shown, times.wall_s)
         assert [each["event"] for each in logs] == ["issuer_keys_not_fetched"], "asked once, and told once"
         assert "status 503" in logs[0]["reason"]

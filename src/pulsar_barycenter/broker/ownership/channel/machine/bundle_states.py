@@ -26,7 +26,10 @@ class TermRecord(NamedTuple):
 
 
 class BundleStates:
-    """`guard` is replaced at the start of the broker, because only then it is known whether terms need locks."""
+    """The state of each bundle for this broker: its role in the record, and what this broker holds of the bundle.
+    `guard` says what a term needs in addition to its record (a lock, if some brokers own by locks). The start of the
+    broker sets it, because only then this is known.
+    """
 
     def __init__(self, terms: LocalTerms[TermRecord], records: OwnershipRecords, life: OwnLife) -> None:
         self._terms = terms
@@ -37,7 +40,9 @@ class BundleStates:
         """Bundles that a split here is making and that are not served yet."""
 
     def role(self, bundle: Bundle) -> Role:
-        """Return the role of this broker in the record, whether or not its number was taken in this life."""
+        """Return the role of this broker in the bundle's record, whether or not the record's epoch was taken in this
+        life.
+        """
         return role_of(self._records.get(bundle), self._terms.broker_id)
 
     def duty(self, bundle: Bundle) -> Duty:
@@ -63,15 +68,17 @@ class BundleStates:
         return Held.ENDED if holding.is_ended else Held.SERVING
 
     def is_to_be(self, bundle: Bundle) -> bool:
-        """Return whether a split in progress, here or on another broker, makes this bundle."""
+        """Return whether the bundle is a child of a split in progress, here or on another broker."""
         return bundle in self.children or self._splitter_of(bundle) is not None
 
     def is_split_elsewhere(self, bundle: Bundle) -> bool:
-        """Return whether a split in progress on another broker makes this bundle."""
+        """Return whether the bundle is a child of a split in progress on another broker."""
         return self._splitter_of(bundle) not in (None, self._terms.broker_id)
 
     def _splitter_of(self, bundle: Bundle) -> str | None:
-        """Return the broker whose split in progress makes this bundle, according to the records."""
+        """Return the broker that splits the bundle's parent now, according to the records; None if no split has this
+        child.
+        """
         for other, record in self._records.items():
             if (
                 record.state is ServiceUnitState.SPLITTING

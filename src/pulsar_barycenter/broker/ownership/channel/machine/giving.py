@@ -26,7 +26,9 @@ log = structlog.get_logger(__name__)
 
 
 class Giving:
-    """`keeps_clients` returns whether the clients of a transferred bundle stay connected."""
+    """The actions that end this broker's terms. `keeps_clients` returns whether the clients of a transferred bundle
+    stay connected.
+    """
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class Giving:
         return await offer(self._records, bundle, record, after)
 
     async def give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Close the bundle without a next owner, and free it."""
+        """Close the bundle, and publish that it has no owner."""
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
             if holding.keeps_clients:
@@ -76,7 +78,9 @@ class Giving:
         return await offer(self._records, bundle, record, events.freed(record, self._terms.clock.now_ms()))
 
     async def let_go(self, bundle: Bundle, record: ServiceUnitStateData | None) -> NextStep:
-        """End at once what is held of a bundle that this broker does not own."""
+        """End the term and release the lock of a bundle that this broker does not own; its topics are closed after the
+        term has ended.
+        """
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
             owner = self._other_owner(record)
@@ -91,7 +95,9 @@ class Giving:
         return self._brokers.get(record.dst_broker or "")
 
     async def drop(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, owner: Owner | None) -> None:
-        """End a term and drop it; if clients were kept, or the next `owner` is known, send them there."""
+        """End a term and drop its holding. If clients are still connected or the next `owner` is known, send the
+        clients to `owner`.
+        """
         self._terms.holdings.end(holding, reason)
         if holding.keeps_clients or owner is not None:
             await self._terms.topics.finish_transfer(bundle, owner, reason)

@@ -34,13 +34,14 @@ _RETRY_S: Final = 0.2
 
 
 class Life(msgspec.Struct, frozen=True):
-    """The value of a broker's key: it does not serve records with a number of `since` or lower."""
+    """The value of a broker's key. The broker does not serve records with a number of `since` or lower."""
 
     since: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class OwnLife:
-    """Also keeps the numbers that count in this life only: floors of bundles, and numbers taken in advance.
+    """The life of this broker. Also keeps what is valid in this life only: floors of bundles (see `raise_floor`), and
+    numbers taken in advance.
 
     `begun` is called after each life has begun.
     """
@@ -83,7 +84,9 @@ class OwnLife:
         self._floors.clear()
 
     async def _begin(self) -> None:
-        """Take the number that all records of this life exceed; wait until this broker is registered."""
+        """Begin a life: wait until this broker is registered, and take the number that all records of this life
+        exceed.
+        """
         life = self.ended
         while self.ended == life and self._since is None:
             if not self._registration.is_registered:
@@ -131,12 +134,16 @@ class OwnLife:
         )
 
     def may_serve(self, bundle: Bundle, record: ServiceUnitStateData | None, above: int = 0) -> bool:
-        """Return whether a record has a number of this life, above `above`, by which the bundle may be served."""
+        """Return whether the bundle may be served by this record: its number is of this life, and above both `above`
+        and the bundle's floor.
+        """
         lowest = max(above, self._floors.get(bundle, 0))
         return self.has_numbered(record) and record is not None and (record.epoch or 0) > lowest
 
     def raise_floor(self, bundle: Bundle, number: int) -> None:
-        """Serve the bundle only by a number above this one, until another broker owns it."""
+        """Serve the bundle only by a record whose number is above `number` (the floor), until another broker owns
+        it.
+        """
         self._floors[bundle] = max(number, self._floors.get(bundle, 0))
 
     def drop_floor(self, bundle: Bundle) -> None:

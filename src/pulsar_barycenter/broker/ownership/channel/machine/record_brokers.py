@@ -52,11 +52,13 @@ class RecordBrokers:
         return broker_id in self._owners
 
     def get(self, broker_id: str) -> Owner | None:
-        """Return the address of a broker, if it was registered and owned by records when last read."""
+        """Return the addresses of a broker; None if it was not registered, or did not own by records, when last
+        read.
+        """
         return self._owners.get(broker_id)
 
     def is_of_former_life(self, broker_id: str, record: ServiceUnitStateData) -> bool:
-        """Return whether the owner in a record has begun another life since, as far as this is known."""
+        """Return whether the owner in a record is known to have begun another life since."""
         return record.epoch is not None and record.epoch <= self._lives_began.get(broker_id, -1)
 
     def _on_life(self, change: Notification) -> None:

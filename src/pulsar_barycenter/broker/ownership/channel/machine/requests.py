@@ -42,7 +42,9 @@ _LEAVING: Final = frozenset({Role.GIVER, Role.LEAVER, Role.PREDECESSOR, Role.SPL
 
 
 class RecordRequests:
-    """`in_flight_s` returns how long a request waits for a change of ownership."""
+    """Carries out requests to change the ownership of bundles. `in_flight_s` returns how long a request waits for a
+    change.
+    """
 
     def __init__(
         self,
@@ -70,9 +72,8 @@ class RecordRequests:
         """Whether the channel did not answer when this broker was stopping."""
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
-        """Make `source` unload a bundle, for `destination` or without one; return whether it did.
-
-        False: `source` does not own it. Any broker may request it; a leader does so with the `guard` of its epoch.
+        """Make `source` unload a bundle, for `destination` (None: no owner is named); return whether it did. False:
+        `source` does not own the bundle. Any broker may request it; a leader does so with the `guard` of its epoch.
 
         Raises:
             GuardError: another leader has a later epoch.
@@ -93,7 +94,7 @@ class RecordRequests:
         """Wait for the end of a change, at most `change_s`.
 
         Raises:
-            BundleNotAcquiredError: it did not end in time.
+            BundleNotAcquiredError: the change did not end in time.
         """
         await self._terms.wait_while(
             bundle,
@@ -117,7 +118,7 @@ class RecordRequests:
         broker owns it by then.
 
         Raises:
-            BundleNotFoundError: it was split, or is not a bundle of its namespace.
+            BundleNotFoundError: the bundle was split, or is not one of its namespace.
             ChannelUnavailableError, MetadataError
         """
         record = self._records.get(bundle)
@@ -134,9 +135,9 @@ class RecordRequests:
         """Own and serve `bundle`; return at once if it is served here already.
 
         Raises:
-            BundleNotFoundError: it is not, or no longer, a bundle of its namespace.
+            BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
             BundleNotAcquiredError: this broker acquires nothing now, or did not get the bundle in time.
-            LockBusyError: another broker owns it.
+            LockBusyError: another broker owns the bundle.
             MetadataError: the store did not answer.
         """
         loop = asyncio.get_running_loop()
@@ -163,13 +164,13 @@ class RecordRequests:
             await self._terms.changes.wait(bundle, _CHECK_AGAIN_S)
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Release the bundle, for `destination` or without one; return the number of closed topics.
-
-        None: it is not owned here. A call during another unload of the bundle waits for that one, and returns None. A
+        """Release the bundle, for `destination` (None: no owner is named); return the number of closed topics. None:
+        the bundle is not owned here. A call during another unload of the bundle waits for that one, and returns None. A
         broker that is stopping chooses a destination itself.
 
         Raises:
-            BundleNotAcquiredError: it was not released in time, or the destination is this broker, or cannot own it.
+            BundleNotAcquiredError: the bundle was not released in time, or the destination is this broker, or cannot
+                own it.
             ChannelUnavailableError
         """
         if self._taking.refusal is None:
@@ -179,7 +180,8 @@ class RecordRequests:
     async def _leave_bundle(self, bundle: Bundle, reason: str) -> int | None:
         """Transfer a bundle while this broker stops; if the channel does not answer, only end its term.
 
-        Its record then still names this broker; the leader finds it lost after its session has expired.
+        Its record then still names this broker. After this broker's session has expired, the leader assigns the bundle
+        to another broker.
         """
         try:
             async with asyncio.timeout(0 if self._is_cut_off else _LEAVE_S):

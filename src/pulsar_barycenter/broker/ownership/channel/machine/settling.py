@@ -1,4 +1,4 @@
-"""Does the duty of each bundle, and checks the bundle again, until it has none.
+"""Does the duty of each bundle, and checks the bundle again, until it has no duty.
 
 Nothing here reacts to the content of an event. After each change of a record, the session, a boundary or a holding, the
 bundle is checked: its state determines the duty. One task for each bundle does this, and all bundles are checked
@@ -32,7 +32,9 @@ _SWEEP_S: Final = 5.0
 
 
 class Settling:
-    """`actions` has the action for each duty except LET_GO, the only duty for a bundle without a record."""
+    """Checks bundles and does their duties. `actions` has the action for each duty except LET_GO, the only duty for a
+    bundle without a record.
+    """
 
     def __init__(
         self, terms: LocalTerms[TermRecord], records: OwnershipRecords, states: BundleStates, giving: Giving
@@ -59,14 +61,14 @@ class Settling:
         return bundle in self._at_work
 
     def soon(self, bundle: Bundle) -> None:
-        """Check the bundle soon, unless it has no duty."""
+        """Schedule a check of the bundle, unless it has no duty."""
         if bundle in self._at_work:
             self._due.add(bundle)
         elif not self._is_stopped and self._terms.has_identity and self._states.duty(bundle) is not Duty.NOTHING:
             self._at_work[bundle] = self._terms.tasks.start(self._settle(bundle), f"settle {bundle}")
 
     def all_soon(self) -> None:
-        """Check every bundle soon that has a record, or that this broker holds, or whose lock it has."""
+        """Schedule a check of every bundle that has a record, that this broker holds, or whose lock it has."""
         bundles = (*self._records.bundles(), *self._terms.holdings.bundles(), *self._states.guard.bundles())
         for bundle in dict.fromkeys(bundles):
             self.soon(bundle)
@@ -94,7 +96,7 @@ class Settling:
             del self._at_work[bundle]
 
     async def _attend(self, duty: Duty, bundle: Bundle) -> NextStep:
-        """Do a duty; if it fails, it is tried again later."""
+        """Do a duty of a bundle, and return what follows. If the duty fails, it is tried again later (RETRY)."""
         record = self._records.get(bundle)
         try:
             with serving(_request_of(duty, record)):

@@ -79,7 +79,7 @@ class Splitting:
     async def request(
         self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries, *, within_s: float
     ) -> None:
-        """Split a bundle that is served here, and return when it is split.
+        """Split a bundle that is served here, and wait until it is split.
 
         Raises:
             BundleNotAcquiredError: the parent is not served here, was lost in between, or was not split in time.
@@ -125,7 +125,7 @@ class Splitting:
     # ---- the duty ----
 
     async def carry_out(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Carry out a split that was begun here, or by a lost broker."""
+        """Carry out a split that began here, or at a lost broker; return the step that follows."""
         holding, children = self._terms.holdings.get(parent), _children_of(parent, record)
         pending = self._pending(parent, children)
         if not self._life.has_begun or not children:
@@ -159,7 +159,9 @@ class Splitting:
         return step
 
     async def _parent_is_locked(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Abandon a split whose parent was acquired by a broker with locks before the boundaries were written."""
+        """Abandon a split, because a broker that owns by locks acquired the parent before the boundaries were written.
+        Return the step.
+        """
         if await self._states.is_owned_by_lock(parent) and await self._states.is_current(parent):
             log.info("bundle_split_given_up", bundle=str(parent), reason="a broker that owns by locks has the parent")
             step = await self._taking.free(parent, record)
@@ -252,7 +254,9 @@ class Splitting:
     async def _failed(
         self, parent: Bundle, record: ServiceUnitStateData, children: list[Bundle], error: Exception
     ) -> NextStep:
-        """Continue with the parent if certainly nothing was written; otherwise the split is continued."""
+        """Take the split back and continue with the parent, if the boundaries were certainly not written; otherwise try
+        the split again. Return the step.
+        """
         holdings = self._terms.holdings
         pending, holding = self._pending(parent, children), holdings.get(parent)
         step = NextStep.RETRY

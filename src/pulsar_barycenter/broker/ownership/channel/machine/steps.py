@@ -44,7 +44,7 @@ Raises LookupFailedError or MetadataError if it failed; then it is tried again."
 
 @dataclass(slots=True)
 class RequestNotes:
-    """Notes of requests for the duties that are done for them, and of duties for the requests."""
+    """What requests and duties record for each other, by bundle."""
 
     reasons: dict[Bundle, str] = field(default_factory=dict)
     """Why a bundle is acquired or released, for the serving log."""
@@ -58,10 +58,10 @@ async def offer(
     before: ServiceUnitStateData | None,
     after: ServiceUnitStateData | None,
 ) -> NextStep:
-    """Publish a record; if it was refused and the record has not changed, try again after a while.
+    """Publish a record and return the next step: LOOK, or RETRY if the record was refused although it has not changed.
 
     Raises:
-        ChannelUnavailableError: it was not written, or this is not known.
+        ChannelUnavailableError: the record was not written, or this is not known.
     """
     accepted = await records.put(bundle, before, after)
     return NextStep.LOOK if accepted or records.get(bundle) is not before else NextStep.RETRY

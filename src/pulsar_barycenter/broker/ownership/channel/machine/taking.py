@@ -27,7 +27,7 @@ from pulsar_barycenter.naming.namespace import is_broker_bound
 log = structlog.get_logger(__name__)
 
 Choose: TypeAlias = Callable[[Bundle, Collection[str]], Awaitable[str | None]]
-"""Returns an owner for a bundle, except some brokers; None if no broker can own it."""
+"""Returns an owner for a bundle, not one of the given brokers; None if no broker can own it."""
 
 
 class Taking:
@@ -52,7 +52,7 @@ class Taking:
         """Why this broker acquires nothing now; None if it does."""
 
     async def begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Serve a bundle whose record has a number of this life."""
+        """Begin to serve a bundle whose record has a number of this life; return the next step."""
         lives_ended = self._life.ended
         if self._states.is_to_be(bundle):
             return await self._await_split(bundle)
@@ -95,7 +95,9 @@ class Taking:
         return await self._own(bundle, record, lambda epoch: events.owned(record, self._now_ms(), epoch))
 
     async def claim_again(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Publish by force that this broker owns a bundle, with a number of this life."""
+        """Publish again that this broker owns a bundle, with a number of this life. This record replaces any
+        former one.
+        """
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
             self._life.raise_floor(bundle, holding.term.epoch)  # the term was lost, but the record may have its number
@@ -111,7 +113,9 @@ class Taking:
         return await self._own(bundle, record, lambda epoch: events.claimed(record, me, self._now_ms(), epoch))
 
     async def prepare(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Do what is possible before the owner has closed the bundle."""
+        """Prepare the term before the present owner has closed the bundle: take its number and open topics in
+        advance.
+        """
         if self._states.guard.holds_locks:
             return NextStep.WAIT  # the number must be taken under the lock, which the owner still has
         if self._life.has_begun and self.refusal is None and await self._states.is_current(bundle):
@@ -135,7 +139,9 @@ class Taking:
     async def _own(
         self, bundle: Bundle, record: ServiceUnitStateData, owned: Callable[[int], ServiceUnitStateData]
     ) -> NextStep:
-        """Publish the record that begins a term; free a bundle that another broker owns by its lock."""
+        """Take a number and publish the record that `owned` makes with it, which begins a term; free the bundle if
+        another broker owns it by a lock.
+        """
         try:
             epoch = await self.term_number(bundle)
         except LockBusyError:
@@ -146,13 +152,13 @@ class Taking:
         return await offer(self._records, bundle, record, owned(epoch))
 
     async def _await_split(self, bundle: Bundle) -> NextStep:
-        """Wait for the boundaries, and leave the lock to the broker that splits."""
+        """Wait for the boundaries of a split; release the lock for the broker that splits, if it is another one."""
         if self._states.is_split_elsewhere(bundle):
             await self._states.guard.give_back(bundle)
         return NextStep.WAIT
 
     async def _pass_on(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Assign a bundle that is not served here to another broker, because this one acquires nothing now."""
+        """Assign the bundle to another broker, because this one acquires nothing now."""
         successor = None
         if not is_broker_bound(bundle.namespace):
             successor = await self._choose(bundle, (self._terms.broker_id,))

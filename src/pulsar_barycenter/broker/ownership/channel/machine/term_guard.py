@@ -45,7 +45,9 @@ class TermGuard(Protocol):
         ...
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the owner by its lock alone, if it is known without waiting."""
+        """Return the broker that owns the bundle by its lock alone; None if there is none, or it is not known without
+        waiting.
+        """
         ...
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
@@ -53,7 +55,7 @@ class TermGuard(Protocol):
         ...
 
     def interrupted(self) -> None:
-        """Record that the process stood still: what was begun before proves nothing any more."""
+        """Record that the process stood still: acquisitions of locks that began before this call fail."""
         ...
 
     def lose_session(self) -> None: ...

@@ -98,7 +98,7 @@ class TermLocks:
 
         Raises:
             BundleNotFoundError, BundleNotAcquiredError, MetadataError
-            LockBusyError: another broker has it.
+            LockBusyError: another broker has the lock.
         """
         is_made = is_child()
         async with self._locks.serial(bundle):
@@ -126,7 +126,9 @@ class TermLocks:
     # ---- locks of other brokers ----
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the owner by its lock alone, if it is known without waiting."""
+        """Return the broker that owns the bundle by its lock alone; None if there is none, or it is not known without
+        waiting.
+        """
         owner = self._others.get(bundle)
         return None if owner is None or self._owns_by_records(owner.broker_id) else owner
 

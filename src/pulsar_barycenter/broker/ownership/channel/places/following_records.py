@@ -50,8 +50,9 @@ class FollowingRecords:
         first_place: Callable[[], StorageType],
         make: Callable[[StorageType], OwnershipRecords],
     ) -> None:
-        """`first_place` returns the place of the records in a cluster that has none yet; `make` returns the records of
-        a place, not started."""
+        """`first_place` returns the place of the records in a cluster that has no records yet; `make` returns the
+        records of a place, not started.
+        """
         self._store = store
         self._key = f"{READERS_ROOT}/{incarnation}"
         self._first_place = first_place
@@ -133,16 +134,16 @@ class FollowingRecords:
     async def catch_up(self) -> None:
         inner = self._inner
         if inner is None or not self._may_write:
-            raise ChannelUnavailableError("its records are being moved, or the metadata store is out of reach")
+            raise ChannelUnavailableError("its records are being moved, or the metadata store does not answer")
         await inner.catch_up()
         if inner is not self._inner:
             raise ChannelUnavailableError("its records were moved")
 
     async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
-        """Return the records in the place now, also while this reader has stopped.
+        """Read and return all records of the present place, also while this reader has stopped.
 
         Raises:
-            ChannelUnavailableError: they cannot be read now.
+            ChannelUnavailableError: the records cannot be read now.
         """
         if self._inner is None:
             raise ChannelUnavailableError("the place of its records is not known yet")
@@ -171,13 +172,15 @@ class FollowingRecords:
             self._progress.notify()
 
     async def _await_permission(self) -> None:
-        """Wait until this broker may write; raise if the session ended, because the change was decided in it."""
+        """Wait until this broker may write. Raises ChannelUnavailableError if the session ends meanwhile, because the
+        change was decided in that session.
+        """
         session, loop = self._session, asyncio.get_running_loop()
         deadline = loop.time() + _MAX_WAIT_S
         while not self._may_write:
             left_s = deadline - loop.time()
             if self._closed or self._session != session or left_s <= 0:
-                raise ChannelUnavailableError("its records are being moved, or the metadata store is out of reach")
+                raise ChannelUnavailableError("its records are being moved, or the metadata store does not answer")
             await self._progress.wait(left_s)
         if self._session != session:
             raise ChannelUnavailableError("the session ended")

@@ -62,14 +62,14 @@ async def read_place(store: MetadataStore) -> StoredPlace | None:
     """Return the key's value; None if there is no key yet.
 
     Raises:
-        PlaceUnreadableError: it has more than 1 KiB, or is not a `Place`.
+        PlaceUnreadableError: the value has more than 1 KiB, or is not a `Place`.
         MetadataError: the store did not answer.
     """
     stored = await store.get(PLACE_PATH)
     if stored is None:
         return None
     if len(stored.value) > _MAX_BYTES:
-        raise PlaceUnreadableError(f"it has {len(stored.value)} bytes")
+        raise PlaceUnreadableError(f"the value has {len(stored.value)} bytes, more than {_MAX_BYTES}")
     try:
         return StoredPlace(msgspec.json.decode(stored.value, type=Place), stored.stat.version)
     except msgspec.DecodeError as error:
@@ -77,7 +77,9 @@ async def read_place(store: MetadataStore) -> StoredPlace | None:
 
 
 async def read_or_make_place(store: MetadataStore, first: StorageType) -> StoredPlace:
-    """Return the key's value; if there is no key, create it with `first`. If several brokers do, one of them wins."""
+    """Return the key's value; if there is no key, create it with `first`. If several brokers do this at once, the first
+    write counts for all.
+    """
     while (found := await read_place(store)) is None:
         try:
             return await write_place(store, Place(first, _FIRST_GENERATION), MUST_NOT_EXIST)
@@ -87,7 +89,7 @@ async def read_or_make_place(store: MetadataStore, first: StorageType) -> Stored
 
 
 async def write_place(store: MetadataStore, place: Place, version: int) -> StoredPlace:
-    """Replace the key if it has this version.
+    """Replace the key's value if the key has this version, and return the new value and version.
 
     Raises:
         BadVersionError: another broker replaced it.

@@ -55,16 +55,18 @@ class CopiedRecords(OwnershipRecords, Protocol):
     """Records of a place that is not authoritative: only the leader writes there, without the rules of a change."""
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Store `after` (None: delete the record) if `holds` returns True until it is written.
+        """Store `after` (None: delete the record). Nothing is written once `holds` returns False.
 
         Raises:
-            ChannelUnavailableError: it was not written, or this is not known.
+            ChannelUnavailableError: the record was not written, or this is not known.
         """
         ...
 
 
 class RecordsSyncer:
-    """`make` returns the records of a place for the leader's copies, not started."""
+    """Moves the ownership records while this broker is the leader. `make` returns the records of a place, for the
+    leader's copies, not started.
+    """
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class RecordsSyncer:
         return self._config.current.load_balancer_service_unit_table_view_syncer in SOURCES
 
     def samples(self) -> Iterator[tuple[str, float]]:
-        """Return gauges: the place of the records, and the progress of copying if this broker copies."""
+        """Yield gauges: the place of the records, and the progress of copying if this broker copies."""
         place = self._records.place
         if place is not None:
             yield "barycenter_ownership_records_in_store", place.place is StorageType.METADATA_STORE
@@ -106,7 +108,7 @@ class RecordsSyncer:
             yield "barycenter_ownership_records_copied", self._was_copied
 
     async def close(self) -> None:
-        """Stop copying. Further calls have no effect."""
+        """Stop copying. Idempotent."""
         self._stop_listening()
         self._stop_listening = lambda: None
         await self._leave_other()
@@ -122,7 +124,7 @@ class RecordsSyncer:
             await other.close()
 
     async def run(self) -> None:
-        """Do the next step of the move; an error is logged, and the next call tries again."""
+        """Do the next step of moving the records. An error is logged, and the next call tries again."""
         if not self._leadership.is_leader():
             return
         try:
@@ -154,7 +156,7 @@ class RecordsSyncer:
             await self._move(stored, other_place(source), other)
 
     async def _open(self, place: StorageType) -> CopiedRecords:
-        """Return the records of the place to copy to, after they were read."""
+        """Start to read the records of `place`, the target of the copies; wait until they are read, and return them."""
         if self._other is not None and self._other.storage is not place:
             await self._leave_other()
         if self._other is None:
@@ -210,7 +212,8 @@ class RecordsSyncer:
         """Stop all readers, copy the remaining differences, and write the other place into the key.
 
         Raises:
-            ChannelUnavailableError, MetadataError: the place has not changed, as far as this is known.
+            ChannelUnavailableError: the place has not changed.
+            MetadataError: the store did not answer, so the place may have changed.
         """
         place = stored.place
         stored = await write_place(self._store, place.next(place.place, is_moving=True), stored.version)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NOBODY: Final = -1
 _LIKE_TOPICS: Final = 64
-"""So many topics at most stand for those of a spread source when a split algorithm asks for topics."""
+"""A split algorithm gets at most this many topics for a spread source, however many it has."""
 
 
 def summed(places: Indices | Integers, values: Floats | Integers, count: int) -> Floats:
@@ -57,17 +57,17 @@ class Bundles:
         return len(self.names)
 
     def advance(self, step: int) -> None:
-        """Take the traffic of a step."""
+        """Set `figures`, `sessions` and `topics` to those of a step."""
         self._step = step
         self.figures = self.at(step)
 
     def at(self, step: int) -> Floats:
-        """Return the four figures that the bundles there are now have at a step."""
+        """Return the four figures of the present bundles at a step."""
         wanted = self._demand.figures(step)[:, self._source] * self._share
         return np.array([summed(self._row, each, len(self)) for each in wanted])
 
     def _count(self) -> None:
-        """Take sessions and topics; the parts of a source are rounded to whole ones."""
+        """Set `sessions`, `topics` and the namespaces; counts of a bundle are rounded to whole numbers."""
         for name in ("sessions", "topics"):
             parts = getattr(self._demand, name)[self._source] * self._share
             setattr(self, name, np.rint(summed(self._row, parts, len(self))).astype(np.int64))
@@ -80,7 +80,7 @@ class Bundles:
     topics: Integers
 
     def row_of(self, name: str) -> int:
-        """Return the row of a bundle that there is."""
+        """Return the row of an existing bundle."""
         return bisect_left(self.names, name)
 
     def is_there(self, name: str) -> bool:
@@ -106,7 +106,7 @@ class Bundles:
     # ---- splits ----
 
     def cuts(self, name: str, config: "BrokerConfig") -> tuple[int, ...]:
-        """Return where the configured algorithm would cut a bundle; nowhere if it leaves it whole."""
+        """Return the hashes at which the configured algorithm would split a bundle; empty if it would not split it."""
         bundle_range = Bundle.parse(name).range
         if not can_divide(bundle_range):
             return ()
@@ -160,7 +160,7 @@ class Bundles:
         return children
 
     def _span(self, source: int, within: BundleRange) -> BundleRange:
-        """Return where in a bundle's range a spread source lies."""
+        """Return the part of the range `within` over which a source is spread."""
         if self._demand.spans is None:
             return within
         lower, upper = self._demand.spans[:, source].tolist()

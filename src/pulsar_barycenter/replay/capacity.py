@@ -1,4 +1,4 @@
-"""What a broker can carry, and how traffic becomes usage: given, or fitted from what brokers reported.
+"""The capacity of brokers, and the model of usage by traffic: given, or fitted to the reports of brokers.
 
 CPU in percent of one core is
 
@@ -24,7 +24,7 @@ KBIT: Final = 125.0
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What one broker has: `cores`, `memory_mib`, and `network_kbits` each way (kbit/s)."""
+    """The capacity of one broker: `cores`, `memory_mib`, and `network_kbits` (kbit/s) in each direction."""
 
     cores: float = 8.0
     memory_mib: float = 16_384.0
@@ -36,7 +36,7 @@ LIKE_MOST: Final = Capacity()
 
 @dataclass(frozen=True, slots=True)
 class CapacityModel:
-    """How traffic becomes usage; CPU terms in percent of one core, memory in MiB."""
+    """The usage that traffic causes; CPU terms are in percent of one core, memory in MiB."""
 
     idle_cpu: float = 5.0
     cpu_per_message: float = 0.002
@@ -81,7 +81,7 @@ class Fit:
 
 
 def fit(cpu: Floats, rate: Floats, throughput: Floats, like: CapacityModel | None = None) -> Fit:
-    """Return the model that comes nearest to reported CPU (percent of one core), with no coefficient below 0.
+    """Return the model with the least squared error of CPU (percent of one core), without negative coefficients.
 
     `rate` and `throughput` are in + out, `like` says of memory. Of the sets of the three terms whose least squares have
     no negative coefficient the best is taken, so a figure that explains nothing has 0.

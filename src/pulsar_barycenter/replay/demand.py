@@ -1,4 +1,4 @@
-"""What clients ask of a cluster: the traffic of every bundle, or every topic, at every step of time."""
+"""The load that clients put on a cluster: the traffic of every bundle, or of every topic, at every step of time."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -60,10 +60,12 @@ class Demand:
         topics: Integers | None = None,
         owners: tuple[str, ...] = (),
     ) -> "Demand":
-        """Return demand known by bundle, checked. Unless told, out is as in, with a session each way a topic.
+        """Return a checked demand with one source for each bundle.
+
+        The default for traffic out is the traffic in, and for sessions a producer and a consumer for each topic.
 
         Raises:
-            ReplayInputError: something is wrong with it.
+            ReplayInputError: the demand cannot be replayed.
         """
         count = len(bundles)
         out = rate_in if rate_out is None else rate_out
@@ -102,7 +104,7 @@ class Demand:
         """Return the steps from `first`, inclusive, to `end`, exclusive.
 
         Raises:
-            ReplayInputError: there are none.
+            ReplayInputError: the demand has no such steps.
         """
         if not 0 <= first < end <= self.steps:
             raise ReplayInputError(
@@ -117,7 +119,7 @@ class Demand:
 
 
 def check(demand: Demand) -> None:
-    """Return if the demand can be replayed.
+    """Check that the demand can be replayed.
 
     Raises:
         ReplayInputError: it cannot.

@@ -2,4 +2,4 @@
 
 
 class ReplayInputError(ValueError):
-    """What shall be replayed cannot be; the text says where it is wrong and what to do."""
+    """An input cannot be replayed; the text says where it is wrong and what to do."""

@@ -1,4 +1,4 @@
-"""What happens to a cluster while it is replayed, each at a time (epoch ms), in force from the step it falls in."""
+"""Events of a replayed cluster. An event has a time (epoch ms), and takes effect in the step that contains it."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,7 +17,7 @@ class BrokerAdded:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRemoved:
-    """A broker is shut down in order: it gives its bundles up, and clients look them up at once."""
+    """A broker is shut down gracefully: it releases its bundles, and clients look them up at once."""
 
     at_ms: int
     broker: str
@@ -42,7 +42,7 @@ class BrokerSlowed:
 
 @dataclass(frozen=True, slots=True)
 class ReportsLost:
-    """A broker serves, but nobody hears its reports until `until_ms`, exclusive."""
+    """A broker serves its bundles, but its reports are lost until `until_ms`, exclusive."""
 
     at_ms: int
     broker: str

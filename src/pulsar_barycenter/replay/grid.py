@@ -1,4 +1,4 @@
-"""The runs that a person asks for: strategies × settings × seeds × periods, each with a name and a configuration."""
+"""The requested runs: strategies × settings × seeds × periods, each with a name and a configuration."""
 
 import difflib
 import hashlib
@@ -44,24 +44,24 @@ class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def name(self) -> str:
-        """The same for the same run, whatever stands beside it; fit for a file."""
+        """A name for files: a hash of this run alone, so that equal runs have equal names in any grid."""
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
 
     @property
     def title(self) -> str:
-        """What a table calls it: the strategy and what is set."""
+        """The title in tables: the strategy and the settings."""
         return " ".join([self.strategy, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
 
     @property
     def told(self) -> str:
-        """What a person is told of as this run: what it is called, and of what seed and steps it is."""
+        """The description of the run in messages: its title, its seed and its steps."""
         return f"{self.title}, seed {self.seed}, steps {self.period[0]} to {self.period[1]}"
 
     def config(self, base: Mapping[str, str]) -> BrokerConfig:
         """Return its configuration: `base`, the strategy's keys, then its settings.
 
         Raises:
-            StrategyError: there is no such strategy.
+            StrategyError: the strategy does not exist.
             ConfigError: a value is not allowed.
         """
         config = with_overrides(BrokerConfig(), {**base, **settings_of(self.strategy, base), **self.settings})
@@ -72,16 +72,16 @@ class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 CONFIGURED: Final = "configured"
-"""Names the load manager and strategies that the input's settings say."""
+"""The name of the load manager and strategies that the settings of the input select."""
 
 
 def settings_of(strategy: str, base: Mapping[str, str]) -> dict[str, str]:
     """Return the keys that a strategy stands for: a shedder, a shedder and a placement (`A+B`), or a load manager.
 
-    A shedder alone has the placement that `base` says, unless that one cannot go with it.
+    A shedder alone keeps the placement of `base`, unless the two cannot be combined.
 
     Raises:
-        StrategyError: there is none of that name.
+        StrategyError: no strategy has this name.
     """
     if strategy == CONFIGURED:
         return {}
@@ -116,13 +116,13 @@ def scenarios(
     periods: Sequence[tuple[int, int]],
     base: Mapping[str, str],
 ) -> list[Scenario]:
-    """Return the grid, checked: each strategy with each combination of settings, seed and period.
+    """Return the checked grid: each strategy with each combination of settings, seed and period.
 
     `sets` are of the form key=value,value; a value that holds commas is not varied.
 
     Raises:
         ReplayInputError: a key is unknown, or there are too many runs.
-        StrategyError: there is no such strategy.
+        StrategyError: a strategy does not exist.
         ConfigError: a value is not allowed.
     """
     varied = [_varied(text) for text in sets]

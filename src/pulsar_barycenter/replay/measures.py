@@ -1,4 +1,4 @@
-"""How well a run went: the figures of docs/measures.md, each with its formula there.
+"""The measures of a run; docs/measures.md has the formula of each.
 
 Over the live brokers of a step, u is usage (`Outcome.usage`, 1.0 is full), U its mean, F the floor of the step.
 """
@@ -16,7 +16,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.replay.outcome import Moved, Outcome
 
 FLAPS: Final = Window(again=30 * 60_000, back=60 * 60_000)
-"""Which moves of a bundle count as flaps. Milliseconds."""
+"""The times (ms) within which a move of a bundle counts as a flap."""
 EVEN_STEPS: Final = 3
 """Even is: no broker more than EVEN_ABOVE_MEAN above the mean, for so many steps running."""
 
@@ -49,7 +49,7 @@ class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure as people read it."""
+    """The name, title, unit and description of a measure."""
 
     name: str
     title: str
@@ -57,7 +57,7 @@ class Measure:
     about: str
 
     def text(self, measures: Measures) -> str:
-        """Return its figure."""
+        """Return the value of the measure as text."""
         value: Any = getattr(measures, self.name)
         if isinstance(value, tuple):
             return " ".join("never" if each is None else f"{each / 60:.0f}" for each in value)
@@ -91,7 +91,7 @@ MEASURES: Final = (
         "rate_max_over_mean", "rate max / mean", "", "mean over the steps of the greatest rate in + out over the mean"
     ),
 )
-"""The measures in the order in which they are told. Of all less is better."""
+"""The measures in the order of tables. For each of them, less is better."""
 
 
 def measure(outcome: Outcome) -> Measures:
@@ -158,7 +158,7 @@ def _even_after(outcome: Outcome, greatest: Floats, mean: Floats) -> tuple[float
 
 
 def _flaps(moves: list[Moved]) -> int:
-    """Count the flaps among moves, oldest first; a bundle whose broker went does not flap."""
+    """Count the flaps among moves, oldest first; the placement of a bundle whose broker left is not a flap."""
     seen: dict[str, Whereabouts] = defaultdict(Whereabouts)
     count = 0
     for move in moves:

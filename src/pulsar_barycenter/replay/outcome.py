@@ -1,4 +1,4 @@
-"""What is kept of a run: who carried what at each step, and all that was decided."""
+"""The record of a run: the load of each broker at each step, and all decisions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ MOST_CARRIED: Final = 5_000
 
 
 class Samples:
-    """What all bundles carry at some steps of a run, of which in the end only that of a few is of interest."""
+    """Collects the rates of all bundles at some steps of a run; `of` returns those of the bundles of interest."""
 
     def __init__(self, steps: int, bundles: int) -> None:
         most = max(1, min(MOST_RATED, _MOST_RATES // max(1, bundles)))
@@ -64,12 +64,12 @@ class Samples:
         self._taken: list[tuple[int, list[str], Floats]] = []
 
     def take(self, step: int, names: list[str], rate: Floats) -> None:
-        """Keep what the bundles carry at a step, if it is one of those; `names` is not changed afterwards."""
+        """Keep the rates of the bundles if the step is one of the sampled steps. Do not change `names` afterwards."""
         if step % self._every == 0:
             self._taken.append((step, names, rate.astype(np.float32)))
 
     def of(self, bundles: Iterable[str]) -> BundleRates:
-        """Return what these bundles carried, each told once, the first `MOST_CARRIED` of them."""
+        """Return the rates of the first `MOST_CARRIED` of these bundles, without duplicates."""
         wanted = tuple(dict.fromkeys(bundles))[:MOST_CARRIED]
         rate = np.full((len(self._taken), len(wanted)), np.nan)
         rows: dict[str, int] = {}
@@ -113,4 +113,4 @@ class Outcome:
     bundles: int
     overload_limit: float = 0.85
     carried: BundleRates = field(default_factory=BundleRates)
-    """Of the bundles that moved or were divided, and of their parts."""
+    """The rates of the bundles that were moved or split, and of their parts."""

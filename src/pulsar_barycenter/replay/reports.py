@@ -1,4 +1,4 @@
-"""What brokers told of themselves and when, and the snapshot that a leader makes of it.
+"""The reports of simulated brokers, and the snapshot that a leader makes of them.
 
 A broker looks at its load once a step, and reports when enough changed since its last report or that is old, as live
 ones do. So a leader may know a bundle from two brokers, of which one did not yet tell that it left, or from none. A
@@ -57,7 +57,7 @@ _UNWEIGHTED: Final = ResourceWeights(1.0, 1.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What brokers measure at one moment, a column each: usage and limit (`load_report.RESOURCES`), four figures."""
+    """One measurement of all brokers, a column each: usage and limit (`load_report.RESOURCES`), and four figures."""
 
     usage: Floats
     limit: Floats
@@ -67,7 +67,7 @@ class Measured:
 
 
 def change_percent(before: Floats, now: Floats) -> Floats:
-    """Return 100 × |before - now| / |before|; infinite when something came of nothing.
+    """Return 100 × |before - now| / |before|; infinite if only `before` is 0, and 0 if both are.
 
     The column form of `load_report.percent_change`.
     """
@@ -108,25 +108,25 @@ class Reports:
     # ---- what changes ----
 
     def start(self, broker: int, now_ms: int) -> None:
-        """Note that a broker starts, of which nothing is known."""
+        """Record that a broker starts; it has no report yet."""
         self.forget(broker)
         self.started_at_ms[broker] = now_ms
 
     def forget(self, broker: int) -> None:
-        """Drop what a broker told."""
+        """Drop the report of a broker."""
         self.told_at_ms[broker] = NEVER
         self._changed[broker] = True
         self._owner = np.where(self._owner == broker, NOBODY, self._owner).astype(np.int32)
         self._left = [each for each in self._left if each[1] != broker]
 
     def moved(self, source: int, destination: int) -> None:
-        """Note that a bundle went from one broker (or NOBODY) to another."""
+        """Record that a bundle moved from one broker (or NOBODY) to another."""
         for broker in (source, destination):
             if broker != NOBODY:
                 self._changed[broker] = True
 
     def split(self, row: int, parts: int) -> None:
-        """Note that the bundle of a row has become so many, of which nobody knows anything."""
+        """Record that the bundle of a row was split into `parts` bundles, which no broker has reported yet."""
         keep = [*range(row), *([row] * parts), *range(row + 1, len(self._owner))]
         order, fresh = np.array(keep, np.int64), slice(row, row + parts)
         self._owner = self._owner[order]
@@ -147,7 +147,7 @@ class Reports:
     def measure(
         self, now: Measured, bundles: Bundles, able: Flags, config: "BrokerConfig", now_ms: int, kind: ManagerKind
     ) -> Flags:
-        """Let the brokers that are `able` report if it is due, and return who did."""
+        """Let the brokers that are `able` report if a report is due, and return the flags of those that reported."""
         if kind is ManagerKind.EXTENSIBLE:
             self._smooth(now, able, config, now_ms)
         due = able & self._is_due(now, config, now_ms, kind)
@@ -177,7 +177,7 @@ class Reports:
         return found
 
     def _smooth(self, now: Measured, able: Flags, config: "BrokerConfig", now_ms: int) -> None:
-        """Average usage and throughput over the measurements of a step, at which figures stay as they are."""
+        """Average usage and throughput over the measurements of a step; the figures are constant within a step."""
         weights = extensible_resource_weights(config)
         percent = raw_percent(now.usage, now.limit)
         usage = (percent * np.array(weights, float)[:, None]).max(axis=0) / 100
@@ -211,7 +211,7 @@ class Reports:
             self._windows[most] = (averages, counts)
 
     def _list(self, bundles: Bundles, tellers: Flags) -> None:
-        """Take what these brokers say of their bundles."""
+        """Update the known owners and figures of bundles from the reports of these brokers."""
         owner, known = bundles.owner, self._owner.copy()
         known[(known != NOBODY) & tellers[known] & (known != owner)] = NOBODY
         self._left = [each for each in self._left if not tellers[each[1]]]
@@ -227,7 +227,7 @@ class Reports:
     def snapshot(
         self, bundles: Bundles, live: Flags, config: "BrokerConfig", now_ms: int, kind: ManagerKind
     ) -> LoadSnapshot:
-        """Return what the leader decides upon: the live brokers that reported."""
+        """Return the leader's snapshot: the live brokers that have reported, and their bundles."""
         known = live & (self.told_at_ms != NEVER)
         place = (np.cumsum(known) - 1).astype(np.int32)
         unloaded = self._unloaded(config, now_ms)
@@ -318,7 +318,7 @@ class Reports:
         )
 
     def _with_preallocations(self, found: LoadSnapshot, bundles: Bundles, known: Flags, place: Indices) -> LoadSnapshot:
-        """Count what its owner does not report yet for its owner."""
+        """Add a preallocation for each bundle that its owner does not report yet."""
         waiting = np.flatnonzero((bundles.owner != self._owner) & (bundles.owner != NOBODY) & known[bundles.owner])
         if not len(waiting):
             return found
@@ -407,7 +407,7 @@ class Reports:
         return top
 
     def own(self, bundles: Bundles, live: Flags, config: "BrokerConfig", now_ms: int) -> LoadSnapshot:
-        """Return what brokers of the extensible load manager know of their own bundles now, together."""
+        """Return a snapshot of what brokers of the extensible load manager know now, each of its own bundles."""
         known = live & (self.told_at_ms != NEVER)
         place = (np.cumsum(known) - 1).astype(np.int32)
         rows = np.flatnonzero((bundles.owner != NOBODY) & known[bundles.owner])

@@ -1,4 +1,4 @@
-"""What a scenario of `balance-bench` is: a cluster, its demand and events, drawn from a seed, and what is expected."""
+"""Defines a scenario of `balance-bench`: a cluster, its demand and events drawn from a seed, and the expectations."""
 
 import importlib
 import operator
@@ -38,7 +38,7 @@ BENCHED: Final = (
     "extensible",
     "simple",
 )
-"""What the bench compares, each with the placement that its users pair it with."""
+"""The strategies that the bench compares, each with the placement that is usual for it."""
 
 COMMON: Final[Mapping[str, str]] = {
     "loadBalancerDistributeBundlesEvenlyEnabled": "false",
@@ -73,7 +73,7 @@ class Expected:
     than: str = ""
 
     def holds(self, of: Mapping[str, Mapping[str, float]]) -> bool:
-        """Tell whether it is so of the medians of each strategy; of strategies that were not run nothing is said."""
+        """Whether the medians of the strategies satisfy the relation; strategies that were not run are ignored."""
         compare = _RELATIONS[self.relation]
         names = [name for name in of if name not in {NONE, *REFERENCES}] if self.strategy == EVERY else [self.strategy]
         limit = self.value * of[self.than][self.figure] if self.than in of else self.value
@@ -88,7 +88,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Setup:
-    """What is replayed. `settings` are those of the scenario, for all strategies."""
+    """The input of a replay. `settings` are those of the scenario, for all strategies."""
 
     demand: Demand
     cluster: Cluster
@@ -128,7 +128,7 @@ def run_case(case: Case, strategy: str, seed: int) -> Measures:
 
 
 def minutes(count: float) -> int:
-    """Return the time (epoch ms) so many minutes after the start."""
+    """Return the time (epoch ms) `count` minutes after the start."""
     return START_MS + round(count * MINUTE_MS)
 
 
@@ -141,7 +141,7 @@ def sizes(count: int, seed: int, spread: float = 0.6) -> Floats:
 
 
 def rate_of_usage(usage: float, cores: float = 8.0, brokers: int = 1) -> float:
-    """Return the msg/s in, with as much out, that take this part of so many brokers, idle CPU counted in."""
+    """Return the msg/s in, with the same out, at which the brokers have the given usage, idle CPU included."""
     model = Cluster({}).model
     return (usage * cores * 100 - model.idle_cpu) / (2 * model.cpu_per_message) * brokers
 
@@ -153,7 +153,7 @@ def steady(share: Floats, rate: float, steps: int, seed: int, noise: float = 0.0
 
 
 def balanced(share: Floats, brokers: Iterable[str], strength: Mapping[str, float] | None = None) -> tuple[str, ...]:
-    """Return owners that even the shares out: the largest first, each to the broker with the least so far."""
+    """Return owners that balance the shares: from the largest on, each to the broker with the least load so far."""
     load = dict.fromkeys(brokers, 0.0)
     owners = [""] * len(share)
     for row in np.argsort(-share, kind="stable").tolist():
@@ -164,7 +164,7 @@ def balanced(share: Floats, brokers: Iterable[str], strength: Mapping[str, float
 
 
 def like_brokers(count: int, capacity: Capacity | None = None) -> Cluster:
-    """Return a cluster of brokers that are alike."""
+    """Return a cluster of brokers with equal capacities."""
     return Cluster(dict.fromkeys(broker_names(count), capacity or Capacity()))
 
 

@@ -1,4 +1,4 @@
-"""Traces: how many events happened in each step of time, read from CSV files of `timestamp,value`.
+"""Traces: the number of events in each step of time, read from CSV files of `timestamp,value`.
 
 Free of numpy, as the demo's client processes follow traces, too.
 """
@@ -74,8 +74,8 @@ def read_trace(name: str, lines: Iterable[str]) -> Trace:
 
 
 def read_trace_with_gaps(name: str, lines: Iterable[str]) -> Trace:
-    """Return the same of lines whose times may be unequally far apart: the usual distance is the step, and rows follow
-    one another without a gap.
+    """Return the trace in the lines of a CSV file whose times may be unequally far apart. The median distance is the
+    step, and the values follow one another as if there were no gaps.
 
     Raises:
         ReplayInputError: a column, a time or a value is wrong, or times do not grow.
@@ -111,7 +111,7 @@ def _check_length(name: str, times: Sequence[int]) -> None:
 
 
 def unique_names(traces: Sequence[Trace]) -> Sequence[Trace]:
-    """Return `traces` if their names differ, since each names a topic.
+    """Return `traces` after checking that their names differ; each is the name of a topic.
 
     Raises:
         ReplayInputError: two files have the same name.

@@ -1,12 +1,11 @@
-"""What would become of a cluster as it is: its snapshot as the beginning of a replay, and what is asked about it.
+"""Forecasts: a replay that starts from the snapshot of a cluster, with fewer or more brokers, or other load.
 
-Each bundle goes on with the traffic that the snapshot tells (times what is asked), each broker with the CPU that it
-reports for what it carries. After two steps, in which brokers report, what is asked about happens: brokers leave or
-join, load grows. From then on the rounds are those of the leader, with brokers reporting what its moves brought, which
-a single round upon the snapshot does not know.
+Each bundle keeps the traffic that the snapshot has for it, times the requested scale; each broker keeps its reported
+ratio of CPU to traffic. The brokers report for two steps. Then the requested change happens: brokers leave or join, or
+the load grows. From then on the leader runs its rounds, and the brokers report the results of its moves; a single round
+on the snapshot would not show these.
 
-What the snapshot says of the past is not gone on with: what a shedder remembers begins anew, and no bundle counts as
-moved recently.
+The past of the cluster is ignored: a shedder starts with an empty memory, and no bundle counts as moved recently.
 """
 
 from collections.abc import Sequence
@@ -30,22 +29,22 @@ if TYPE_CHECKING:
 
 STEP_MS: Final = 60_000
 SETTLED: Final = 2
-"""Steps after which what is asked about happens."""
+"""The requested change happens after this many steps."""
 MOST_ADDED: Final = 1_000
 LONGEST_MINUTES: Final = 24 * 60
 _CPU, _MEMORY, _IN, _OUT = (RESOURCES.index(name) for name in ("cpu", "memory", "bandwidth_in", "bandwidth_out"))
 _FEW: Final = 8
-"""From so many brokers on a line is fitted; fewer have CPU in proportion to what they carry."""
+"""With at least this many brokers, CPU is fitted to traffic; with fewer, it is proportional to traffic."""
 _MOST_UNLIKE: Final = 100.0
-"""A broker takes at most so many times the CPU of the others for the same traffic, and at least the inverse."""
+"""A broker takes at most this many times the CPU of the others for the same traffic, and at least the inverse."""
 _LEAST, _MOST = 1e-6, 1e15
-"""Of limits, usages (percent of one core, kbit/s) and traffic (msg/s, bytes/s)."""
+"""The bounds of limits, usages (percent of one core, kbit/s) and traffic (msg/s, bytes/s)."""
 _SLIGHT: Final = 0.25
-"""The CPU of a broker with less than this part of the mean traffic tells nothing of what traffic takes."""
+"""The CPU of a broker with less than this part of the mean traffic is not used to estimate the CPU of traffic."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked: brokers that go, how many join, what load is multiplied by, how many minutes to look ahead."""
+    """The requested change: brokers that leave, the number that join, the factor of the load, and the minutes ahead."""
 
     without: tuple[str, ...] = ()
     added: int = 0
@@ -54,7 +53,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that is elsewhere in the end: `minute` is that of its last move, `times` how often it moved.
+    """A bundle that has another broker at the end: `minute` is that of its last move, `times` the number of its moves.
 
     `kind` is "unload", or "part" for one that only a split makes, or "assign" for one that has no owner now.
     """
@@ -70,7 +69,7 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class BrokerForecast(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A broker as it is, and in the end: usage as a fraction, msg/s in + out; None: not there."""
+    """A broker now and at the end: usage as a fraction, rate in msg/s in + out; None: not in the cluster."""
 
     broker: str
     usage_before: float | None
@@ -81,7 +80,7 @@ class BrokerForecast(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True)
 class Forecast:
-    """What would happen. `limit` is the usage above which a broker counts as overloaded."""
+    """The result of a forecast. `limit` is the usage above which a broker counts as overloaded."""
 
     brokers: tuple[BrokerForecast, ...]
     moves: tuple[PlannedMove, ...]
@@ -91,11 +90,11 @@ class Forecast:
 
 
 def forecast(snapshot: LoadSnapshot, config: "BrokerConfig", question: Question, *, seed: int = 0) -> Forecast:
-    """Return what would become of the cluster of a snapshot.
+    """Return the forecast for the cluster of a snapshot.
 
     Raises:
-        ReplayInputError: the snapshot has nothing to go on with, or the question names what there is not.
-        StrategyError: the configuration names strategies that there are not, or that do not go together.
+        ReplayInputError: no broker of the snapshot has bundles, or the question has an unknown broker or a wrong value.
+        StrategyError: the configuration names strategies that do not exist, or that cannot be combined.
     """
     _check(snapshot, question)
     cluster, factors = _cluster(snapshot.brokers)
@@ -147,7 +146,7 @@ def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:
 
 
 def _bounded(figures: Floats) -> Floats:
-    """Return figures that can be calculated with: what is less than anybody would measure is 0."""
+    """Return the figures within the bounds of calculation; those that are too small to be measured become 0."""
     found: Floats = np.where(np.isfinite(figures) & (figures >= _LEAST), np.minimum(figures, _MOST), 0.0)
     return found
 
@@ -170,7 +169,7 @@ def _median(capacities: Sequence[Capacity]) -> Capacity:
 
 
 def _demand(snapshot: LoadSnapshot, question: Question) -> Demand:
-    """Return the load of the snapshot, and from the step on in which it happens what is asked."""
+    """Return the load of the snapshot; from the step of the requested change on, it is multiplied by the scale."""
     bundles = snapshot.bundles
     # one that is moving stands twice: the later row counts; one that is its broker's own goes nowhere
     movable = np.flatnonzero(~bundles.broker_bound).tolist()
@@ -219,7 +218,7 @@ def _at(outcome: Outcome, figures: Floats, step: int, column: int) -> float | No
 
 
 def _net_moves(outcome: Outcome, demand: Demand) -> tuple[PlannedMove, ...]:
-    """Return for each bundle that is elsewhere in the end one move, in the order of the last of each."""
+    """Return one move for each bundle that has another broker at the end, in the order of their last moves."""
     known, begun = frozenset(demand.bundles), int(outcome.at_ms[0])
     found: dict[str, PlannedMove] = {}
     for move in outcome.moves:

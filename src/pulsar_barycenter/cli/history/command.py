@@ -313,7 +313,9 @@ def sql(
     if at_ms and as_of_batch is not None:
         raise click.UsageError("give --as-of-batch or --as-of, not both")
     if (at_ms or as_of_batch is not None) and (wants_spark or engine == "spark"):
-        raise click.UsageError("tables of before are read by DuckDB, of a folder of this machine; leave out Spark")
+        raise click.UsageError(
+            "earlier batches can only be read with DuckDB, from a folder on this machine; leave out Spark"
+        )
     try:
         if folder is not None:
             check_load_folder(folder)

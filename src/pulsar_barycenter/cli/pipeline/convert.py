@@ -1,4 +1,4 @@
-"""`barycenter pipeline convert`: give the tables of a data folder another format."""
+"""`barycenter pipeline convert`: changes the format of the tables of a data folder."""
 
 import time
 
@@ -25,14 +25,14 @@ from pulsar_barycenter.terminal.errors import in_words
     "--to", "table_format", required=True, type=click.Choice(TableFormat, case_sensitive=False), help="The new format."
 )
 def command(data: str, table_format: TableFormat) -> None:
-    """Give the tables of DIR a log of Delta Lake, or take it away; the pipeline must not run.
+    """Add a log of Delta Lake to the tables of DIR, or remove it; the pipeline must not run.
 
-    No file of rows is written or changed, and the next run keeps the format. A conversion that was cut short is run
-    again.
+    No file with rows is written or changed, and the next run keeps the format. If a conversion was interrupted, run the
+    command again.
     """
     folder = local_folder(data)
     if folder is None:
-        fail(f"{data} is no folder of this machine; only there are tables kept as Delta")
+        fail(f"{data} is not a folder on this machine; only there can tables have the Delta format")
         return
     try:
         check_load_folder(folder, may_be_empty=False)

@@ -1,4 +1,4 @@
-"""`barycenter pipeline delete-tenant`: delete a tenant's data from tables, logs and archive of a data folder."""
+"""`barycenter pipeline delete-tenant`: deletes the data of a tenant from tables, logs and archive of a data folder."""
 
 import time
 
@@ -23,21 +23,21 @@ from pulsar_barycenter.terminal.errors import in_words
 @click.command(name="delete-tenant")
 @click.argument("tenant")
 @click.option("--data", required=True, type=DataFolder(exists=True), metavar="DIR", help="Data folder of the cluster.")
-@click.option("--yes", is_flag=True, help="Do it without asking.")
+@click.option("--yes", is_flag=True, help="Delete without a question.")
 @with_format("table", "json", json="one object")
 def command(tenant: str, data: str, yes: bool, form: str) -> None:
-    """Delete all that the load data of DIR hold of TENANT: rows of tables, reports, decisions, states.
+    """Delete all load data of TENANT in DIR: rows of tables, reports, decisions, states.
 
-    Stop the pipeline before, and delete the tenant in the cluster, else its brokers report it again. Rows of others
-    that name the tenant, such as a request to delete it, keep their place with `(deleted)` for the name. What was
-    computed of whole brokers stays, so `pipeline check` finds differences in older broker averages. Messages, metadata
-    and the audit log are not load data, and stay.
+    Stop the pipeline first, and delete the tenant in the cluster, else the brokers report it again. Rows of other
+    tenants that name TENANT, such as a request to delete it, stay, with `(deleted)` in place of the name. Averages of
+    whole brokers are not computed again, so `pipeline check` finds differences in older ones. Messages, metadata and
+    the audit log are not load data, and stay.
 
-    A deletion that was cut short is finished by the same command; until then the pipeline does not start.
+    If a deletion was interrupted, the same command completes it; until then the pipeline does not start.
     """
     folder = local_folder(data)
     if folder is None:
-        fail(f"{data} is no folder of this machine; run this where the folder is")
+        fail(f"{data} is not a folder on this machine; run the command on the machine that has the folder")
         return
     try:
         validate_entity_name("tenant", tenant)

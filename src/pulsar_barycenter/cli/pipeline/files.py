@@ -1,4 +1,4 @@
-"""`barycenter pipeline files`: the files that make up a table, for engines that are given a list of Parquet files."""
+"""`barycenter pipeline files`: prints the files of a table, for engines that take a list of Parquet files."""
 
 import click
 
@@ -13,7 +13,7 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 @click.option("--data", required=True, type=DataFolder(exists=True), metavar="DIR", help="Data folder of the cluster.")
 @with_spark_settings
 def command(table: str, data: str, conf: dict[str, str]) -> None:
-    """Print the Parquet files that make up TABLE, one a line: each row is in one of them, whatever else lies beside.
+    """Print the Parquet files that make up TABLE, one on each line. Each row of the table is in exactly one of them.
 
     A pipeline that was killed may have left files whose rows are in a compacted one as well; these are left out.
     """

@@ -1,7 +1,7 @@
 """`barycenter pipeline refold`: computes averages or all tables again and compares them with the recorded ones.
 
-This process folds a small history; Spark, whose start takes longer, folds the others. The choice is made here alone:
-`batch.refold` makes the same rows either way.
+This process folds a small history; Spark, whose start takes longer, folds the others. Only this module makes the
+choice: `batch.refold` computes the same rows in both cases.
 """
 
 import sys
@@ -102,7 +102,7 @@ def command(
 def _needs_spark(
     data: str, out: str | None, *, from_logs: bool, master: str | None, conf: Mapping[str, str]
 ) -> str | None:
-    """Return the option that only Spark can follow, None if there is none."""
+    """Return the option that only Spark can carry out, None if there is none."""
     if local_folder(data) is None:
         return f"--data {data}"
     if out is not None and local_folder(out) is None:

@@ -1,4 +1,4 @@
-"""`barycenter collect`: record the load of a running cluster for the pipeline, replays and the advisor."""
+"""`barycenter collect`: records the load of a running cluster for the pipeline, replays and the advisor."""
 
 import asyncio
 import sys

@@ -1,7 +1,7 @@
-"""Brokers that differ from the others, that have too little together, and that told too little.
+"""Findings about brokers: they differ from the others, lack capacity together, or sent too few reports.
 
 How strong a broker is comes from its own reports: its CPU over what the model that is fitted to the reports of all
-others has for the same traffic. 2.0 says that it takes twice the CPU, as a broker of half the strength does.
+others computes for the same traffic. 2.0 says that the broker takes twice the CPU, as if it had half the cores.
 """
 
 from collections import Counter
@@ -19,7 +19,8 @@ from pulsar_barycenter.replay.demand import FIGURES, Demand
 from pulsar_barycenter.replay.inputs.recorded import SATURATED, SILENCE_MS, Usages
 
 DIFFERS: Final = 1.25
-"""A broker differs that takes so many times the CPU of the others for the same traffic, or they of it."""
+"""A broker differs if it takes at least this many times the CPU of the others for the same traffic, or they take this
+many times its CPU."""
 _LEAST_REPORTS: Final = 8
 _MOST_REPORTS: Final = 5_000
 MOST_TOLD: Final = 10
@@ -28,7 +29,7 @@ _UNKNOWN: Final = 0.1
 
 
 def of_other_size(brokers: Mapping[str, Capacity]) -> list[AdviceFinding]:
-    """Return the brokers whose cores or network are other than most brokers'."""
+    """Return a finding for each broker whose cores or network differ from the most frequent capacity."""
     if not brokers:
         return []
     usual = Counter(brokers.values()).most_common(1)[0][0]
@@ -70,13 +71,16 @@ def of_other_strength(usages: Usages) -> list[AdviceFinding]:
 
 
 def _distance(found: AdviceFinding) -> tuple[float, float]:
-    """Return how far a broker is from the others; of two that are each other's others the weaker is the further."""
+    """Return a key to sort by: how much a broker differs. Of two brokers that differ equally, the weaker is greater."""
     factor = max(found.figures["factor"], 1e-3)
     return round(abs(float(np.log(factor))), 1), factor
 
 
 def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> AdviceFinding | None:
-    """Return what is to be told of a broker by these rows, whose brokers are `names`."""
+    """Return the finding about the broker `name`; None if it does not differ, or if reports are too few or fit badly.
+
+    `rows` are the reports to compare, and `names` the broker of each of them.
+    """
     mine: Flags = names == name
     if min(int(mine.sum()), int((~mine).sum())) < _LEAST_REPORTS:
         return None
@@ -146,7 +150,7 @@ def too_little(
 
 
 def told_too_little(usages: Usages) -> list[AdviceFinding]:
-    """Return the brokers that were silent for long between two reports, or whose CPU is often not known."""
+    """Return a finding for each broker that was silent for long between two reports, or whose CPU is often unknown."""
     found = []
     names = np.array(usages.broker, object)
     for name in sorted(set(usages.broker)):

@@ -82,10 +82,10 @@ OF_SIMPLE: Final = (
 
 
 def knobs_of(config: BrokerConfig, given: Sequence[Knob] = ()) -> tuple[Knob, ...]:
-    """Return what is worth trying by a configuration's strategies: `given` alone if a person gave any.
+    """Return the settings to try for the strategies of a configuration: only `given`, if the command line gave any.
 
     Raises:
-        StrategyError: there are no such strategies.
+        StrategyError: a strategy of the configuration does not exist.
     """
     if given:
         return tuple(given)
@@ -102,7 +102,7 @@ def knobs_of(config: BrokerConfig, given: Sequence[Knob] = ()) -> tuple[Knob, ..
 
 
 def text_of(config: BrokerConfig, key: str) -> str:
-    """Return the value of a key as broker.conf has it; a strategy or load manager by its class name."""
+    """Return the value of a key as broker.conf writes it. A strategy or load manager is written as its class name."""
     row = keys()[key]
     text = format_value(getattr(config, row.attribute))
     kind = manager_in_force(config)
@@ -131,7 +131,7 @@ def neighbours(scenario: Scenario, given: Sequence[Knob], base: Mapping[str, str
     """Return the scenarios that have one setting a notch lower or higher.
 
     Raises:
-        StrategyError: the scenario's strategy is none.
+        StrategyError: the scenario's strategy does not exist.
     """
     config, today = scenario.config(base), with_overrides(BrokerConfig(), base)
     found = []
@@ -147,7 +147,7 @@ def neighbours(scenario: Scenario, given: Sequence[Knob], base: Mapping[str, str
 
 
 def with_setting(scenario: Scenario, key: str, text: str, today: BrokerConfig) -> Scenario:
-    """Return a scenario with a key set; what is so today is not said."""
+    """Return the scenario with a key set to `text`. If that is today's value, the key is left out of its settings."""
     rest = {name: value for name, value in scenario.settings.items() if name != key}
     if text_of(today, key) != text:
         rest[key] = text
@@ -155,7 +155,7 @@ def with_setting(scenario: Scenario, key: str, text: str, today: BrokerConfig) -
 
 
 def _with(values: tuple[str, ...], today: str) -> tuple[str, ...]:
-    """Return values with today's among them, in its order if they are numbers, else as they are."""
+    """Return the values with today's inserted in ascending order; unchanged if they contain it or are not numbers."""
     if today in values:
         return values
     try:
@@ -165,7 +165,8 @@ def _with(values: tuple[str, ...], today: str) -> tuple[str, ...]:
 
 
 def changes_of(today: BrokerConfig, other: BrokerConfig) -> dict[str, tuple[str, str]]:
-    """Return the keys in which two configurations differ, in the order of the documentation, with both texts."""
+    """Return the keys whose values differ between two configurations, in the order of the documentation: today's text
+    and the other one."""
     found = {key: (text_of(today, key), text_of(other, key)) for key in keys()}
     if manager_in_force(other) is ManagerKind.EXTENSIBLE is not manager_in_force(today):
         # Pulsar's asks for its own shedder by this key, too
@@ -176,7 +177,8 @@ def changes_of(today: BrokerConfig, other: BrokerConfig) -> dict[str, tuple[str,
 
 
 def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
-    """Return what tells configurations apart that decide differently: all values, by the strategies in force."""
+    """Return a key that is equal for configurations that decide alike: all values, with the strategies that are in
+    force instead of those that are written."""
     kind = manager_in_force(config)
     found = {key: text_of(config, key) for key in keys()}
     found[MANAGER_KEY] = manager_kind(kind.class_name).value
@@ -186,7 +188,7 @@ def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
 
 
 def in_words(config: BrokerConfig) -> str:
-    """Return what decides by a configuration: its shedder and placement, or its load manager."""
+    """Return the name of what decides under a configuration: its shedder and placement, or its load manager."""
     kind = manager_in_force(config)
     if kind is not ManagerKind.MODULAR:
         return f"the {kind} load manager"

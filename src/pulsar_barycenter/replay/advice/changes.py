@@ -1,4 +1,4 @@
-"""What an operator is given to carry an advice out: lines for broker.conf, and commands for running brokers."""
+"""The files with which an operator applies an advice: lines for broker.conf, and commands for running brokers."""
 
 import textwrap
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def fragment(advice: Advice) -> str:
 
 
 def commands(advice: Advice) -> str:
-    """Return a shell script: what running brokers take, and, as comments, what needs a restart first."""
+    """Return a shell script that sets the dynamic settings; its comments name those that need a restart first."""
     lines = ["#!/bin/sh", *_comment(advice.sentence), "set -e"]
     restarts = [change for change in advice.changes if not change.is_dynamic]
     dynamic = [change for change in advice.changes if change.is_dynamic]
@@ -52,7 +52,7 @@ def commands(advice: Advice) -> str:
 
 
 def _own(changes: Iterable[Change]) -> list[str]:
-    """Return a comment where a change is for Barycenter's brokers alone, nothing else."""
+    """Return comment lines that name the changes only Barycenter's brokers know; an empty list if there are none."""
     own = [change.key for change in changes if change.key.startswith(OWN_PACKAGE) or is_own(change.advised)]
     if not own:
         return []

@@ -42,9 +42,9 @@ class SettlingCost(_Document, frozen=True, kw_only=True):
 
 
 class Configuration(_Document, frozen=True, kw_only=True):
-    """A configuration that was run. `words` say what decides, `settings` in what it differs from today's as it was
-    run. `measures` are those of docs/measures.md on all that was held out, `going_over` is of the part to settle in;
-    `gain` is over today's on the parts used for choosing."""
+    """A configuration that was run. `words` name its strategies; `settings` are the settings that differ from today's.
+    `measures` are those of docs/measures.md on the held-out parts together, `going_over` is the cost of the settling
+    part. `gain` is the gain over today's configuration on the parts used for choosing."""
 
     title: str
     words: str
@@ -58,7 +58,7 @@ class Configuration(_Document, frozen=True, kw_only=True):
 
 
 class Change(_Document, frozen=True, kw_only=True):
-    """A key to change. `is_dynamic`: running brokers take it."""
+    """A key to change. `is_dynamic`: running brokers apply the change without a restart."""
 
     key: str
     today: str
@@ -68,7 +68,7 @@ class Change(_Document, frozen=True, kw_only=True):
 
 
 class Difference(_Document, frozen=True, kw_only=True):
-    """A measure that differs, by the advised configuration; on what was held out."""
+    """A measure that is not the same under the advised configuration as under today's, on the held-out parts."""
 
     measure: str
     title: str
@@ -78,8 +78,9 @@ class Difference(_Document, frozen=True, kw_only=True):
 
 
 class Notch(_Document, frozen=True, kw_only=True):
-    """What becomes of the verdict when one setting is a notch off. `gain` over today's on the parts used for choosing,
-    `gain_held_out` on the others; `stands`: the verdict would be the same."""
+    """The result with one setting a notch higher or lower than in the judged configuration. `gain` is the gain over
+    today's configuration on the parts used for choosing, `gain_held_out` on the held-out parts. `stands`: the verdict
+    would be the same."""
 
     key: str
     value: str
@@ -90,14 +91,14 @@ class Notch(_Document, frozen=True, kw_only=True):
 
 
 class OfSeed(_Document, frozen=True, kw_only=True):
-    """What one seed alone says: points that are gained on what was held out."""
+    """The gain of one seed, in points, on the held-out parts."""
 
     seed: int
     gain: float
 
 
 class Observed(_Document, frozen=True, kw_only=True):
-    """What a recorded history itself shows, beside what a replay of it with today's configuration makes of it.
+    """Figures of the recorded history itself, to be compared with its replay under today's configuration.
 
     `departures` are moves because a broker had gone. None: the tables do not tell.
     """
@@ -124,7 +125,7 @@ class Period(_Document, frozen=True, kw_only=True):
 
 
 class Rule(_Document, frozen=True, kw_only=True):
-    """By what was chosen: docs/advise.md."""
+    """The parameters of the rule by which the configuration was selected; docs/advise.md."""
 
     price: float
     least_gain: float

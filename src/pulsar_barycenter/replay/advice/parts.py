@@ -1,4 +1,4 @@
-"""A history in parts: one to settle in, which nobody judges, those that are used for choosing, and those held out.
+"""Splits a history into a settling part, which is not judged, parts that are used for choosing, and held-out parts.
 
 A configuration is run once from beginning to end, and measured on each part. So what it costs to go over to it falls
 into the settling; the state of the cluster at the beginning of a later part is its own; and what is chosen depends on
@@ -25,7 +25,7 @@ from pulsar_barycenter.replay.simulator import Cluster, replay
 
 CHOOSING: Final = 6
 TELLING: Final = 4
-"""So many parts each, of equal length."""
+"""The number of held-out parts. They are as long as the `CHOOSING` parts that are used for choosing."""
 SHORTEST_MS: Final = 3_600_000
 LONGEST_SETTLING_MS: Final = 86_400_000
 _LEAST_STEPS: Final = 40
@@ -44,10 +44,10 @@ class Parts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def parts_of(steps: int, step_ms: int) -> Parts:
-    """Return the parts: a quarter to settle in, but no more than a day, of the rest three fifths for choosing.
+    """Return the parts: the first quarter, at most a day, is for settling; three fifths of the rest are for choosing.
 
     Raises:
-        ReplayInputError: it is too short for that.
+        ReplayInputError: the history is too short for that.
     """
     if steps * step_ms < SHORTEST_MS or steps < _LEAST_STEPS:
         raise ReplayInputError(
@@ -75,7 +75,7 @@ class Trial(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def attempt(
     scenario: Scenario, demand: Demand, cluster: Cluster, events: Iterable[Event], base: Mapping[str, str], parts: Parts
 ) -> Trial:
-    """Return what becomes of a history by a scenario's strategy, settings and seed.
+    """Replay a history with a scenario's strategy, settings and seed, and return the measures.
 
     Overload is judged by the limit of `base`, whatever the scenario's own is, so that figures can be compared.
     """

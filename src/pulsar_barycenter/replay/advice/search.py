@@ -1,4 +1,4 @@
-"""What to run next, and what is advised by what was run: values in, values out, whoever runs it.
+"""Selects the configurations to run next, and the best of those that were run. It is pure: its caller runs them.
 
 1. Every strategy runs with today's settings.
 2. From today's configuration and the best strategies (`CLIMBED` in all) the search goes up: of all configurations that
@@ -45,8 +45,8 @@ TrialsOfScenarios = Mapping[str, Sequence[Trial]]
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: `base` is today's configuration as texts, `strategies` what else is tried, `given` the settings
-    that a person wants varied, `whole` the steps of the history."""
+    """The input of a search: `base` is today's configuration as texts, `strategies` are the other strategies to try,
+    `given` the settings that the command line varies, `whole` the steps of the history."""
 
     base: Mapping[str, str]
     strategies: tuple[str, ...]
@@ -63,7 +63,7 @@ class Question:
         return with_overrides(BrokerConfig(), self.base)
 
     def starts(self) -> list[Scenario]:
-        """Return today's configuration and where the search begins for each other strategy, none that decides alike."""
+        """Return today's configuration and the first one of each other strategy, without those that decide alike."""
         found = {identity(self.today.config(self.base)): self.today}
         for strategy in self.strategies:
             scenario = msgspec.structs.replace(start(strategy, self.given, self.base), period=self.whole)
@@ -81,26 +81,26 @@ class Question:
         return weighed(self.weights, known[scenario.name], len(self.changes(scenario)))
 
     def is_idle(self, scenario: Scenario) -> bool:
-        """Whether it balances nothing. Unless it is today's, such a one is run for comparison, and never advised."""
+        """Whether the scenario never balances. It is run for comparison, but never advised unless it is today's."""
         return manager_in_force(scenario.config(self.base)) is ManagerKind.NOOP
 
     def gain(self, known: TrialsOfScenarios, scenario: Scenario, *, over: Scenario | None = None) -> Gain:
-        """Return what a configuration saves on the parts used for choosing; over today's unless told."""
+        """Return the gain of a configuration over `over` (None: today's) on the parts used for choosing."""
         before = known[(over or self.today).name]
         return gain(self.weights.choosing(before), self.weights.choosing(known[scenario.name]))
 
     def gain_held_out(self, known: TrialsOfScenarios, scenario: Scenario) -> Gain:
-        """Return what a configuration saves over today's on the parts held out."""
+        """Return the gain of a configuration over today's on the held-out parts."""
         before = known[self.today.name]
         return gain(self.weights.telling(before), self.weights.telling(known[scenario.name]))
 
 
 def checked(question: Question, sets: Sequence[str]) -> list[Scenario]:
-    """Return the first runs, once all of the question can be run.
+    """Return the first runs, after checking that every configuration of the question can be run.
 
     Raises:
         ReplayInputError: there is nothing to choose from.
-        StrategyError: there is no such strategy.
+        StrategyError: a strategy does not exist.
         ConfigError: a value is not allowed.
     """
     scenarios(question.strategies or [CONFIGURED], sets, [0], [question.whole], question.base)
@@ -140,7 +140,7 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
 
 
 def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
-    """Return the configurations to run next, with seed 0; none once all that can be said can be said."""
+    """Return the configurations to run next, with seed 0; an empty list once the advice can be given."""
     missing = _missing(question.starts(), known)
     if missing:
         return missing
@@ -152,10 +152,10 @@ def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
 
 
 def candidate(question: Question, known: TrialsOfScenarios) -> Scenario:
-    """Return what is best by the rule of all whose gain over today's counts on the parts used for choosing; if there is
-    none, today's.
+    """Return the best configuration, by the rule, of those whose gain over today's counts on the parts used for
+    choosing; today's if there is none.
 
-    Of what `known` has those are looked at that the search came upon, not what was run to tell of another.
+    Only configurations that the search reached are candidates, not those that were run to assess a single setting.
     """
     seen, _ = _searched(question, known)
     found = [each for each in seen if not question.is_idle(each) and question.gain(known, each).counts]
@@ -163,14 +163,14 @@ def candidate(question: Question, known: TrialsOfScenarios) -> Scenario:
 
 
 def set_back(question: Question, scenario: Scenario) -> dict[str, Scenario]:
-    """Return by key the scenario with this one setting as it is today."""
+    """Return, for each key that the scenario sets, the scenario with today's value for this key."""
     today = question.today_config
     keys_set = [key for key in scenario.settings if key not in SWITCHES]
     return {key: with_setting(scenario, key, text_of(today, key), today) for key in keys_set}
 
 
 def _searched(question: Question, known: TrialsOfScenarios) -> tuple[list[Scenario], list[Scenario]]:
-    """Return the configurations that the search has come upon, and those that it has to know to go on."""
+    """Return the configurations that the search has reached, and those that must be run before it can continue."""
     starts = question.starts()
     others = [each for each in starts if each != question.today and not question.is_idle(each)]
     others.sort(key=lambda each: _order(question.weigh(each, known)))

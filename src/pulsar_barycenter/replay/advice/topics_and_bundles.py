@@ -1,4 +1,4 @@
-"""Topics that alone ask more than a fair share, and namespaces whose bundles are too few for their traffic.
+"""Findings: topics that alone need more than a fair share, and namespaces with too few bundles for their traffic.
 
 Loads are parts of an average broker, of the resource that all traffic needs most of (CPU or bandwidth in or out, what
 idle brokers use left out), as means over the history. A fair share is the load of all traffic over the number of
@@ -28,9 +28,9 @@ from pulsar_barycenter.replay.demand import FIGURES, SPREAD, Demand
 PART: Final = 0.5
 """The largest load that a bundle should have, as part of a fair share."""
 MOST_TOLD: Final = 10
-"""Topics, or namespaces, that are told of; the heaviest first."""
+"""At most this many topics, and this many namespaces, are reported: those with the most load."""
 LEAST_SHARE: Final = 0.03
-"""Where a fair share is less of a broker, brokers are as good as idle, and nothing is found."""
+"""If a fair share is a smaller part of a broker than this, the brokers are nearly idle, and there are no findings."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _cpu(figures: list[Floats], model: CapacityModel, cores: float) -> Floats:
 
 
 def topics_too_large(demand: Demand, loads: Loads, names: Mapping[int, str] | None = None) -> list[AdviceFinding]:
-    """Return the topics that alone ask more than a fair share, the largest first.
+    """Return the topics that alone need more than a fair share, the largest first.
 
     `names` are those of topics by their hash, where they are known. Of topics of which only the number is known the
     mean counts, which one of them has at least.

@@ -1,4 +1,4 @@
-"""The verdict: what is advised by all that was run, and the evidence for it."""
+"""The verdict: the advice that follows from all runs, and the evidence for it."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -32,7 +32,7 @@ from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.replay.measures import MEASURES, Measures
 
 WELL_BELOW: Final = 10.0
-"""A cost up to which a cluster is well set up, if nothing does better."""
+"""Up to this cost a cluster is called well set up, if no other configuration is better."""
 _DAY_MS: Final = 86_400_000
 
 
@@ -46,7 +46,7 @@ def advice_of(
     findings: Sequence[AdviceFinding] = (),
     warnings: Sequence[str] = (),
 ) -> Advice:
-    """Return the advice, once `search.wanted` asks for nothing more."""
+    """Return the advice. Call it when `search.wanted` returns no more configurations to run."""
     teller = _Teller(question, known)
     found = candidate(question, known)
     if found == question.today:
@@ -101,14 +101,14 @@ class _Teller:
         return in_words(scenario.config(self._question.base))
 
     def change(self, scenario: Scenario) -> str:
-        """Return what a sentence says that is to be done."""
+        """Return the words of a sentence that tell the reader to change to a configuration."""
         if self._config_words(scenario) == self._words and scenario.settings:
             settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
             return f"Set {settings} and keep {self._words}"
         return f"Change to {self.name(scenario)}"
 
     def name(self, scenario: Scenario) -> str:
-        """Return what a sentence calls a configuration."""
+        """Return the name of a configuration in a sentence."""
         words = self._config_words(scenario)
         settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
         return (
@@ -272,7 +272,7 @@ def _period(demand: Demand, first: int, end: int) -> Period:
 
 
 def _means(runs: Sequence[Measures], hours: float) -> dict[str, float]:
-    """Return the mean of each measure; of `even_after_s` the sum, where never counts as all the time."""
+    """Return the mean of each measure. Of `even_after_s` it is the mean of the sums; never counts as all the time."""
     found = {}
     for each in MEASURES:
         values: list[Any] = [getattr(run, each.name) for run in runs]
@@ -307,7 +307,7 @@ def _compared(observed: Observed, today: Sequence[Trial]) -> list[Compared]:
 
 
 def _warnings_of_length(demand: Demand, parts: Parts) -> list[str]:
-    """Return what a history is too short to tell."""
+    """Return warnings about what a short history cannot show: other times of the day, or other days of the week."""
     whole_ms = demand.steps * demand.step_ms
     told = _span(whole_ms / 3_600_000)
     if whole_ms < _DAY_MS:

@@ -1,4 +1,4 @@
-"""The rule by which configurations are compared: balance against disturbance, and noise; docs/advise.md in words.
+"""The rule that compares configurations: their cost, and the noise of a gain; docs/advise.md explains it.
 
     cost = 100 × regret + price × disturbed
 
@@ -24,15 +24,15 @@ _T = TypeVar("_T")
 
 PRICES: Final = {"balance": 1.0, "both": 5.0, "calm": 25.0}
 LEAST_GAIN: Final = 1.0
-"""Points of cost; a gain of less is not worth a change."""
+"""A gain of fewer points of cost is not worth a change."""
 NOISES: Final = 2.0
-"""A gain counts if it is so many standard errors."""
+"""A gain counts only if it is more than this many standard errors."""
 TIE: Final = 0.25
-"""Points of cost; configurations that differ by less are equally good."""
+"""Configurations whose costs differ by fewer points are equally good."""
 
 
 class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What a cost is made with: the price, the cluster's sessions, and the hours of each part."""
+    """The constants of a cost: the price, the sessions and bundles of the cluster, and the hours of each part."""
 
     price: float
     sessions: int
@@ -41,7 +41,7 @@ class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     telling_hours: tuple[float, ...]
 
     def disturbed_a_day(self, measures: Measures, hours: float) -> float:
-        """Return how often a day the average client was disturbed; where no sessions are known, the average bundle."""
+        """Return how often a day the average client was disturbed, or the average bundle if no sessions are known."""
         if self.sessions:
             return measures.sessions_disturbed / self.sessions * 24 / hours
         return (measures.unloads + measures.splits + measures.assignments) / self.bundles * 24 / hours
@@ -54,7 +54,7 @@ class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return self._costs([each.choosing for each in trials], self.choosing_hours)
 
     def telling(self, trials: Sequence[Trial]) -> Floats:
-        """Return the costs on the parts held out, likewise."""
+        """Return the costs of a configuration on the held-out parts: a row a seed, a column a part."""
         return self._costs([each.telling for each in trials], self.telling_hours)
 
     def _costs(self, runs: Sequence[Sequence[Measures]], hours: Sequence[float]) -> Floats:
@@ -63,7 +63,7 @@ class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Gain(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """By how many points of cost one configuration is better than another, and what of it may be chance."""
+    """By how many points of cost one configuration is better than another; up to `noise` points may be chance."""
 
     points: float
     noise: float
@@ -74,7 +74,8 @@ class Gain(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def gain(before: Floats, after: Floats) -> Gain:
-    """Return what `after` saves of the costs `before`: both a row a seed and a column a part, of the same ones.
+    """Return how much lower the costs `after` are than the costs `before`. Both have a row for each seed and a column
+    for each part, in the same order.
 
     The noise is twice the standard error of the differences, over the parts or over the seeds, whichever is greater.
 
@@ -87,12 +88,12 @@ def gain(before: Floats, after: Floats) -> Gain:
 
 
 def _error(values: Floats) -> float:
-    """Return the standard error of the mean; of one value nothing is known, which counts as 0."""
+    """Return the standard error of the mean; 0 for a single value, whose error is unknown."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 class Weighed(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides about a configuration: its mean cost, then, of equally good ones, the rest in this order."""
+    """The key that ranks configurations: the mean cost; among equally good ones, the other fields in this order."""
 
     cost: float
     unloads: float
@@ -101,15 +102,15 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def weighed(weights: Weights, trials: Sequence[Trial], changed_keys: int) -> Weighed:
-    """Return a configuration, weighed on the parts used for choosing; `unloads` is the mean of its runs."""
+    """Return the ranking key of a configuration on the parts used for choosing; `unloads` is the mean of its runs."""
     unloads = fmean(sum(each.unloads for each in trial.choosing) for trial in trials)
     cost = float(weights.choosing(trials).mean())
     return Weighed(cost=cost, unloads=unloads, changed_keys=changed_keys, title=trials[0].scenario.title)
 
 
 def least(candidates: Sequence[_T], weigh: Callable[[_T], Weighed]) -> _T:
-    """Return the one of least cost. Of those that cost less than TIE more: with the fewest unloads, then with the
-    fewest keys changed, then by title. `candidates` is not empty."""
+    """Return the candidate with the least cost. Candidates that cost less than TIE more are equally good: the one with
+    the fewest unloads is returned, then the fewest changed keys, then the first title. `candidates` is not empty."""
     of = [weigh(each) for each in candidates]
     lowest = min(each.cost for each in of)
     equal = [place for place, each in enumerate(of) if each.cost < lowest + TIE]

@@ -45,7 +45,7 @@ class Hot(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Chaos:
-    """What is replayed. `is_hot` says in which rounds a bundle is hot, `hot` which one."""
+    """The input of a replay. Of each round, `is_hot` says whether a bundle is hot, and `hot` is that bundle's row."""
 
     demand: Demand
     cluster: Cluster
@@ -55,7 +55,7 @@ class Chaos:
 
 
 def chaos(rounds: int, hot: Hot, seed: int) -> Chaos:
-    """Return so many rounds, drawn from a seed."""
+    """Return the given number of rounds, drawn from a seed."""
     rng = np.random.default_rng([seed, 7])
     cluster = Cluster(dict.fromkeys(broker_names(BROKERS), _CAPACITY), CapacityModel(idle_cpu=8.0))
     carried = (100 * _CAPACITY.cores - cluster.model.idle_cpu) / (2 * cluster.model.cpu_per_message)

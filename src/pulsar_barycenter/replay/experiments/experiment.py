@@ -1,4 +1,4 @@
-"""What a published experiment is: its cluster, its load, and what was seen of it, beside what a replay makes of it.
+"""Defines a published experiment: its cluster, its load, the published observations, and what a replay must satisfy.
 
 Published are loads of brokers and counts of unloads, not the bundles behind them: sizes are drawn from the seed, so
 that brokers begin with what was published, and figures are medians over seeds. CPU follows traffic by a straight line
@@ -45,12 +45,12 @@ OF_AVG_SHEDDER: Final[Mapping[str, str]] = {
 }
 
 END_STEPS: Final = 10
-"""The last figures of a run are means over so many minutes."""
+"""Figures of the end of a run are means over this many minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was published of a figure under a strategy, and the relation in which a replay has to stand."""
+    """The published value of a figure under a strategy, and the inequality that a replay must satisfy."""
 
     published: str
     expected: Expected
@@ -83,7 +83,7 @@ FIGURES: Final[Mapping[str, str]] = {
 
 
 def figures_of(outcome: Outcome, since: int) -> dict[str, float]:
-    """Return the figures of a run by the names of FIGURES; a minute that there is not is infinite."""
+    """Return the figures of a run by the names of FIGURES; a minute of a move is infinite if there was no move."""
     begun_ms = START_MS + since * MINUTE_MS
     unloads = [move for move in outcome.moves if move.kind == "unload"]
     times = sorted({move.at_ms for move in unloads})
@@ -138,7 +138,7 @@ def experiments() -> dict[str, Experiment]:
 def carrying(
     brokers: Sequence[str], mib_in: Sequence[float], bundles: int, seed: int
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Return MiB/s in of each bundle, and its owner, such that each broker has what it is said to have.
+    """Return the MiB/s in and the owner of each bundle, such that each broker gets the given MiB/s in.
 
     Each broker has bundles in proportion, at least one; sizes within a broker are log-normal.
     """
@@ -161,7 +161,7 @@ def carrying(
 def traffic(mib_in: Floats, owners: tuple[str, ...], *, mib_out: Floats | None = None) -> Demand:
     """Return the demand of bundles of one namespace, a row a minute, in messages of 1 KiB.
 
-    What goes out is what comes in unless told.
+    The traffic out is the traffic in unless `mib_out` is given.
     """
     return Demand.of_bundles(
         START_MS,
@@ -174,7 +174,7 @@ def traffic(mib_in: Floats, owners: tuple[str, ...], *, mib_out: Floats | None =
 
 
 def steadily(mib_in: Floats, minutes: int, seed: int, noise: float = 0.02) -> Floats:
-    """Return so many minutes of a steady load, with noise."""
+    """Return `minutes` rows of a steady load with noise."""
     found: Floats = np.random.default_rng([seed, 8]).lognormal(0.0, noise, (minutes, len(mib_in))) * mib_in
     return found
 
@@ -187,7 +187,7 @@ def cluster_of(
     *,
     strength: Mapping[str, float] = {},
 ) -> tuple[Cluster, tuple[BrokerSlowed, ...]]:
-    """Return brokers of 8 cores times their strength, and what makes each as busy as told with that much MiB/s in.
+    """Return brokers of 8 cores times their strength, and the events that give each broker its `cpu_percent`.
 
     As much goes out. CPU is a line from `idle_percent` of eight cores on; where published figures are off it, the
     broker is slowed down, or sped up.
@@ -202,5 +202,5 @@ def cluster_of(
 
 
 def seen(strategy: str, figure: str, relation: str, value: float, published: str, why: str) -> Observed:
-    """Return what was published of a figure, and what a replay has to keep of it, for a reason."""
+    """Return the published value of a figure, and the inequality that a replay must satisfy; `why` is the reason."""
     return Observed(published, Expected(strategy, figure, relation, value, why))

@@ -23,7 +23,7 @@ BROKERS = ("b161:8080", "b206:8080", "b32:8080", "b83:8080", "b87:8080")
 MINUTES = 75
 BUSY = BROKERS[1]
 IDLE = 15
-"""So long brokers have been idle; their histories know nothing else."""
+"""The minutes for which the brokers are idle before the load starts; their histories contain nothing else."""
 
 
 def starting(

@@ -20,7 +20,7 @@ STRENGTH = {BROKERS[-1]: 3.5}
 
 
 def unlike(mib_in: Sequence[float], cpu_percent: Sequence[float], idle_percent: float, seed: int) -> Setup:
-    """Return three like brokers and a strong one, with so much traffic and so much CPU each."""
+    """Return three equal brokers and a strong one, each with the given traffic and CPU."""
     sizes, owners = carrying(BROKERS, mib_in, 64, seed)
     cluster, events = cluster_of(BROKERS, mib_in, cpu_percent, idle_percent, strength=STRENGTH)
     return Setup(traffic(steadily(sizes, 60, seed), owners), cluster, events)

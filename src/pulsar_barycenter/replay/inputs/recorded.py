@@ -1,4 +1,4 @@
-"""Demand and cluster out of a recorded history: the columns of the pipeline's tables.
+"""Converts the columns of the pipeline's tables, a recorded history, to demand and a cluster.
 
 A sample of a bundle counts until its next one, since brokers report only what changed enough: for `SILENCE_MS` at the
 most, and no longer than until a report tells of a part of it. Bundles are those of the beginning; what is known of the
@@ -29,7 +29,7 @@ from pulsar_barycenter.replay.simulator import Cluster
 SILENCE_MS: Final = 20 * 60_000
 """Beyond the longest time between two reports of a broker that lives, which is 15 minutes unless configured."""
 SATURATED: Final = 0.98
-"""A broker that uses this part of its CPU tells nothing of what its traffic would take."""
+"""If a broker uses this part of its CPU, its report does not show how much CPU its traffic needs."""
 _FIT_SAMPLES: Final = 8
 
 
@@ -63,7 +63,7 @@ class Usages:
 
 @dataclass(frozen=True)
 class Recording:
-    """The replay input that a history yields, with warnings about the data."""
+    """The replay input of a history, with warnings about the data."""
 
     demand: Demand
     cluster: Cluster
@@ -76,7 +76,7 @@ def recording(samples: Samples, usages: Usages, *, step_ms: int = 60_000) -> Rec
     """Return the demand of the time from the first sample to the last.
 
     Raises:
-        ReplayInputError: there is nothing, a name or figure is wrong, or nobody reported for a long time.
+        ReplayInputError: there is no sample, a name or figure is wrong, or no broker reported for a long time.
     """
     if not len(samples.at_ms):
         raise ReplayInputError("the history has no sample of a bundle in that period; choose one that it covers")
@@ -142,7 +142,7 @@ def _seen(*told: tuple[Sequence[str], Integers]) -> dict[str, tuple[int, int]]:
 
 
 def _places(texts: Sequence[str], names: Sequence[str]) -> Integers:
-    """Return the place of each text among the names."""
+    """Return the index of each text in the names."""
     place = {name: row for row, name in enumerate(names)}
     return np.fromiter(map(place.__getitem__, texts), np.int64, len(texts))
 
@@ -240,7 +240,7 @@ def _movable(samples: Samples) -> Samples:
 def _at_first(
     leaves: Mapping[str, Sequence[tuple[str, float]]], wholes: Mapping[str, Sequence[str]], first_ms: Mapping[str, int]
 ) -> dict[str, str]:
-    """Return for each of the smallest bundles that one in which its range lay at the beginning.
+    """Return, for each of the smallest bundles, the bundle that contained its range at the beginning.
 
     That is the first that was told of it, the widest of several, if it is the first of all its range.
     """
@@ -254,7 +254,7 @@ def _at_first(
 def _stretches(
     at_ms: Integers, earliest_ms: int, ended_ms: Integers, start_ms: int, step_ms: int, steps: int
 ) -> tuple[Integers, Integers]:
-    """Return the steps for which the samples of a bundle count, one after the other, and of each for how many.
+    """Return the steps for which the samples of a bundle count, and the number of steps for each sample.
 
     `at_ms` are in order. `earliest_ms` is of the first that is known of the bundle's range, `ended_ms` in order of the
     first samples of parts of it: a bundle that a report tells parts of is no more.
@@ -271,10 +271,10 @@ def _stretches(
 
 
 def smallest(bundles: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
-    """Return for each bundle the smallest ones that it consists of, with what share of it each has by width.
+    """Return, for each bundle, the smallest bundles that it consists of, each with its share of the width.
 
     Raises:
-        ReplayInputError: a name is none.
+        ReplayInputError: a name is not the name of a bundle.
     """
     ranges: dict[str, list[tuple[BundleRange, str]]] = {}
     for name in bundles:

@@ -1,4 +1,4 @@
-"""Demand of traces: each drives some topics, which stand by their hashes in the bundles of one namespace."""
+"""Demand of traces: each trace is the traffic of some topics, whose hashes place them in bundles of one namespace."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def demand_of(
     traces are cut into steps of `step_ms`, at which the rate stays.
 
     Raises:
-        ReplayInputError: the traces have different steps, or no time in common, or cannot be cut so.
+        ReplayInputError: the traces have different steps or no common time, or a step is no multiple of `step_ms`.
     """
     if not traces:
         raise ReplayInputError("there are no traces; give CSV files")

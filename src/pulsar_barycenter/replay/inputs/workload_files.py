@@ -43,7 +43,7 @@ def workload_of(name: str, content: bytes) -> Workload:
     """Return the workload in a YAML file.
 
     Raises:
-        ReplayInputError: it is none, or its rate is as much as there can be.
+        ReplayInputError: the file is not a workload, or its rate is the maximum that brokers can take.
     """
     try:
         found = msgspec.yaml.decode(content, type=Workload)
@@ -61,12 +61,12 @@ def workload_of(name: str, content: bytes) -> Workload:
 def demand_of_workload(
     workload: Workload, *, brokers: int = 5, bundles: int = 64, step_ms: int = 60_000, seed: int = 0
 ) -> Demand:
-    """Return the demand of a workload for as long as it says, its bundles drawn over the brokers.
+    """Return the demand of a workload for the duration that it defines; `seed` draws the owners of its bundles.
 
     Topics have names as the benchmark makes them, which decide on their bundles; a part of each is drawn by `seed`.
 
     Raises:
-        ReplayInputError: it cannot be replayed.
+        ReplayInputError: the demand cannot be replayed.
     """
     names = bundle_names(bundles)
     space = Bundle.parse(names[0]).namespace

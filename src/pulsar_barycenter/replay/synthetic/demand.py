@@ -1,4 +1,4 @@
-"""Demand made up from a seed: bundles of unequal size, a daily swing, noise, and what scenarios add to it."""
+"""Demand generated from a seed: bundles of unequal size, a daily swing, and noise."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,13 +14,13 @@ from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.synthetic.shapes import Distribution, daily_swing, drawn_sizes
 
 START_MS: Final = 1_767_225_600_000
-"""2026-01-01T00:00 UTC: when made-up demand begins."""
+"""2026-01-01T00:00 UTC: the start of generated demand."""
 MOST_BUNDLES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What made-up demand looks like. `rate` is msg/s in of all bundles together at the mean of the day.
+    """The parameters of generated demand. `rate` is msg/s in of all bundles together at the mean of the day.
 
     Sizes of bundles are log-normal with `spread` as the deviation of their logarithm. `swing` is the amplitude of the
     day (0: none), `noise` the deviation of the logarithm of each sample. Each message is read `fan_out` times.
@@ -41,15 +41,15 @@ class Shape:
 
 
 def broker_names(count: int) -> tuple[str, ...]:
-    """Return the ids of made-up brokers; sorted up to ten thousand."""
+    """Return the ids of generated brokers; they are sorted if there are fewer than ten thousand."""
     return tuple(f"broker-{number:04d}:8080" for number in range(1, count + 1))
 
 
 def bundle_names(bundles: int, namespaces: int = 1) -> tuple[str, ...]:
-    """Return the sorted names of so many bundles of equal width; namespaces have as many as each other, or one less.
+    """Return the sorted names of bundles of equal width within a namespace, spread evenly over the namespaces.
 
     Raises:
-        ReplayInputError: there are fewer bundles than namespaces, or too many of them.
+        ReplayInputError: there are fewer bundles than namespaces, or too many bundles.
     """
     if not 1 <= namespaces <= bundles <= MOST_BUNDLES:
         raise ReplayInputError(
@@ -76,10 +76,10 @@ def rates(shape: Shape, seed: int) -> Floats:
 
 
 def generated(shape: Shape, seed: int, *, owners: tuple[str, ...] = ()) -> Demand:
-    """Return made-up demand; the bundles are spread over the brokers by a draw unless `owners` are given.
+    """Return generated demand; the owners of the bundles are drawn at random unless `owners` are given.
 
     Raises:
-        ReplayInputError: the shape makes no demand.
+        ReplayInputError: the demand of the shape cannot be replayed.
     """
     names = bundle_names(shape.bundles, shape.namespaces)
     brokers = broker_names(shape.brokers)

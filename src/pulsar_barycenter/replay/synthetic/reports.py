@@ -1,4 +1,4 @@
-"""Load reports of a cluster that does not exist: any size, for any time, the same for the same seed.
+"""Generates the load reports of a cluster of any size for any time; the same seed gives the same reports.
 
 Each bundle has a mean rate of its own and a shape over time: a traffic trace, or a daily swing with noise. Bundles stay
 on the brokers they were assigned to, by hash, as a cluster without balancing would leave them. Every report can be
@@ -35,14 +35,14 @@ BUNDLES_OF_NAMESPACE: Final = 64
 MESSAGE_BYTES: Final = 1024.0
 SUBSCRIPTIONS: Final = 2
 CPU_S_PER_MESSAGE: Final = 10e-6
-"""Seconds of one core for a message in, and for each time it goes out."""
+"""The seconds of one core that a message takes when it comes in, and each time that it goes out."""
 CORES: Final = 8
 NETWORK_KBIT_S: Final = 10_000_000.0
 MEMORY_MIB: Final = 8192.0
 DIRECT_MEMORY_MIB: Final = 4096.0
 MEMORY_MIB_PER_TOPIC: Final = 0.05
 BUFFERED_S: Final = 0.5
-"""Seconds of traffic that a broker keeps in direct memory."""
+"""A broker keeps the traffic of this many seconds in direct memory."""
 
 SWING: Final = 0.5
 NOISE: Final = 0.1
@@ -195,7 +195,7 @@ def _bundles(plan: LoadPlan) -> tuple[list[str], list[_Shape]]:
 
 
 def _shared(traces: Sequence[Trace], bundles: int) -> list[_Shape]:
-    """Give bundle i the traces i, i + bundles, ...; beyond the number of traces they come again, later in their day."""
+    """Give bundle i the traces i, i + bundles, ...; further bundles reuse the traces, shifted to later in their day."""
     shapes: list[_Shape] = []
     for place in range(bundles):
         if place < len(traces):
@@ -208,6 +208,6 @@ def _shared(traces: Sequence[Trace], bundles: int) -> list[_Shape]:
 
 
 def _trace_scale(shapes: Sequence[_Shape]) -> float:
-    """What makes the mean rate of `shapes` 1."""
+    """Return the factor that makes the mean rate of `shapes` 1."""
     total = sum(sum(trace.values) / trace.length_s for shape in shapes for trace, _ in shape)
     return len(shapes) / total if total > 0 else 1.0

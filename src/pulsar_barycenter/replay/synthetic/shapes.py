@@ -1,4 +1,4 @@
-"""What all synthetic load is made of: how sizes spread, and how load swings over the day."""
+"""The parts of all synthetic load: the distribution of sizes, and the swing of the load over the day."""
 
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -13,7 +13,7 @@ _Number = TypeVar("_Number", float, Floats)
 
 
 class Distribution(StrEnum):
-    """How the mean rates of bundles spread."""
+    """The distribution of the mean rates of bundles."""
 
     EVEN = "even"
     LOGNORMAL = "lognormal"
@@ -25,7 +25,7 @@ class Distribution(StrEnum):
 
 
 def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Generator, *, sigma: float = 1.0) -> Floats:
-    """Return so many sizes, to be scaled to the mean or sum that is wanted; `sigma` is that of LOGNORMAL."""
+    """Return `count` sizes, which the caller scales to the mean or sum it needs; `sigma` is that of LOGNORMAL."""
     if distribution is Distribution.LOGNORMAL:
         return chance.lognormal(0.0, sigma, count)
     if distribution is Distribution.PARETO:

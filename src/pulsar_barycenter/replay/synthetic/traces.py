@@ -1,4 +1,4 @@
-"""Traces made of a seed: a mix of topics as busy clusters see it."""
+"""Generates traces from a seed: a mix of topics that is typical of busy clusters."""
 
 import math
 import random
@@ -15,7 +15,7 @@ _BURST_FACTOR = 6.0
 
 
 def synthetic_traces(seed: int, *, topics: int = SYNTHETIC_TOPICS, days: int = 2) -> list[Trace]:
-    """Make a mix as busy clusters see it: skewed, with a daily swing and bursts.
+    """Return traces of topics that are typical of busy clusters: of unequal size, with a daily swing and bursts.
 
     Topic k (from 1) has 1/k of the busiest topic's mean of 120 events in 5 minutes (Zipf's law), swings by
     ±60 % over the day with a phase of its own, and bursts to six times its rate in one of a hundred steps.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from pulsar_barycenter.load.managers import StrategyError
+from pulsar_barycenter.load.managers import StrategyError, in_its_place
 
 if TYPE_CHECKING:
     from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -75,6 +75,17 @@ def plugins() -> tuple[Plugin, ...]:
     return tuple(found.values())
 
 
+def raised_by(error: BaseException) -> Plugin | None:
+    """Return the strategy of another package in whose module an error was raised, None if it was raised elsewhere."""
+    modules = {plugin.entry_point.module: plugin for plugin in plugins()}
+    trace = error.__traceback__
+    found = None
+    while trace is not None:
+        found = modules.get(trace.tb_frame.f_globals.get("__name__", ""), found)
+        trace = trace.tb_next
+    return found
+
+
 def settings_of(config: "BrokerConfig", strategy: str, settings: type[Settings]) -> Settings:
     """Return the settings of a strategy from `barycenterStrategySettings`, with the defaults of `settings`.
 
@@ -82,9 +93,18 @@ def settings_of(config: "BrokerConfig", strategy: str, settings: type[Settings])
     a misspelt name is refused, and give bounds by `msgspec.Meta`.
 
     Raises:
-        PluginError: the key is not a JSON object of objects, or a setting is not allowed.
+        PluginError: the key is not a JSON object of objects, names a strategy that is not installed, or a setting is
+            not allowed.
     """
-    own = _objects(config.barycenter_strategy_settings).get(strategy, msgspec.Raw(b"{}"))
+    given = _objects(config.barycenter_strategy_settings)
+    installed = {plugin.name for plugin in plugins()}
+    for name in given:
+        if name not in installed:
+            raise PluginError(
+                f"{SETTINGS_KEY} has settings of {name!r}, which is no strategy of an installed package; "
+                f"{in_its_place(name, installed)}"
+            )
+    own = given.get(strategy, msgspec.Raw(b"{}"))
     try:
         return msgspec.json.decode(own, type=settings)
     except msgspec.ValidationError as error:

@@ -7,6 +7,7 @@ StandaloneError
 ├── PortInUseError           a port that a broker needs is taken
 ├── PortRangeError           the ports counted up from the given ones overlap or do not exist
 ├── SharedPortError          the configuration of all brokers names a port that only one of them can have
+├── NotReadyError            a broker or the pipeline was not ready in time, and was ended
 └── ProcessFailedError       a broker or the pipeline ended before it was ready
 """
 
@@ -61,6 +62,14 @@ class PortInUseError(StandaloneError):
             f"{address}:{port} is in use. Stop the process that listens there, or choose other ports with {option}."
         )
         self.port = port
+
+
+class NotReadyError(StandaloneError):
+    def __init__(self, name: str, timeout_s: float, log: Path, last_lines: str) -> None:
+        super().__init__(
+            f"{name} was not ready within {timeout_s:g} s, and was ended. The machine may be too busy; its log is {log}"
+            f"{':' if last_lines else ', and is empty'}\n{last_lines}".rstrip("\n")
+        )
 
 
 class ProcessFailedError(StandaloneError):

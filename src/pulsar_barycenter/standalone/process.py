@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pulsar_barycenter.standalone.errors import ProcessFailedError
+from pulsar_barycenter.standalone.errors import NotReadyError, ProcessFailedError
 from pulsar_barycenter.standalone.ready import READY, READY_JSON
 
 PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
@@ -63,7 +63,8 @@ class ChildProcess:
         """Wait for the child's ready line and return it; `on_line` receives the lines before it.
 
         Raises:
-            ProcessFailedError: the child ended, or was not ready within `timeout_s`.
+            ProcessFailedError: the child ended.
+            NotReadyError: the child was not ready within `timeout_s`, and was ended.
         """
         assert self._process is not None
         assert self._process.stdout is not None
@@ -78,6 +79,7 @@ class ChildProcess:
                 await self._process.wait()
         except TimeoutError:
             await self.kill()
+            raise NotReadyError(self.name, timeout_s, self.log, self._last_lines()) from None
         raise ProcessFailedError(self.name, self.exit_code, self.log, self._last_lines())
 
     async def wait(self) -> int:

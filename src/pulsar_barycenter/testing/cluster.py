@@ -5,6 +5,7 @@ Both have the same methods. `AsyncCluster` does the work on the running event lo
 """
 
 import asyncio
+import difflib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,8 +15,9 @@ from urllib.parse import quote
 
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.config.broker_conf import FORMER_NAMES, keys
 from pulsar_barycenter.naming.topic import TopicName
-from pulsar_barycenter.standalone.cluster import ClusterSettings
+from pulsar_barycenter.standalone.cluster import OWN_KEYS, ClusterSettings
 from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from pulsar_barycenter.standalone.ephemeral import ephemeral_folder
 from pulsar_barycenter.testing.brokers import Brokers, ClusterBroker, RunningBroker
@@ -50,7 +52,7 @@ class AsyncCluster:
         in_process: Run the broker inside this process; for one broker without pipeline.
 
     Raises:
-        TestClusterError: the arguments contradict each other.
+        TestClusterError: the arguments contradict each other, or a key of `config` is unknown or set by the cluster.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class AsyncCluster:
         if in_process and (brokers > 1 or pipeline):
             raise TestClusterError("in_process runs one broker without pipeline: leave out brokers and pipeline")
         self._count = brokers
-        self._config = {**_QUICK, **{key: _text(value) for key, value in (config or {}).items()}}
+        self._config = {**_QUICK, **{key: _checked(key, value) for key, value in (config or {}).items()}}
         self._data = None if data is None else Path(data).absolute()
         self._pipeline = pipeline
         self._new_brokers: Callable[[ClusterSettings], Brokers] = _in_process if in_process else ProcessBrokers
@@ -161,6 +163,8 @@ class AsyncCluster:
         Raises:
             AdminRequestError: the answer is an error, or there is none.
         """
+        if not path.startswith("/"):
+            raise TestClusterError(f"the path {path!r} has to begin with /, such as /admin/v2/clusters")
         return await self._client.call(method, self.admin_url, path, body=body, or_text=True)
 
     async def create_namespace(self, name: str, bundles: int = 4) -> None:
@@ -169,6 +173,8 @@ class AsyncCluster:
         Raises:
             AdminRequestError: the namespace exists (status 409), or its tenant does not exist (404).
         """
+        if name.count("/") != 1:
+            raise TestClusterError(f"{name!r} is not a namespace: give TENANT/NAMESPACE, such as public/orders")
         await self.admin("PUT", f"/admin/v2/namespaces/{name}", {"bundles": {"numBundles": bundles}})
 
     async def owner(self, topic: str) -> ClusterBroker:
@@ -234,10 +240,10 @@ class AsyncCluster:
             raise NotBalancedError(timeout_s, state) from None
 
     def _broker(self, broker: AnyBroker) -> RunningBroker:
-        index = broker if isinstance(broker, int) else broker.index
-        if not 0 <= index < len(self._brokers) or not (isinstance(broker, int) or broker is self._brokers[index]):
-            raise UnknownBrokerError(broker, len(self._brokers))
-        return self._brokers[index]
+        for index, found in enumerate(self._brokers):
+            if found is broker or (index == broker and not isinstance(broker, bool)):
+                return found
+        raise UnknownBrokerError(broker, len(self._brokers))
 
 
 class Cluster:
@@ -369,8 +375,23 @@ def _in_process(settings: ClusterSettings) -> Brokers:
     return InProcessBrokers(settings)
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _checked(key: str, value: object) -> str:
+    """Return a value as text for broker.conf.
+
+    Raises:
+        TestClusterError: brokers do not know the key, the cluster sets it itself, or the value has several lines.
+    """
+    if key in OWN_KEYS:
+        raise TestClusterError(f"config: the cluster sets {key} itself; leave it out")
+    if key not in keys() and key not in FORMER_NAMES:
+        near = difflib.get_close_matches(key, keys(), n=1)
+        raise TestClusterError(
+            f"config: {key!r} is not a key of broker.conf{f'; did you mean {near[0]}?' if near else ''}"
+        )
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if "\n" in text or "\r" in text:
+        raise TestClusterError(f"config: the value of {key} has more than one line")
+    return text
 
 
 def _topic_path(topic: str) -> str:

@@ -21,9 +21,9 @@ import pytest
 if TYPE_CHECKING:
     from pulsar_barycenter.testing.cluster import Cluster
 
-_MARKER = (
-    "barycenter(brokers=1, config=None, pipeline=False, in_process=False): the cluster that `barycenter_cluster` starts"
-)
+_MARKER = "barycenter(brokers=1, config=None, data=None, pipeline=False, in_process=False): the cluster of `barycenter_cluster`"
+_ARGUMENTS = frozenset({"brokers", "config", "data", "pipeline", "in_process"})
+_KEPT = pytest.StashKey[list[Path]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
+    config.stash[_KEPT] = []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for folder in config.stash[_KEPT]:
+        terminalreporter.write_line(f"barycenter: data and logs of a cluster are in {folder}")
 
 
 @pytest.fixture(scope="session")
@@ -50,8 +56,8 @@ def barycenter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 def barycenter_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
     """A cluster for one test; the marker `barycenter` has the arguments of `Cluster`."""
     marker = request.node.get_closest_marker("barycenter")
-    if marker is not None and marker.args:
-        pytest.fail("the marker barycenter takes arguments by name, such as brokers=3", pytrace=False)
+    if marker is not None and (marker.args or not marker.kwargs.keys() <= _ARGUMENTS):
+        pytest.fail(f"the marker barycenter takes, by name: {', '.join(sorted(_ARGUMENTS))}", pytrace=False)
     with _cluster(request, tmp_path_factory, **(marker.kwargs if marker else {})) as cluster:
         yield cluster
 
@@ -61,6 +67,6 @@ def _cluster(request: pytest.FixtureRequest, folders: pytest.TempPathFactory, **
 
     if request.config.getoption("--barycenter-keep") and "data" not in arguments:
         folder: Path = folders.mktemp("barycenter")
-        print(f"barycenter: data and logs of the cluster stay in {folder}")  # noqa: T201 - for the person who runs pytest
+        request.config.stash[_KEPT].append(folder)
         arguments["data"] = folder
     return Cluster(**arguments)

@@ -20,6 +20,7 @@ from pulsar_barycenter.load.advice.configuration_advice import Severity, advice
 from pulsar_barycenter.load.managers import short_name
 from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.strategies import Role, placer_name, shedder_name, splitter_name
+from pulsar_barycenter.load.strategy_plugins import raised_by
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.observer.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.questions.past_state import Subject
@@ -129,6 +130,13 @@ def command(
         raise click.UsageError(str(error)) from error
     except (*UNUSABLE, ClusterError) as error:
         fail(in_words(error))
+        return
+    except Exception as error:
+        plugin = raised_by(error)
+        if plugin is None:
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        fail(f"the strategy {plugin.name} of the package {plugin.package} failed: {reason}")
         return
     for warning in found.warnings:
         click.echo(f"barycenter: warning: {warning}", err=True)

@@ -25,6 +25,10 @@ _COLUMNS: Final = (
     *(Column(title, Kind.FIGURE) for title in ("usage", LOAD_RATE, LOAD_BYTES, "bundles")),
     Column("verdict", Kind.SENTENCE),
 )
+_SAID_IN_DETAIL: Final = frozenset(
+    {Code.CHOSEN_BY_STRATEGY, Code.SHEDS_BY_STRATEGY, Code.MOVES_BY_STRATEGY, Code.KEPT_BY_STRATEGY}
+)
+"""Reasons of strategies from other packages: the detail is the sentence of the strategy."""
 _EXPLAINED_BY_CAUSE: Final = frozenset({Code.SAME_BROKER, Code.NO_DESTINATION, Code.CHOSEN_AGAIN})
 
 
@@ -141,8 +145,9 @@ def _words(reason: Reason, subject: str, *, explain: bool) -> str:
     """Return the sentence of a reason without its `subject`; unless `explain`, without details."""
     if not explain:
         cause = reason.cause if reason.code in _EXPLAINED_BY_CAUSE else None
+        detail = reason.detail if reason.code in _SAID_IN_DETAIL else ""
         reason = msgspec.structs.replace(
-            reason, strategy="", settings=(), detail="", upon="", alternatives=(), more_alternatives=0, cause=cause
+            reason, strategy="", settings=(), detail=detail, upon="", alternatives=(), more_alternatives=0, cause=cause
         )
         if cause is not None:
             return f"{render(msgspec.structs.replace(reason, cause=None))}; because {_words(cause, '', explain=False)}"

@@ -144,7 +144,7 @@ def test_a_drained_broker_is_seen_with_who_drained_it_and_what_to_do(browser: Br
         expect(page.locator("li.event", has_text=moved)).to_be_visible()
         drained = page.locator(".condition .drained")
         expect(drained).to_contain_text(
-            re.compile(rf"{broker}: drained by somebody \(no authentication\) at \d\d:\d\d")
+            re.compile(rf"{broker}: drained by an unknown user \(no authentication\) at \d\d:\d\d")
         )
         expect(page.locator(".broker", has_text=broker).locator(".badge")).to_have_text("drained")
         assert page.locator(".broker .badge:visible").count() == 1

@@ -31,7 +31,7 @@ def blocks(text: str) -> list[str]:
 
 def quick_start(folder: Path) -> tuple[list[str], str, list[str], list[str]]:
     """Return the first chapter in `folder`: commands that make tokens, broker.conf, what is refused, the rest."""
-    text = PAGE[PAGE.index("## Tokens") : PAGE.index("With a pair of keys")]
+    text = PAGE[PAGE.index("## Tokens") : PAGE.index("With a key pair")]
     makes, conf, refused, allowed = blocks(text.replace("/etc/barycenter", str(folder)).replace("$PWD", str(folder)))
     return makes.splitlines(), conf, refused.splitlines(), allowed.splitlines()
 

@@ -35,8 +35,8 @@ async def test_it_moves_bundles_and_every_broker_needs_it(tmp_path: Path, monkey
             async def has_moved() -> bool:
                 for producer in producers:
                     producer.send_async(b"load", lambda _result, _message: None)
-                recent = await cluster.admin("GET", "/barycenter/v1/decisions")
-                return any(record["reason"]["code"] == "moves_by_strategy" for record in recent)
+                page = await cluster.admin("GET", "/barycenter/v1/decision-log?of=cluster")
+                return any(record["reason"]["code"] == "moves_by_strategy" for record in page["decisions"])
 
             await eventually(has_moved, within_s=120, what=f"{NAME} moves a bundle")
         finally:

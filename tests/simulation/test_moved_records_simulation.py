@@ -96,7 +96,7 @@ def test_a_leader_that_waits_for_nobody_is_caught(monkeypatch: pytest.MonkeyPatc
     async def wait_for_nobody(self: RecordsSyncer, generation: int) -> None:
         return
 
-    monkeypatch.setattr(RecordsSyncer, "_await_all_still", wait_for_nobody)
+    monkeypatch.setattr(RecordsSyncer, "_await_readers", wait_for_nobody)
     faults = ("move records", "move records", "notifications", "unload", "unload to", "lookups")
     found = first_failure(range(40), faults)
     assert found in {"one server", "epochs rise"}

@@ -141,5 +141,5 @@ def test_its_status_is_told(layout: PipelineLayout) -> None:
     assert (told["state"], told["batchId"], told["reports"], told["heldReports"]) == ("stopped", 2, 5, 1)
     status = read_status(layout)
     assert status is not None
-    later = {"lookedAt": 0, "overdueReports": 0, "overdueDecisions": 0, "refold": None}
+    later = {"lookedAt": 0, "overdueReports": 0, "phases": {}, "overdueDecisions": 0, "refold": None}
     assert json.loads(msgspec.json.encode(status)) == json.loads(layout.status.read_bytes()) | later

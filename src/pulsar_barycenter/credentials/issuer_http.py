@@ -41,7 +41,7 @@ class IssuerHttp:
         """Check that the trusted authorities can be read.
 
         Raises:
-            KeyMaterialError: they cannot be read.
+            KeyMaterialError: the trusted authorities cannot be read.
         """
         client_context(self.trust_file, self.trust_setting)
 

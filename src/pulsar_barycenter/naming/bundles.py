@@ -70,7 +70,7 @@ class NamespaceBundles:
         """Return the bundles between boundaries in any order. Duplicates are dropped.
 
         Raises:
-            InvalidBundlesError: a boundary is not a hash, or they do not reach from 0x00000000 to 0xffffffff.
+            InvalidBundlesError: a boundary is not a hash, or the boundaries do not reach from 0x00000000 to 0xffffffff.
         """
         try:
             edges = {edge if isinstance(edge, int) else parse_boundary(edge) for edge in boundaries}

@@ -73,7 +73,7 @@ class Records(Generic[T]):
 
         Raises:
             NotFoundError: there is no record.
-            BadVersionError: other writers changed it during every attempt.
+            BadVersionError: other writers changed the record during every attempt.
         """
         path = self.path(name)
         for attempt in range(_ATTEMPTS):
@@ -102,7 +102,7 @@ class Records(Generic[T]):
         `change` gets None if there is no record. It is called again if another writer changed the record meanwhile.
 
         Raises:
-            BadVersionError: other writers changed it during every attempt.
+            BadVersionError: other writers changed the record during every attempt.
         """
         return await self._cache.read_modify_update_or_create(self.path(name), change)
 

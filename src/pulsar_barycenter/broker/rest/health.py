@@ -54,7 +54,7 @@ def require_data(services: BrokerServices) -> None:
     """Check that the broker's data files are in their place and can be written.
 
     Raises:
-        RestError: 500, they are not.
+        RestError: 500, a data file is missing or cannot be written.
     """
     fault = services.data_fault()
     if fault:

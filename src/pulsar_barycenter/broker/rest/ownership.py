@@ -137,7 +137,7 @@ async def require_topic_here(request: web.Request, services: BrokerServices, top
 
     Raises:
         RedirectError: another broker has to answer.
-        RestError: 412, no broker can own it.
+        RestError: 412, no broker can own the topic.
     """
     lookup = services.control.lookup
     if services.control.way.leaders_term.has(topic):

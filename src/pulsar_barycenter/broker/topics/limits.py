@@ -38,7 +38,11 @@ class ConsumedTopic(Protocol):
 
 
 def require_producer_room(topic: TopicName, attached: int, limits: TopicLimits) -> None:
-    """Check that a topic with `attached` producers may get another one. Raises TooManyProducersError: it may not."""
+    """Check that a topic with `attached` producers may get another producer.
+
+    Raises:
+        TooManyProducersError: the topic has as many producers as it may have.
+    """
     if limits.producers and attached >= limits.producers:
         raise TooManyProducersError(topic, limits.producers)
 
@@ -46,8 +50,10 @@ def require_producer_room(topic: TopicName, attached: int, limits: TopicLimits) 
 def require_consumer_room(
     topic: ConsumedTopic, subscription: str, consumers: Collection[Consumer], limits: TopicLimits
 ) -> None:
-    """Check that the topic, and the subscription with its `consumers`, may get another consumer. Raises
-    TooManyConsumersError: they may not.
+    """Check that the topic, and the subscription with its `consumers`, may get another consumer.
+
+    Raises:
+        TooManyConsumersError: the topic or the subscription has as many consumers as it may have.
     """
     if limits.consumers and topic.consumer_count >= limits.consumers:
         detail = f"Topic reached max consumers limit, {limits.consumers}"
@@ -59,16 +65,20 @@ def require_consumer_room(
 
 
 def require_subscription_room(topic: TopicName, subscriptions: Mapping[str, object], limits: TopicLimits) -> None:
-    """Check that the topic may get another subscription; the one of compaction does not count. Raises
-    TooManySubscriptionsError: it may not.
+    """Check that the topic may get another subscription; the one of compaction does not count.
+
+    Raises:
+        TooManySubscriptionsError: the topic has as many subscriptions as it may have.
     """
     if limits.subscriptions and len(subscriptions) - (COMPACTION_CURSOR in subscriptions) >= limits.subscriptions:
         raise TooManySubscriptionsError(topic, limits.subscriptions)
 
 
 def require_free_subscription(subscription: str) -> None:
-    """Check that a subscription of that name would not share a cursor with the broker. Raises NotAllowedError: it
-    would.
+    """Check that a subscription of that name would not share a cursor with the broker.
+
+    Raises:
+        NotAllowedError: the name is that of a cursor of the broker.
     """
     if subscription in BROKERS_CURSORS:
         raise NotAllowedError(

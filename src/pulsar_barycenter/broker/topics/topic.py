@@ -171,15 +171,21 @@ class Topic:
         return self.state is TopicState.OPEN and self.owned.active
 
     def check_open(self) -> None:
-        """Check that producers and consumers may attach. Raises TopicFencedError: they may not."""
+        """Check that producers and consumers may attach.
+
+        Raises:
+            TopicFencedError: the topic is being closed, moved or changed.
+        """
         if not self.is_served:
             raise TopicFencedError(self.name, "it is being closed or moved to another broker")
         if self.change is not None and self.change.blocks_clients:
             raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
 
     def check_subscription_open(self, name: str) -> None:
-        """Check that no change of the partitioned topic is deleting the subscription. Raises TopicFencedError: one
-        is.
+        """Check that no change of the partitioned topic is deleting the subscription.
+
+        Raises:
+            TopicFencedError: a change is deleting the subscription.
         """
         if self.change is not None and self.change.blocks_subscription(name):
             raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")

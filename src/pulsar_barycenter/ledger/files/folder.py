@@ -133,7 +133,7 @@ def exclusive(root: str) -> Iterator[None]:
     """Lock the folder against all brokers; create it if necessary.
 
     Raises:
-        LedgerFolderInUseError: a broker uses it.
+        LedgerFolderInUseError: a broker uses the folder.
         LedgerError: the folder cannot be created or written to.
     """
     try:

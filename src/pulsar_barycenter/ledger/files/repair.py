@@ -72,7 +72,7 @@ def inspect(root: str, ledger_id: int, entries: int | None) -> LedgerFile:
 
     Raises:
         OSError: the file cannot be read at all.
-        LedgerVersionError: a later release wrote it.
+        LedgerVersionError: a later release wrote the file.
     """
     path = ledger_path(root, ledger_id)
     try:

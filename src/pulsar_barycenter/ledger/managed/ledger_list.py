@@ -232,8 +232,8 @@ class LedgerList:
         """Write the record.
 
         Raises:
-            LedgerFencedError: a later owner has written it; the managed ledger is fenced.
-            LedgerUnavailableError: the metadata store did not accept it.
+            LedgerFencedError: a later owner has written the record; the managed ledger is fenced.
+            LedgerUnavailableError: the metadata store did not accept the record.
         """
         keeper = self._keeper
         async with keeper.lock:

@@ -266,7 +266,7 @@ class ResourceLock(Generic[T]):
         """Make the key this session's, with `value`, unless another owner holds the lock.
 
         Raises:
-            LockBusyError: another owner holds the path, the key is not a lock, or it kept changing.
+            LockBusyError: another owner holds the path, the key is not a lock, or the key kept changing.
         """
         for _ in range(MAX_RACES):
             try:

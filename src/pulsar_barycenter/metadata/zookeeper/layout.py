@@ -47,7 +47,11 @@ def check_node_path(path: str) -> None:
 
 
 def check_size(path: str, value: bytes) -> None:
-    """Check that path and value fit into one request. Raises ValueTooLargeError: they do not."""
+    """Check that path and value fit into one request.
+
+    Raises:
+        ValueTooLargeError: path and value do not fit into one request.
+    """
     limit = MAX_REQUEST_BYTES - _REQUEST_OVERHEAD_BYTES - len(path.encode())
     if len(value) > limit:
         raise ValueTooLargeError(path, len(value), f"ZooKeeper accepts up to {limit} bytes here")

@@ -49,7 +49,7 @@ async def test_figures_may_be_asked_for_by_name_only() -> None:
         ({"Authorization": "Bearer e30.e30.e30"}, "not signed"),
         ({"Authorization": "Bearer"}, "no token"),
         ({"Authorization": "Basic YTpi"}, "this broker requires authentication"),
-        (header("alice") | {"X-Original-Principal": "root"}, "only one of proxyRoles"),
+        (header("alice") | {"X-Original-Principal": "root"}, "not one of proxyRoles"),
     ],
 )
 async def test_what_is_not_believed_is_refused_without_repeating_it(headers: dict[str, str], said: str) -> None:

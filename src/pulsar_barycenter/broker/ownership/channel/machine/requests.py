@@ -77,7 +77,7 @@ class RecordRequests:
 
         Raises:
             GuardError: another leader has a later epoch.
-            BundleNotAcquiredError: no broker owned it in time, or the destination cannot own it.
+            BundleNotAcquiredError: no broker owned the bundle in time, or the destination cannot own it.
             ChannelUnavailableError
         """
         record = self._records.get(bundle)

@@ -92,7 +92,7 @@ async def write_place(store: MetadataStore, place: Place, version: int) -> Store
     """Replace the key's value if the key has this version, and return the new value and version.
 
     Raises:
-        BadVersionError: another broker replaced it.
+        BadVersionError: another broker replaced the value.
         MetadataError: the store did not answer.
     """
     stat = await store.put(PLACE_PATH, msgspec.json.encode(place), expected_version=version)

@@ -1,14 +1,15 @@
 """Findings: topics that alone need more than a fair share, and namespaces with too few bundles for their traffic.
 
-Loads are parts of an average broker, of the resource that all traffic needs most of (CPU or bandwidth in or out, what
-idle brokers use left out), as means over the history. A fair share is the load of all traffic over the number of
-brokers: where each is even, every broker has it.
+A load is a fraction of an average broker, as a mean over the history. It is measured in the resource that the traffic
+needs most: CPU, or bandwidth in or out, without the usage of idle brokers. A fair share is the load of all traffic
+divided by the number of brokers: the load of each broker in a balanced cluster.
 
-A bundle should be no larger than half a fair share, or the fullest broker cannot come near the others whoever has it.
-So a bundle of load b calls for ceil(b / half a fair share) bundles in its place; a topic likewise for partitions.
+A bundle should be no larger than half a fair share; otherwise its broker is much fuller than the others, whichever
+broker that is. So a bundle with load b should be split into ceil(b / half a fair share) bundles, and a topic should
+have as many partitions.
 
-Worked example: four equal bundles are all load of five brokers. A fair share is a fifth, a bundle a quarter of the
-load: ceil(0.25 / 0.1) = 3 in its place, 12 in all.
+Worked example: four equal bundles have all the load of five brokers. A fair share is a fifth of the load, a bundle is
+a quarter: each should be split into ceil(0.25 / 0.1) = 3 bundles, which makes 12.
 """
 
 from collections.abc import Iterable, Mapping

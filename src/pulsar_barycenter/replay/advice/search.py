@@ -112,8 +112,8 @@ def checked(question: Question, sets: Sequence[str]) -> list[Scenario]:
         question.around(each) for each in starts
     ):
         raise ReplayInputError(
-            "there is nothing to choose from: what --strategy and --set leave is today's configuration alone; name"
-            " other strategies, or values to vary with --set key=v1,v2"
+            "there is nothing to choose from: --strategy and --set leave only today's configuration; name other"
+            " strategies, or values to vary with --set key=v1,v2"
         )
     return starts
 

@@ -95,15 +95,15 @@ def _topic(demand: Demand, loads: Loads, source: int, load: float, names: Mappin
         name = f"the only topic of {bundle}" if count <= 1 else f"a topic of {bundle}"
     least = "at least " if where == SPREAD and count > 1 else ""
     at_most = float(loads.greatest[source]) / max(1, int(count) if where == SPREAD else 1)
-    beyond = f", at times {at_most:.0%}," if at_most > 1 else ""
+    beyond = f", at times {at_most:.0%}" if at_most > 1 else ""
     sentence = (
-        f"{name} alone asks {least}{load:.0%} of a broker's {loads.resource}{beyond} where a fair share is"
-        f" {loads.fair:.0%}: wherever it is, that broker is the fullest, and no strategy can mend it"
+        f"{name} alone needs {least}{load:.0%} of a broker's {loads.resource}{beyond}, but a fair share is"
+        f" {loads.fair:.0%}: the broker that has it is always the fullest, and no strategy can change this"
     )
     find = (
         ""
         if where != SPREAD
-        else f" (`pulsar-admin topics stats` of its {count_of(max(1, int(count)), 'topic')} tells which)"
+        else f" (`pulsar-admin topics stats` of its {count_of(max(1, int(count)), 'topic')} shows which)"
     )
     return AdviceFinding(
         kind=Kind.TOPIC,
@@ -162,7 +162,7 @@ def _namespace(
     sentence = (
         f"{space} has {len(rows)} {bundles}{few}; {len(heavy)} of them with {part:.0%} of its traffic"
         f" {'is' if len(heavy) == 1 else 'are'} larger than half a broker's fair share of {loads.fair:.0%}, the largest"
-        f" ({range_}) asks {float(of_bundle[first]):.0%} of a broker's {loads.resource}"
+        f" ({range_}) needs {float(of_bundle[first]):.0%} of a broker's {loads.resource}"
     )
     mend = (
         f"split {'it' if len(heavy) == 1 else 'these'} until the namespace has {count} or more, first by"

@@ -18,7 +18,7 @@ from pulsar_barycenter.replay.outcome import Moved, Outcome
 FLAPS: Final = Window(again=30 * 60_000, back=60 * 60_000)
 """The times (ms) within which a move of a bundle counts as a flap."""
 EVEN_STEPS: Final = 3
-"""Even is: no broker more than EVEN_ABOVE_MEAN above the mean, for so many steps running."""
+"""The load is even if no broker is more than EVEN_ABOVE_MEAN above the mean for this many consecutive steps."""
 
 
 class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -139,7 +139,7 @@ def _mean_ratio(greatest: Floats, mean: Floats) -> float:
 
 
 def _even_after(outcome: Outcome, greatest: Floats, mean: Floats) -> tuple[float | None, ...]:
-    """Return the seconds from the start, and from each time at which something happened, until it was even."""
+    """Return the seconds from the start, and from each time of an event, until the load was even."""
     even = greatest <= mean + EVEN_ABOVE_MEAN
     times = sorted({int(outcome.at_ms[0]), *outcome.event_ms})
     steps = [int(np.searchsorted(outcome.at_ms, at, side="right")) - 1 for at in times] + [len(even)]

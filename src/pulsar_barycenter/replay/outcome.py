@@ -49,10 +49,11 @@ class BundleRates:
 
 
 MOST_RATED: Final = 120
-"""Steps of which it is kept what bundles carried, spread over the run; fewer of very many bundles."""
+"""The rates of bundles are kept for at most this many steps, spread over the run; for fewer if there are very many
+bundles."""
 _MOST_RATES: Final = 20_000_000
 MOST_CARRIED: Final = 5_000
-"""Bundles of which it is kept: those of the first decisions."""
+"""The rates of at most this many bundles are kept: those of the first decisions."""
 
 
 class Samples:
@@ -85,14 +86,14 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A row a step, a column a broker.
+    """The result of a run. Arrays have a row for each step and a column for each broker.
 
-    `usage` is the true largest share of CPU and bandwidths, 1.0 is full, and beyond; `cpu` that of CPU alone; `rate`
-    and `throughput` are in + out. `live` says who was there. `floor` is, for each step, the least usage that the most
-    loaded broker can have, wherever bundles are: by total load over capacities, or the largest load that no split can
-    part on the strongest broker.
+    `usage` is the largest of the true usages of CPU and bandwidths; 1.0 is full, and it may be higher. `cpu` is the
+    usage of CPU; `rate` and `throughput` are in + out. `live` flags the brokers in the cluster. `floor` is, for each
+    step, a lower bound for the usage of the most loaded broker under any distribution of the bundles: the total load
+    over the total capacity, or the largest load that no split can divide on the strongest broker.
 
-    `at_ms` is when each step begins. `event_ms` are the times of the events that happened within the steps.
+    `at_ms` are the begins of the steps, `event_ms` the times of the events within the steps.
     """
 
     at_ms: Integers
@@ -104,7 +105,7 @@ class Outcome:
     rate: Floats
     throughput: Floats
     unserved: Floats
-    """Rate (msg/s in + out) of bundles that nobody served, a figure a step."""
+    """The rate (msg/s in + out) of bundles that no broker served; one value for each step."""
     floor: Floats
     moves: tuple[Moved, ...]
     splits: tuple[Divided, ...]

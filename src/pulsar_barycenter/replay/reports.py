@@ -1,14 +1,14 @@
 """The reports of simulated brokers, and the snapshot that a leader makes of them.
 
-A broker looks at its load once a step, and reports when enough changed since its last report or that is old, as live
-ones do. So a leader may know a bundle from two brokers, of which one did not yet tell that it left, or from none. A
-bundle on its way counts for its destination, as a preallocation, until that one reports it. Windows take one sample of
-each bundle a report.
+A broker measures its load once in each step. Like a live broker, it reports if the load has changed enough since its
+last report, or if that report is old. So two brokers may report the same bundle, until the former one reports again; or
+none may report it. A bundle that moves counts as a preallocation of its destination until the destination reports it.
+Windows get one sample of each bundle from each report.
 
-Brokers of the extensible load manager smooth their usage at every measurement, tell their heaviest bundles at each
-step, and start afresh when a bundle came or went.
+Brokers of the extensible load manager smooth their usage at every measurement, report their heaviest bundles in each
+step, and restart the smoothing when a bundle comes or goes.
 
-Where this is coarser than life: what happens between two steps happens at a step.
+The model is coarser than a live cluster: events between two steps happen at a step.
 """
 
 from collections.abc import Sequence
@@ -97,10 +97,10 @@ class Reports:
             most: (np.zeros((4, rows)), np.zeros(rows, np.int64)) for most in (SHORT_SAMPLES, LONG_SAMPLES)
         }
         self._left: list[tuple[int, int, Floats]] = []
-        """Bundles that a broker still lists and another one reports by now: row, that broker, its figures."""
+        """Bundles that another broker reports too: row, the former broker, which still lists it, and its figures."""
         self.unloaded_at_ms: Integers = np.full(rows, NEVER, np.int64)
         self._smoothed: Floats = np.zeros((2, count))
-        """Usage and throughput, as of `_measured_at_ms`; what was told of them last, in `_told_smoothed`."""
+        """Usage and throughput as of `_measured_at_ms`; `_told_smoothed` has the values of the last reports."""
         self._measured_at_ms: Integers = np.zeros(count, np.int64)
         self._told_smoothed: Floats = np.zeros((2, count))
         self._changed: Flags = np.ones(count, bool)

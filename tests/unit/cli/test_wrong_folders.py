@@ -61,7 +61,7 @@ def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path, words: list[str]
 def test_the_pipeline_is_not_run_on_an_empty_folder(tmp_path: Path) -> None:
     result = run("pipeline", "run", "--once", "--data", tmp_path)
     assert (result.exit_code, list(tmp_path.iterdir())) == (1, [])
-    assert "expected load-reports/ in it" in result.stderr
+    assert "is not a data folder: it must contain load-reports/" in result.stderr
 
 
 @pytest.mark.parametrize("file", ["conf/broker-0.conf", "ledgers/identity"])

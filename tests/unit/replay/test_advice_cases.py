@@ -78,7 +78,7 @@ def test_a_cluster_that_is_even_is_told_that_it_is_well_set_up() -> None:
     assert told.sentence.startswith("This cluster is well set up (AvgShedder): ")
     assert not told.changes
     assert told.advised is None
-    assert fragment(told).endswith("# Nothing is to be changed.\n")
+    assert fragment(told).endswith("# There is nothing to change.\n")
     assert "pulsar-admin" not in commands(told)
     assert all(each.stands for each in told.sensitivity)
 

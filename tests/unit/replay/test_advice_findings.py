@@ -69,7 +69,7 @@ def test_one_huge_topic_is_to_be_partitioned() -> None:
     assert topic.figures["load"] == pytest.approx(1.0)
     assert topic.figures["fairShare"] == pytest.approx(0.5)
     assert topic.figures["partitions"] == 4  # each a quarter of a broker, half a fair share
-    assert "asks 100% of a broker's CPU" in topic.sentence
+    assert "needs 100% of a broker's CPU" in topic.sentence
     assert topic.mend == "partition this topic into 4 or more"
 
 

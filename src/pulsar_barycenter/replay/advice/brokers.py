@@ -38,20 +38,20 @@ def of_other_size(brokers: Mapping[str, Capacity]) -> list[AdviceFinding]:
         if (each.cores, each.network_kbits) == (usual.cores, usual.network_kbits):
             continue
         sentence = (
-            f"{name} has {each.cores:g} cores and {each.network_kbits / 1e6:g} Gbit/s where most have"
-            f" {usual.cores:g} and {usual.network_kbits / 1e6:g}"
+            f"{name} has {each.cores:g} cores and {each.network_kbits / 1e6:g} Gbit/s; most have"
+            f" {usual.cores:g} cores and {usual.network_kbits / 1e6:g} Gbit/s"
         )
-        mend = "prefer a strategy that goes by usage to one that goes by message rates, or make brokers alike"
+        mend = "prefer a strategy that balances usage to one that balances message rates, or use equal brokers"
         figures = {"cores": each.cores, "usualCores": usual.cores}
         found.append(AdviceFinding(kind=Kind.BROKER, subject=name, sentence=sentence, mend=mend, figures=figures))
     return found
 
 
 def of_other_strength(usages: Usages) -> list[AdviceFinding]:
-    """Return the brokers that take far more or far less CPU for the same traffic than the others do, who differs most
-    first.
+    """Return a finding for each broker that takes far more or far less CPU for the same traffic than the others, the
+    broker that differs most first.
 
-    One that differs bends the fit for all others, so it is set aside before these are compared.
+    A broker that differs distorts the fit for the others, so it is left out before these are compared.
     """
     known = (usages.cpu >= 0) & (usages.cpu < SATURATED * usages.cpu_limit)
     rows = np.flatnonzero(known)
@@ -99,8 +99,8 @@ def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> Ad
         subject=name,
         sentence=f"{name} takes {factor:.2g} times the CPU of the others for the same traffic ({int(mine.sum())} of its"
         f" reports against the fit of the others', R² {others.determination:.2f}): it is {strength}",
-        mend="look for what else runs there, or for other hardware; a strategy that goes by message rates will"
-        f" {'overload' if factor > 1 else 'underuse'} it",
+        mend="check which other processes run there, and whether the hardware differs; a strategy that balances"
+        f" message rates {'overloads' if factor > 1 else 'underuses'} it",
         figures={"factor": factor, "reports": int(mine.sum()), "determination": others.determination},
     )
 
@@ -108,10 +108,9 @@ def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> Ad
 def too_little(
     demand: Demand, model: CapacityModel, brokers: Mapping[str, Capacity], limit: float
 ) -> list[AdviceFinding]:
-    """Return whether the brokers suffice at the busiest step, if all load is placed as evenly as it can be.
+    """Return a finding if the brokers, or all but one of them, are too few at the busiest step, else an empty list.
 
-    `limit` is the usage (a fraction) above which a broker is overloaded. One finding if they do not, or if they would
-    not with one broker less.
+    The load counts as perfectly balanced. `limit` is the usage (a fraction) above which a broker is overloaded.
     """
     count = len(brokers)
     cores, network = (
@@ -129,7 +128,7 @@ def too_little(
     step, most = int(np.argmax(needs[resource])), float(needs[resource].max())
     if not np.isfinite(most):
         sentence = f"idle brokers use {model.idle_cpu:g} % of a core, more than the limit of {limit:.0%} leaves"
-        mend = "look at what runs on the brokers, or at the fit of CPU to traffic"
+        mend = "check which other processes run on the brokers, and how well the fit of CPU to traffic is"
         return [AdviceFinding(kind=Kind.CAPACITY, subject="all brokers", sentence=sentence, mend=mend, figures={})]
     needed = max(1, ceil(most - 1e-9))
     if needed < count or (count == 1 and needed == 1):
@@ -139,13 +138,13 @@ def too_little(
     minutes = float((needs[resource] > count).sum()) * demand.step_ms / 60_000
     figures["minutesAbove"] = minutes
     all_of_them = f"the {resource} of {count_of(count, 'broker')}"
-    even = f"at the busiest time (step {step}) {all_of_them} is used to {float(used):.0%}, however even"
+    even = f"at the busiest time (step {step}) the usage of {all_of_them} is {float(used):.0%} even if balanced"
     if needed > count:
-        sentence = f"{even}; the limit is {limit:.0%}, and all are above it for {minutes:g} min in all"
+        sentence = f"{even}; the limit is {limit:.0%}, and all brokers are above it for {minutes:g} min in total"
         mend = f"add {needed - count} {'broker' if needed - count == 1 else 'brokers'}, or more to be able to lose one"
     else:
-        sentence = f"{even}; with one broker less it would be more than the limit of {limit:.0%}"
-        mend = "add a broker if the cluster shall bear the loss of one at its busiest time"
+        sentence = f"{even}; with one broker fewer it would be above the limit of {limit:.0%}"
+        mend = "add a broker if the cluster must tolerate the loss of one at its busiest time"
     return [AdviceFinding(kind=Kind.CAPACITY, subject="all brokers", sentence=sentence, mend=mend, figures=figures)]
 
 
@@ -162,16 +161,16 @@ def told_too_little(usages: Usages) -> list[AdviceFinding]:
             many = int((silences > SILENCE_MS).sum())
             sentence = (
                 f"{name} reported nothing for {longest / 60_000:.0f} min, {many} time{'s' if many > 1 else ''} for more"
-                f" than {SILENCE_MS // 60_000} min, though it was there before and after: what it carried then is not"
+                f" than {SILENCE_MS // 60_000} min, though it reported before and after: its load in between is not"
                 " known"
             )
-            mend = "see whether reports are lost on their way, or the broker was down; the advice knows no better"
+            mend = "check whether reports were lost, or the broker was down"
             figures = {"longestSilenceS": longest / 1000, "silences": many}
             found.append(AdviceFinding(kind=Kind.REPORTS, subject=name, sentence=sentence, mend=mend, figures=figures))
         unknown = float((usages.cpu[mine] < 0).mean())
         if unknown > _UNKNOWN:
-            sentence = f"CPU is lacking in {unknown:.0%} of the {count_of(int(mine.sum()), 'report')} of {name}"
-            mend = "see why; until then its usage is that of the fit to other reports"
+            sentence = f"{unknown:.0%} of the {count_of(int(mine.sum()), 'report')} of {name} have no CPU usage"
+            mend = "find out why; the advice uses the fit to other reports instead"
             figures = {"share": unknown}
             found.append(AdviceFinding(kind=Kind.REPORTS, subject=name, sentence=sentence, mend=mend, figures=figures))
     return found

@@ -15,11 +15,11 @@ def fragment(advice: Advice) -> str:
     """Return the lines of broker.conf that change, each under a comment that says why."""
     lines = [*_comment(advice.sentence), *_own(advice.changes)]
     for change in advice.changes:
-        how = "running brokers take it, see commands.sh" if change.is_dynamic else "read when a broker starts"
+        how = "running brokers apply it, see commands.sh" if change.is_dynamic else "read when a broker starts"
         lines += ["", *_comment(f"today {change.today or 'blank'}; {change.why}; {how}")]
         lines.append(f"{change.key}={change.advised}")
     if advice.verdict is not AdviceVerdict.CHANGE:
-        lines += ["", "# Nothing is to be changed."]
+        lines += ["", "# There is nothing to change."]
     return "\n".join(lines) + "\n"
 
 
@@ -29,7 +29,7 @@ def commands(advice: Advice) -> str:
     restarts = [change for change in advice.changes if not change.is_dynamic]
     dynamic = [change for change in advice.changes if change.is_dynamic]
     if not advice.changes:
-        return "\n".join([*lines, "", "# Nothing is to be changed."]) + "\n"
+        return "\n".join([*lines, "", "# There is nothing to change."]) + "\n"
     lines += _own(advice.changes)
     if restarts:
         told = ", ".join(change.key for change in restarts)
@@ -38,7 +38,7 @@ def commands(advice: Advice) -> str:
             *_comment(
                 f"First write broker.conf.fragment into the broker.conf of every broker: {told}"
                 f" {'is' if len(restarts) == 1 else 'are'} read when a broker starts. {_how(restarts)}"
-                " Then run this script: a dynamic setting wins over broker.conf."
+                " Then run this script: a dynamic setting takes precedence over broker.conf."
             ),
         ]
     for change in dynamic:
@@ -56,7 +56,7 @@ def _own(changes: Iterable[Change]) -> list[str]:
     own = [change.key for change in changes if change.key.startswith(OWN_PACKAGE) or is_own(change.advised)]
     if not own:
         return []
-    text = f"For brokers of Barycenter alone; Apache Pulsar does not know what {', '.join(own)} would be set to."
+    text = f"Only for brokers of Barycenter: Apache Pulsar does not know the keys or values of {', '.join(own)}."
     return ["", *_comment(text)]
 
 
@@ -67,7 +67,7 @@ def _how(restarts: list[Change]) -> str:
     both = {manager_kind(manager.today), manager_kind(manager.advised)}
     if ManagerKind.EXTENSIBLE in both:
         return (
-            "The two load managers keep ownership in different places: set loadManagerMigrationEnabled=true before, and"
+            "The two load managers store ownership in different places: set loadManagerMigrationEnabled=true, then"
             " restart the brokers one by one (docs/extensible-load-manager.md)."
         )
     return "Restart the brokers one by one."

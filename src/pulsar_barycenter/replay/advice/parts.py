@@ -52,7 +52,7 @@ def parts_of(steps: int, step_ms: int) -> Parts:
     if steps * step_ms < SHORTEST_MS or steps < _LEAST_STEPS:
         raise ReplayInputError(
             f"a history of {steps * step_ms / 60_000:g} min in {count_of(steps, 'step')} is too short to choose by one"
-            f" part of it and to tell by another; give an hour or more, in {_LEAST_STEPS} steps or more"
+            f" part of it and to confirm by another; give at least an hour, in at least {_LEAST_STEPS} steps"
         )
     first = max(1, min(steps // 4, LONGEST_SETTLING_MS // step_ms))
     count = CHOOSING + TELLING

@@ -1,12 +1,12 @@
 """Selects the configurations to run next, and the best of those that were run. It is pure: its caller runs them.
 
 1. Every strategy runs with today's settings.
-2. From today's configuration and the best strategies (`CLIMBED` in all) the search goes up: of all configurations that
-   have one setting a notch off it takes the best, until none is better, and `MOST_MOVES` times at the most.
-3. What is advised runs with each of its settings a notch off, and with each back at today's value, so that it can be
-   told what each is worth.
+2. The search climbs from today's configuration and from the best strategies, `CLIMBED` in total: it takes the best of
+   all configurations that have one setting a notch higher or lower, until none is better, at most `MOST_MOVES` times.
+3. The advised configuration runs with each of its settings a notch higher and lower, and with each back at today's
+   value. This shows the effect of each setting.
 
-Only the parts used for choosing are looked at.
+The search uses only the parts used for choosing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -112,8 +112,8 @@ def checked(question: Question, sets: Sequence[str]) -> list[Scenario]:
         question.around(each) for each in starts
     ):
         raise ReplayInputError(
-            "there is nothing to choose from: what --strategy and --set leave is today's configuration alone; name"
-            " other strategies, or values to vary with --set key=v1,v2"
+            "there is nothing to choose from: --strategy and --set leave only today's configuration; name other"
+            " strategies, or values to vary with --set key=v1,v2"
         )
     return starts
 

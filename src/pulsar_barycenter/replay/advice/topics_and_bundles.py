@@ -1,14 +1,15 @@
 """Findings: topics that alone need more than a fair share, and namespaces with too few bundles for their traffic.
 
-Loads are parts of an average broker, of the resource that all traffic needs most of (CPU or bandwidth in or out, what
-idle brokers use left out), as means over the history. A fair share is the load of all traffic over the number of
-brokers: where each is even, every broker has it.
+A load is a fraction of an average broker, as a mean over the history. It is measured in the resource that the traffic
+needs most: CPU, or bandwidth in or out, without the usage of idle brokers. A fair share is the load of all traffic
+divided by the number of brokers: the load of each broker in a balanced cluster.
 
-A bundle should be no larger than half a fair share, or the fullest broker cannot come near the others whoever has it.
-So a bundle of load b calls for ceil(b / half a fair share) bundles in its place; a topic likewise for partitions.
+A bundle should be no larger than half a fair share; otherwise its broker is much fuller than the others, whichever
+broker that is. So a bundle with load b should be split into ceil(b / half a fair share) bundles, and a topic should
+have as many partitions.
 
-Worked example: four equal bundles are all load of five brokers. A fair share is a fifth, a bundle a quarter of the
-load: ceil(0.25 / 0.1) = 3 in its place, 12 in all.
+Worked example: four equal bundles have all the load of five brokers. A fair share is a fifth of the load, a bundle is
+a quarter: each should be split into ceil(0.25 / 0.1) = 3 bundles, which makes 12.
 """
 
 from collections.abc import Iterable, Mapping
@@ -94,15 +95,15 @@ def _topic(demand: Demand, loads: Loads, source: int, load: float, names: Mappin
         name = f"the only topic of {bundle}" if count <= 1 else f"a topic of {bundle}"
     least = "at least " if where == SPREAD and count > 1 else ""
     at_most = float(loads.greatest[source]) / max(1, int(count) if where == SPREAD else 1)
-    beyond = f", at times {at_most:.0%}," if at_most > 1 else ""
+    beyond = f", at times {at_most:.0%}" if at_most > 1 else ""
     sentence = (
-        f"{name} alone asks {least}{load:.0%} of a broker's {loads.resource}{beyond} where a fair share is"
-        f" {loads.fair:.0%}: wherever it is, that broker is the fullest, and no strategy can mend it"
+        f"{name} alone needs {least}{load:.0%} of a broker's {loads.resource}{beyond}, but a fair share is"
+        f" {loads.fair:.0%}: the broker that has it is always the fullest, and no strategy can change this"
     )
     find = (
         ""
         if where != SPREAD
-        else f" (`pulsar-admin topics stats` of its {count_of(max(1, int(count)), 'topic')} tells which)"
+        else f" (`pulsar-admin topics stats` of its {count_of(max(1, int(count)), 'topic')} shows which)"
     )
     return AdviceFinding(
         kind=Kind.TOPIC,
@@ -161,7 +162,7 @@ def _namespace(
     sentence = (
         f"{space} has {len(rows)} {bundles}{few}; {len(heavy)} of them with {part:.0%} of its traffic"
         f" {'is' if len(heavy) == 1 else 'are'} larger than half a broker's fair share of {loads.fair:.0%}, the largest"
-        f" ({range_}) asks {float(of_bundle[first]):.0%} of a broker's {loads.resource}"
+        f" ({range_}) needs {float(of_bundle[first]):.0%} of a broker's {loads.resource}"
     )
     mend = (
         f"split {'it' if len(heavy) == 1 else 'these'} until the namespace has {count} or more, first by"

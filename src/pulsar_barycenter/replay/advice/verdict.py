@@ -214,7 +214,7 @@ class _Teller:
 
     def sentence(self, verdict: AdviceVerdict, best: Scenario | None, findings: int, hours: float) -> str:
         today = self.configuration(self._question.today)
-        also = f" {_things(findings)} told below that no balancing can mend." if findings else ""
+        also = f" {_things(findings)} listed below that balancing cannot solve." if findings else ""
         if best is None:
             return f"Keep today's configuration ({self._words}): nothing else was tried.{also}"
         other = self.configuration(best)
@@ -256,7 +256,7 @@ def _held(found: Gain) -> str:
 
 
 def _things(count: int) -> str:
-    return "One thing is" if count == 1 else f"{count} things are"
+    return "One problem is" if count == 1 else f"{count} problems are"
 
 
 def _span(hours: float) -> str:
@@ -312,7 +312,7 @@ def _warnings_of_length(demand: Demand, parts: Parts) -> list[str]:
     told = _span(whole_ms / 3_600_000)
     if whole_ms < _DAY_MS:
         return [
-            f"{told} of history say nothing about other times of the day: take the advice for load like that, and ask"
+            f"{told} of history say nothing about other times of the day: the advice is only valid for such load; ask"
             " again with a day or more"
         ]
     if whole_ms < 7 * _DAY_MS:

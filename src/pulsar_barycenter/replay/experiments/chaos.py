@@ -1,4 +1,4 @@
-"""Rounds of chaos: again and again other brokers are there, and all load is drawn anew.
+"""Rounds of chaos: in each round, the healthy brokers and all loads are drawn anew.
 
 Eight brokers have 128 bundles. At the beginning of each round a random six, seven or all eight of them are healthy, and
 the total load is drawn up to 120 % of what these can carry. Bundles are as wide as random cuts of the key space make
@@ -124,8 +124,7 @@ def evenness(outcome: Outcome) -> Evenness:
 
 
 def settings_of_chaos(strategy: str) -> dict[str, str]:
-    """Return the settings under which a strategy plays: as it is known to react fastest, since all load is new every
-    twenty minutes and nothing of it comes back."""
+    """Return the settings with which a strategy reacts fastest, since all load is replaced every twenty minutes."""
     fast = {
         "loadBalancerSheddingGracePeriodMinutes": "0",
         "loadBalancerReportUpdateMaxIntervalMinutes": "1",

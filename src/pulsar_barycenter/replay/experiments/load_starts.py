@@ -29,10 +29,10 @@ IDLE = 15
 def starting(
     mib_in: Sequence[float], cpu_percent: Sequence[float], idle_percent: float, bundles: int, seed: int
 ) -> Setup:
-    """Return five idle brokers whose bundles carry so much within two minutes.
+    """Return five idle brokers whose bundles reach the given loads within two minutes.
 
-    `idle_percent` is where the line of CPU over traffic begins; brokers without any were at 3 %, and one at 20 %, as
-    the published scores tell.
+    `idle_percent` is the CPU at which the line of CPU over traffic begins. According to the published scores, brokers
+    without traffic had 3 %, and one had 20 %.
     """
     sizes, owners = carrying(BROKERS, mib_in, bundles, seed)
     rates: Floats = steadily(sizes, MINUTES, seed)

@@ -1,11 +1,15 @@
 """Converts the columns of the pipeline's tables, a recorded history, to demand and a cluster.
 
-A sample of a bundle counts until its next one, since brokers report only what changed enough: for `SILENCE_MS` at the
-most, and no longer than until a report tells of a part of it. Bundles are those of the beginning; what is known of the
-parts that they were split into stands where these lay, and what one carried before its split is shared out by their
-widths. What belongs to one broker (heartbeats) is left out. A broker is there from its first report to its
-last, and from the beginning if that report is not the first of its life: it may have been silent until then. CPU is
-fitted to what brokers that were not saturated reported; limits are the last that a broker told.
+Brokers report a bundle only if it changed enough. So a sample counts until the next sample of the bundle, for at most
+`SILENCE_MS`, and only until the first report of a part of the bundle.
+
+The demand has the bundles of the beginning. A part that a later split made is a source with the span of the part; the
+load that a bundle had before its split is divided among its parts by width. Bundles that belong to one broker
+(heartbeats) are left out.
+
+A broker is in the cluster from its first report to its last. If its first report in the history is not the first after
+a start (`sequence`), the broker is in the cluster from the beginning, since it may have been silent until then. CPU is
+fitted to the reports of brokers that were not saturated; limits are those of a broker's last report.
 """
 
 from collections.abc import Mapping, Sequence
@@ -242,7 +246,8 @@ def _at_first(
 ) -> dict[str, str]:
     """Return, for each of the smallest bundles, the bundle that contained its range at the beginning.
 
-    That is the first that was told of it, the widest of several, if it is the first of all its range.
+    This is the bundle of the earliest sample in the range, the widest one of several at that time. If it is not the
+    earliest in all of its own range, the smallest bundle itself is returned.
     """
     earliest = {leaf: min(of, key=lambda name: (first_ms[name], -len(leaves[name]))) for leaf, of in wholes.items()}
     return {
@@ -256,8 +261,9 @@ def _stretches(
 ) -> tuple[Integers, Integers]:
     """Return the steps for which the samples of a bundle count, and the number of steps for each sample.
 
-    `at_ms` are in order. `earliest_ms` is of the first that is known of the bundle's range, `ended_ms` in order of the
-    first samples of parts of it: a bundle that a report tells parts of is no more.
+    `at_ms` are the times of the samples, ascending. `earliest_ms` is the time of the earliest sample in the bundle's
+    range. `ended_ms` are the times of the first samples of its parts, ascending: a report of a part shows that the
+    bundle no longer exists.
     """
     until = np.minimum(np.append(at_ms[1:], at_ms[-1] + SILENCE_MS), at_ms + SILENCE_MS)
     next_end = np.append(ended_ms, np.iinfo(np.int64).max)[np.searchsorted(ended_ms, at_ms, side="right")]

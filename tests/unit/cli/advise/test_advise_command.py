@@ -139,8 +139,8 @@ def test_what_is_for_barycenter_alone_is_said_in_the_files_of_an_advice(tmp_path
     )
     ours = msgspec.structs.replace(advice, changes=[change])
     for text in (fragment(ours), commands(ours)):
-        assert "For brokers of Barycenter alone" in text
-    assert "For brokers of Barycenter alone" not in (tmp_path / "commands.sh").read_text()
+        assert "Only for brokers of Barycenter" in text
+    assert "Only for brokers of Barycenter" not in (tmp_path / "commands.sh").read_text()
 
 
 def write_moves(data: Path, moves: int, step_s: int) -> None:
@@ -212,7 +212,7 @@ def test_a_topic_of_a_trace_is_named(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     told = msgspec.json.decode(done.stdout_bytes, type=Advice)
     assert "persistent://public/ns-0000/hot-0" in {each.subject for each in told.findings}
-    assert "hot-0 alone asks" in " ".join(each.sentence for each in told.findings)
+    assert "hot-0 alone needs" in " ".join(each.sentence for each in told.findings)
 
 
 def test_next_to_no_load_is_told() -> None:

@@ -1,7 +1,7 @@
 """Write docs/api.md from the public modules: `python scripts/generate_api_doc.py`.
 
-Every name that a public module exports is on the page, with its signature and its docstring. A test compares the page,
-so that no change of the public interface goes unseen.
+Every name that a public module exports is on the page, with its signature and its docstring. A test compares the page
+with the code, so that every change of the public interface is seen in a review.
 """
 
 import enum
@@ -81,7 +81,7 @@ def _signature(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a docstring as Markdown; what it says of code is code already."""
+    """Return a docstring as Markdown, with its doctests as code blocks."""
     text = inspect.getdoc(value) or ""
     if isinstance(value, type) and value.__doc__ is None:
         text = ""

@@ -201,6 +201,9 @@ def next_loads(
     same = _carried_over(before, snapshot, now_ms, settings)
     bundles = snapshot.bundles
     measured = None if bundles.sampled.all() else _measured(snapshot, before.units)
+    estimated = np.zeros(len(bundles), bool)
+    if measured is not None and snapshot.extensible is not None:
+        estimated = _share_rest(measured, snapshot, same, minutes, now_ms)
     at_once = silent[bundles.owner] if silent.any() else None
     soon = urgent[bundles.owner] if urgent.any() else None
     count = len(bundles)
@@ -221,7 +224,8 @@ def next_loads(
             settings,
         )
         if measured is not None:
-            kept = first + np.flatnonzero(~(bundles.sampled[block] | np.isnan(same.recent[block])))
+            known = bundles.sampled[block] | estimated[block] | np.isnan(same.recent[block])
+            kept = first + np.flatnonzero(~known)
             recent[kept], settled[kept], lasted[kept] = same.recent[kept], same.settled[kept], same.lasted_min[kept]
         sums += _sums(bundles.owner[block], (now, recent[block], settled[block]), sums.shape[1])
     return replace(
@@ -291,6 +295,26 @@ def _measured(snapshot: LoadSnapshot, units: Units) -> Floats:
     others = np.bincount(bundles.owner[silent], minlength=count)
     rest = np.clip(total - listed, 0.0, None) / np.maximum(others, 1)
     return np.where(silent, rest[bundles.owner], found)
+
+
+def _share_rest(measured: Floats, snapshot: LoadSnapshot, before: BundleLoads, minutes: float, now_ms: int) -> Flags:
+    """Write into `measured` the work of bundles outside the lists of top bundles, and flag these rows.
+
+    A broker's work beyond its list is shared out in proportion to the bundles' last estimates. Lists may be newer than
+    the load of their broker, so only a load that was reported since the last round counts: the other rows keep what is
+    known of them.
+    """
+    bundles, load, count = snapshot.bundles, snapshot.extensible, len(snapshot.brokers)
+    found = np.zeros(len(bundles), bool)
+    if load is None:
+        return found
+    is_new = load.has_load & (now_ms - load.updated_at_ms < minutes * MINUTE_MS)
+    found = ~bundles.sampled & load.owned & ~np.isnan(before.recent) & is_new[bundles.owner]
+    owner, estimate = bundles.owner[found], before.recent[found]
+    rest, sums = np.bincount(owner, measured[found], count), np.bincount(owner, estimate, count)
+    factor = np.divide(rest, sums, out=np.ones(count), where=sums > 0)
+    measured[found] = np.where(sums[owner] > 0, estimate * factor[owner], measured[found])
+    return found
 
 
 def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, settings: Settings) -> BundleLoads:

@@ -1,16 +1,17 @@
 """The load of every bundle, by two estimates that are carried from round to round, and its recent brokers.
 
 Work is traffic as one number: the mean of a bundle's fraction of all msg/s and of all bytes/s. The totals are those at
-the time when the memory began. The recent estimate follows the reports within a fifth of the patience, the settled one
-within five times the patience: minutes and an hour.
+the time when the memory began. The recent estimate follows the reports within a minute and a half, the settled one
+within five times the patience.
 
 The two differ while the load changes and nobody can know whether the change lasts. A move must be right by both, so
-noise, spikes and load that comes and goes move nothing: they never enter the settled estimate. When a change has kept
-its sign for the whole patience, it counts as lasting, and the settled estimate is set to the recent one.
+noise, spikes shorter than the patience, and load that comes and goes more often, move nothing: they never enter the
+settled estimate. When a change has kept its sign for the whole patience, it counts as lasting, and the settled estimate
+is set to the recent one.
 
 Worked example (patience 12 minutes): the load of a bundle rises from 10 to 20 within a minute. After five minutes the
-recent estimate is 18.6 and the settled one 10.1. If the load falls back after ten minutes, it has moved nothing. If
-not, both estimates are 19.9 in the twelfth minute.
+recent estimate is 19.6 and the settled one 10.1. If the load falls back after ten minutes, it has moved nothing. If
+not, both estimates are 20.0 in the twelfth minute.
 """
 
 from bisect import bisect_left
@@ -133,6 +134,11 @@ class BundleLoads:
             return self.brokers[self.owner.item(row)]
         found = self.away.get(bundle)
         return None if found is None else found.broker
+
+    def was_split_into(self, bundle: str) -> bool:
+        """Return whether a bundle is a part of one of these."""
+        row, part = self._found(bundle)
+        return row >= 0 and part < 1
 
     def _found(self, bundle: str) -> tuple[int, float]:
         """Return the row of a bundle and 1, or of the bundle that it was split from and its fraction; -1 if none."""

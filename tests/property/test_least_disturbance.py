@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.shedding.least_disturbance.alignment import rows_before
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import BY_NUMBER, EXCHANGED, RETURNED
+from pulsar_barycenter.load.shedding.least_disturbance.budget import Budget
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
@@ -111,3 +112,16 @@ def test_rows_are_matched_by_name(before: set[int], names: set[int]) -> None:
     place = {name: row for row, name in enumerate(first)}
     wanted = [place.get(name, -1) for name in second]
     assert (list(range(len(second))) if found is None else found.tolist()) == wanted
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 200), st.lists(st.tuples(st.integers(1, 30), st.integers(0, 40)), max_size=40))
+def test_rounds_do_not_move_more_than_the_budget(an_hour: int, rounds: list[tuple[int, int]]) -> None:
+    """Over any time: what the time gives, what was saved up, and one more for an exchange."""
+    budget, minutes, moved = Budget(), 0, 0
+    for passed, wanted in rounds:
+        minutes, budget = minutes + passed, budget.grown(an_hour, passed)
+        count = min(wanted, budget.moves(0))
+        budget, moved = budget.spent(count, 0), moved + count
+        assert moved <= an_hour * minutes / 60 + 1e-3
+        assert budget.left > -1e-3

@@ -34,7 +34,7 @@ BENCHMARKS = sorted(
 
 SET_UP = {"free_ports"}
 """What benchmarks set up with; nobody times it."""
-LOADS = {"pulsar_barycenter.replay.experiments.chaos"}
+LOADS = {"pulsar_barycenter.replay.experiments.chaos", "pulsar_barycenter.replay.scenario"}
 """What benchmarks have replayed."""
 
 

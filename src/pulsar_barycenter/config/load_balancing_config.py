@@ -207,10 +207,19 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
     ] = 2
     barycenter_least_disturbance_band_percentage: Annotated[
         Band, about("LeastDisturbance: how far a broker may be above the reachable usage.", dynamic=True)
-    ] = 8.0
+    ] = 6.0
+    barycenter_least_disturbance_moves_per_hour: Annotated[
+        Count,
+        about(
+            "LeastDisturbance: bundles that move in an hour at most, except after brokers join or leave, or bundles are"
+            " split; 0: three for each broker, at least 30.",
+            dynamic=True,
+            unit="bundles",
+        ),
+    ] = 0
     barycenter_least_disturbance_patience_minutes: Annotated[
         Patience, about("LeastDisturbance: how long a change of load must last before it counts.", dynamic=True)
-    ] = 12.0
+    ] = 3.0
     namespace_bundle_unloading_timeout_ms: Annotated[
         IntervalMillis, about("Time for the topics of an unloaded bundle to close.", dynamic=True)
     ] = 60_000

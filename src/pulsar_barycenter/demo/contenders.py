@@ -28,14 +28,15 @@ OURS: Final = Contender(
         PLACEMENT_KEY: "LeastDisturbance",
         SPLIT_UNLOAD_KEY: "false",
         "barycenterLeastDisturbancePatienceMinutes": "0.6",
+        "barycenterLeastDisturbanceMovesPerHour": "420",
     },
 )
 """The parts of a split bundle stay on their broker until a round moves them. If they are unloaded at once, as by
 Pulsar's default, the parts of the hottest bundle change their broker with each of its splits.
 
-Patience: rounds are fourteen times as frequent as by default, so the default of twelve minutes would be 50 s. At the
-usual speed-up, a day of load takes 60 s. With a patience of 36 s, the daily changes of load move no bundle; with 15 s
-they do. An empty broker that joins still gets bundles in the first round."""
+Rounds are fourteen times as frequent as by default, and so are the moves of an hour. Patience: at the usual speed-up, a
+day of load takes 60 s. With a patience of 36 s, the daily changes of load move no bundle; with 15 s they do. An empty
+broker that joins still gets bundles in the first round."""
 
 
 def _default() -> Contender:

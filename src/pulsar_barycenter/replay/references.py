@@ -1,16 +1,18 @@
 """What could have been: greedy balancers that see what no leader sees, for strategies to be measured by.
 
 They know the true load of each bundle, at once and without noise, where a leader knows what brokers reported, and act
-upon it every ten minutes in place of the leader's round. All else is as with any strategy: gaps, placement of what has
-no owner, splits.
+upon it every few minutes in place of the leader's round. All else is as with any strategy: gaps, placement of what has
+no owner, splits. `REFERENCES` are those of balance-bench. `OF_DAYS` are those of `benchmarks.balance_days`: an oracle,
+and two greedies that a leader could be, because they know the past only.
 
-Both take the move that evens the brokers out most, one after the other, as long as one is worth `LEAST_GAIN`. Evenness
+All take the move that evens the brokers out most, one after the other, as long as one is worth `LEAST_GAIN`. Evenness
 is the mean over the steps they see of (sum of u^16)^(1/16) over the brokers' usages u: nearly the greatest usage, but a
 move away from one of four brokers that are equally full counts, too. They are greedy, so a strategy may do better.
 
 Source: our own.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +20,8 @@ import numpy as np
 
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers
 
-EVERY_MS: Final = 10 * 60_000
+_MINUTE_MS: Final = 60_000
+EVERY_MS: Final = 10 * _MINUTE_MS
 LEAST_GAIN: Final = 0.005
 """A move evens out by so much of a broker, or is not made."""
 _POWER: Final = 16
@@ -29,19 +32,31 @@ _MOST_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Sees `horizon` of the steps to come, a step in `stride`, the one of now first; makes at most so many moves an
-    hour."""
+    """Sees `horizon` of the steps to come, a step in `stride`, the present one first, or the mean of the last `mean_of`
+    steps, the present one included; only one of the two is more than 1.
+
+    It acts every `every_ms`, makes at most `moves_an_hour`, and leaves a bundle for `rest_ms` where it came to.
+    """
 
     name: str
     about: str
     horizon: int
     stride: int
     moves_an_hour: int | None = None
+    every_ms: int = EVERY_MS
+    mean_of: int = 1
+    rest_ms: int = 0
 
     @property
     def at_once(self) -> int:
-        """How many moves it makes at most every `EVERY_MS`."""
-        return _MOST_AT_ONCE if self.moves_an_hour is None else max(1, self.moves_an_hour * EVERY_MS // 3_600_000)
+        """How many moves it makes at most every `every_ms`."""
+        return _MOST_AT_ONCE if self.moves_an_hour is None else max(1, self.moves_an_hour * self.every_ms // 3_600_000)
+
+    def steps(self, present: int, end: int) -> list[int]:
+        """Return the steps that it sees at the step `present`, of `end` steps."""
+        if self.mean_of > 1:
+            return list(range(max(0, present + 1 - self.mean_of), present + 1))
+        return list(range(present, min(present + self.horizon, end), self.stride))
 
 
 REFERENCES: Final = {
@@ -49,6 +64,33 @@ REFERENCES: Final = {
     for each in (
         Reference("foresight", "knows what every bundle carries in the next hour", 60, 3),
         Reference("greedy-12", "knows what every bundle carries now, and makes 12 moves an hour at most", 1, 1, 12),
+    )
+}
+
+OF_DAYS: Final = {
+    each.name: each
+    for each in (
+        Reference(
+            "oracle", "knows the next hour, and makes 20 moves an hour at most", 60, 5, 20, every_ms=6 * _MINUTE_MS
+        ),
+        Reference(
+            "greedy-mean",
+            "five moves every 15 minutes at most, by the mean of the last 10 minutes",
+            1,
+            1,
+            20,
+            every_ms=15 * _MINUTE_MS,
+            mean_of=10,
+        ),
+        Reference(
+            "greedy-newest",
+            "one move every 3 minutes at most, by the newest minute; a bundle rests for an hour",
+            1,
+            1,
+            20,
+            every_ms=3 * _MINUTE_MS,
+            rest_ms=60 * _MINUTE_MS,
+        ),
     )
 }
 
@@ -66,14 +108,16 @@ class ActualLoad:
     live: Flags
 
 
-def best_moves(actual: ActualLoad, most: int) -> list[tuple[int, int]]:
-    """Return bundles with the brokers they go to, at most so many, the one that evens out most first."""
-    return _Search(actual).run(most)
+def best_moves(actual: ActualLoad, most: int, resting: Collection[int] = ()) -> list[tuple[int, int]]:
+    """Return at most `most` bundles with their new brokers, the one that evens out most first; none is `resting`."""
+    return _Search(actual, resting).run(most)
 
 
 class _Search:
-    def __init__(self, actual: ActualLoad) -> None:
+    def __init__(self, actual: ActualLoad, resting: Collection[int]) -> None:
         self._actual, self._owner = actual, actual.owner.copy()
+        self._may_go: Flags = np.ones(len(self._owner), bool)
+        self._may_go[list(resting)] = False
         steps, resources, _ = actual.wanted.shape
         brokers = actual.limit.shape[1]
         served = np.flatnonzero(self._owner >= 0)
@@ -105,7 +149,7 @@ class _Search:
         total = powers.sum(axis=0)
         takers = live[live != source]
         takers = takers[np.argsort(powers[takers].sum(axis=1), kind="stable")[:_TAKERS]]
-        bundles = np.flatnonzero(self._owner == source)
+        bundles = np.flatnonzero((self._owner == source) & self._may_go)
         weight = (actual.wanted[:, :, bundles] / actual.limit[None, :, source, None]).max(axis=1).sum(axis=0)
         bundles = bundles[np.argsort(-weight, kind="stable")[:_LOOKED_AT]]
         if not len(bundles):

@@ -46,7 +46,7 @@ from pulsar_barycenter.replay.events import (
     SettingChanged,
 )
 from pulsar_barycenter.replay.outcome import Divided, Moved, Outcome, Samples
-from pulsar_barycenter.replay.references import EVERY_MS, ActualLoad, Reference, best_moves
+from pulsar_barycenter.replay.references import ActualLoad, Reference, best_moves
 from pulsar_barycenter.replay.reports import Measured, Reports
 
 if TYPE_CHECKING:
@@ -373,7 +373,7 @@ class _Run:
         end_ms, known = now_ms + self._demand.step_ms, None
         if self._reference is not None:
             if self._round_at_ms < end_ms:
-                self._round_at_ms = _next(self._round_at_ms, EVERY_MS / MINUTE_MS, end_ms)
+                self._round_at_ms = _next(self._round_at_ms, self._reference.every_ms / MINUTE_MS, end_ms)
                 self._follow(self._reference, now_ms)
         elif config.load_balancer_shedding_enabled and self._round_at_ms < end_ms:
             self._round_at_ms = _next(self._round_at_ms, config.load_balancer_shedding_interval_minutes, end_ms)
@@ -392,7 +392,7 @@ class _Run:
         """Make the moves of a reference."""
         bundles, model = self._bundles, self._cluster.model
         first = (now_ms - self._demand.start_ms) // self._demand.step_ms
-        steps = range(first, min(first + reference.horizon, self._demand.steps), reference.stride)
+        steps = reference.steps(first, self._demand.steps)
         idle = model.wanted(np.zeros((4, len(self._names))), np.zeros(len(self._names)), self._slowdown)
         alone = np.ones(len(bundles))
         wanted = [model.wanted(bundles.at(step), 0 * alone, alone)[[_CPU, _IN, _OUT]] for step in steps]
@@ -401,9 +401,12 @@ class _Run:
         base = np.zeros_like(limit)
         base[0] = idle[_CPU] / self._slowdown
         taken = np.array(wanted)
+        if reference.mean_of > 1:
+            taken = taken.mean(axis=0, keepdims=True)
         taken[:, 0] -= model.idle_cpu
         actual = ActualLoad(taken, limit, base, bundles.owner.astype(np.int64), self._live)
-        for row, broker in best_moves(actual, reference.at_once):
+        resting = np.flatnonzero(self._reports.unloaded_at_ms > now_ms - reference.rest_ms).tolist()
+        for row, broker in best_moves(actual, reference.at_once, resting):
             source, name = self._names[int(bundles.owner[row])], bundles.names[row]
             self._reports.unloaded_at_ms[row] = now_ms
             self._move("unload", name, source, self._names[broker], now_ms, self._cluster.gap_ms, reference.about)

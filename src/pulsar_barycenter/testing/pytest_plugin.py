@@ -21,7 +21,10 @@ import pytest
 if TYPE_CHECKING:
     from pulsar_barycenter.testing.cluster import Cluster
 
-_MARKER = "barycenter(brokers=1, config=None, data=None, pipeline=False, in_process=False): the cluster of `barycenter_cluster`"
+_MARKER = (
+    "barycenter(brokers=1, config=None, data=None, pipeline=False, in_process=False): "
+    "the cluster that `barycenter_cluster` starts"
+)
 _ARGUMENTS = frozenset({"brokers", "config", "data", "pipeline", "in_process"})
 _KEPT = pytest.StashKey[list[Path]]()
 

@@ -67,6 +67,7 @@ def test_a_demo_balances_by_our_strategy_and_a_comparison_by_pulsars_default_too
         PLACEMENT_KEY,
         "loadBalancerAutoUnloadSplitBundlesEnabled",
         "barycenterLeastDisturbancePatienceMinutes",
+        "barycenterLeastDisturbanceMovesPerHour",
     }
     assert theirs["loadBalancerAutoUnloadSplitBundlesEnabled"] == "true"
 

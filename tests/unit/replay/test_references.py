@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_barycenter.lab.benches.front import dominates, not_dominated
-from pulsar_barycenter.replay.references import LEAST_GAIN, REFERENCES, ActualLoad, Reference, best_moves
+from pulsar_barycenter.replay.references import LEAST_GAIN, OF_DAYS, REFERENCES, ActualLoad, Reference, best_moves
 from pulsar_barycenter.replay.scenario import NONE, OURS, catalogue, run_case
 
 
@@ -89,3 +89,17 @@ def test_a_strategy_is_dominated_by_less_of_one_and_no_more_of_the_other() -> No
     of = {OURS: figures(0, 0), NONE: figures(0, 0), "foresight": figures(0, 0)}
     of |= {"A": figures(1, 2), "B": figures(3, 1), "C": figures(2, 9)}
     assert not_dominated([figures(1, 2), figures(3, 2)], of) == (["A"], ["B"])
+
+
+def test_a_resting_bundle_stays() -> None:
+    wanted = np.full((1, 3, 4), 0.2)
+    of = ActualLoad(wanted, np.ones((3, 2)), np.zeros((3, 2)), np.zeros(4, np.int64), np.ones(2, bool))
+    assert sorted(bundle for bundle, _ in best_moves(of, 9, resting=[0, 1, 2])) == [3]
+    assert best_moves(of, 9, resting=range(4)) == []
+
+
+def test_a_reference_sees_the_future_or_the_mean_of_the_past() -> None:
+    assert Reference("x", "x", 6, 2).steps(7, 12) == [7, 9, 11]
+    assert Reference("x", "x", 1, 1, mean_of=3).steps(7, 12) == [5, 6, 7]
+    assert Reference("x", "x", 1, 1, mean_of=3).steps(0, 12) == [0]
+    assert [each.at_once for each in OF_DAYS.values()] == [2, 5, 1]

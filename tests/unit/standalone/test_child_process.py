@@ -17,6 +17,7 @@ from pulsar_barycenter.standalone.errors import (
     DataDirectoryUnusableError,
     NoLockFileError,
     PortRangeError,
+    NotReadyError,
     ProcessFailedError,
     SharedPortError,
 )

@@ -196,7 +196,7 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
             "barycenter_least_disturbance_band_percentage",
             lambda f: 0 < f.full < f.config.barycenter_least_disturbance_band_percentage / 100,
             "with the largest resource weight no broker can be that far above others, so LeastDisturbance never sheds",
-            "set it lower, the default is 8",
+            "set it lower, the default is 6",
         ),
         Rule(
             "barycenter_least_disturbance_patience_minutes",
@@ -205,7 +205,7 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
                 < 2 * f.config.load_balancer_shedding_interval_minutes
             ),
             "a change of load counts after one or two rounds, so load that comes and goes moves bundles",
-            "set it to several times loadBalancerSheddingIntervalMinutes, the default is 12",
+            "set it to several times loadBalancerSheddingIntervalMinutes, the default is 3",
         ),
     ),
     "DeviationShedder": (_by_count("DeviationShedder"),),

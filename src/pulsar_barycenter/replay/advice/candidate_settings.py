@@ -53,8 +53,8 @@ OF_SHEDDER: Final[Mapping[str, tuple[Knob, ...]]] = {
         Knob("minUnloadMessage", ("100", "1000")),
     ),
     "LeastDisturbance": (
-        Knob("barycenterLeastDisturbanceBandPercentage", ("3", "5", "8", "12")),
-        Knob("barycenterLeastDisturbancePatienceMinutes", ("6", "12", "24")),
+        Knob("barycenterLeastDisturbanceBandPercentage", ("3", "6", "8", "12")),
+        Knob("barycenterLeastDisturbancePatienceMinutes", ("3", "6", "12")),
     ),
     "TransferShedder": (
         Knob("loadBalancerBrokerLoadTargetStd", ("0.05", "0.1", "0.15", "0.25")),

@@ -132,5 +132,6 @@ def settings_of_chaos(strategy: str) -> dict[str, str]:
         "loadBalancerAutoBundleSplitEnabled": "false",
         "barycenterLeastDisturbanceBandPercentage": "2",
         "barycenterLeastDisturbancePatienceMinutes": "0",
+        "barycenterLeastDisturbanceMovesPerHour": "1000000",
     }
     return {**settings_of(strategy, {}), **fast}

@@ -32,6 +32,6 @@ CASE = Case(
     make,
     (
         Expected("OverloadShedder+LeastLongTermMessageRate", "unloads", "==", 0, "80 % is below its limit of 85 %"),
-        Expected("LeastDisturbance", "unloads", "==", 0, "ten minutes are less than its patience"),
+        Expected("LeastDisturbance", "unloads", "<=", 8, "its budget is a bundle in two minutes"),
     ),
 )

@@ -3,7 +3,7 @@
 Other strategies compare brokers by what they report now, and move bundles until the comparison holds. That moves
 bundles for noise, overshoots where brokers differ in strength, and forgets bundles that are still on their way. This
 strategy predicts the usage of each broker instead: it estimates the load of each bundle twice, by the last minutes and
-by the last hour, learns for each broker how usage follows from load, and moves bundles only if both estimates agree.
+by a longer time, learns for each broker how usage follows from load, and moves bundles only if both estimates agree.
 Of the moves that help it prefers those that disturb the fewest clients.
 
 - `least_disturbance_settings`: what can be configured, and the constants that follow from it.
@@ -11,6 +11,7 @@ Of the moves that help it prefers those that disturb the fewest clients.
   `alignment` maps the rows of one round to those of the next.
 - `prediction`: the usage of each broker, and the usage that it can reach.
 - `assignment`: the search for the moves.
+- `budget`: how many moves a round may make.
 - `verdicts`: the plan with its reasons.
 - `least_disturbance`: the strategy, which calls these in order.
 - `best_usage`: the same search without patience, for the most even usage that moves could reach.

@@ -40,8 +40,6 @@ TRAFFIC: Final = 0.25
 """The cost of a move, in addition to 1: for the average number of sessions, and for the average work of a bundle."""
 IDLE: Final = 1e-4
 """A bundle that takes less than this fraction of a broker is without load."""
-LOOKED_FOR: Final = 48
-"""At least this many moves are searched, even if a round makes fewer: the first of them."""
 MOST_LOOKED_AT: Final = 4_096
 """The most bundles of one broker that are considered."""
 _PARTNERS: Final = 8
@@ -180,7 +178,8 @@ class Search:
         count = len(snapshot.brokers)
         self._asked = np.zeros(count, bool)
         self._moves: list[RowMove] = []
-        self._most = max(settings.most, LOOKED_FOR) + 1
+        # one more, by which a round sees that it is full
+        self._most = settings.most + 1
         self._movable = movable
         self._givers: dict[int, _Giver] = {}
 

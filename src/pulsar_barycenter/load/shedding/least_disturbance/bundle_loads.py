@@ -1,16 +1,17 @@
 """The load of every bundle, by two estimates that are carried from round to round, and its recent brokers.
 
 Work is traffic as one number: the mean of a bundle's fraction of all msg/s and of all bytes/s. The totals are those at
-the time when the memory began. The recent estimate follows the reports within a fifth of the patience, the settled one
-within five times the patience: minutes and an hour.
+the time when the memory began. The recent estimate follows the reports within a minute and a half, the settled one
+within five times the patience.
 
 The two differ while the load changes and nobody can know whether the change lasts. A move must be right by both, so
-noise, spikes and load that comes and goes move nothing: they never enter the settled estimate. When a change has kept
-its sign for the whole patience, it counts as lasting, and the settled estimate is set to the recent one.
+noise, spikes shorter than the patience, and load that comes and goes more often, move nothing: they never enter the
+settled estimate. When a change has kept its sign for the whole patience, it counts as lasting, and the settled estimate
+is set to the recent one.
 
 Worked example (patience 12 minutes): the load of a bundle rises from 10 to 20 within a minute. After five minutes the
-recent estimate is 18.6 and the settled one 10.1. If the load falls back after ten minutes, it has moved nothing. If
-not, both estimates are 19.9 in the twelfth minute.
+recent estimate is 19.6 and the settled one 10.1. If the load falls back after ten minutes, it has moved nothing. If
+not, both estimates are 20.0 in the twelfth minute.
 """
 
 from bisect import bisect_left
@@ -134,6 +135,11 @@ class BundleLoads:
         found = self.away.get(bundle)
         return None if found is None else found.broker
 
+    def was_split_into(self, bundle: str) -> bool:
+        """Return whether a bundle is a part of one of these."""
+        row, part = self._found(bundle)
+        return row >= 0 and part < 1
+
     def _found(self, bundle: str) -> tuple[int, float]:
         """Return the row of a bundle and 1, or of the bundle that it was split from and its fraction; -1 if none."""
         row = bisect_left(self.names, bundle)
@@ -201,6 +207,9 @@ def next_loads(
     same = _carried_over(before, snapshot, now_ms, settings)
     bundles = snapshot.bundles
     measured = None if bundles.sampled.all() else _measured(snapshot, before.units)
+    estimated = np.zeros(len(bundles), bool)
+    if measured is not None and snapshot.extensible is not None:
+        estimated = _share_rest(measured, snapshot, same, minutes, now_ms)
     at_once = silent[bundles.owner] if silent.any() else None
     soon = urgent[bundles.owner] if urgent.any() else None
     count = len(bundles)
@@ -221,7 +230,8 @@ def next_loads(
             settings,
         )
         if measured is not None:
-            kept = first + np.flatnonzero(~(bundles.sampled[block] | np.isnan(same.recent[block])))
+            known = bundles.sampled[block] | estimated[block] | np.isnan(same.recent[block])
+            kept = first + np.flatnonzero(~known)
             recent[kept], settled[kept], lasted[kept] = same.recent[kept], same.settled[kept], same.lasted_min[kept]
         sums += _sums(bundles.owner[block], (now, recent[block], settled[block]), sums.shape[1])
     return replace(
@@ -291,6 +301,26 @@ def _measured(snapshot: LoadSnapshot, units: Units) -> Floats:
     others = np.bincount(bundles.owner[silent], minlength=count)
     rest = np.clip(total - listed, 0.0, None) / np.maximum(others, 1)
     return np.where(silent, rest[bundles.owner], found)
+
+
+def _share_rest(measured: Floats, snapshot: LoadSnapshot, before: BundleLoads, minutes: float, now_ms: int) -> Flags:
+    """Write into `measured` the work of bundles outside the lists of top bundles, and flag these rows.
+
+    A broker's work beyond its list is shared out in proportion to the bundles' last estimates. Lists may be newer than
+    the load of their broker, so only a load that was reported since the last round counts: the other rows keep what is
+    known of them.
+    """
+    bundles, load, count = snapshot.bundles, snapshot.extensible, len(snapshot.brokers)
+    found = np.zeros(len(bundles), bool)
+    if load is None:
+        return found
+    is_new = load.has_load & (now_ms - load.updated_at_ms < minutes * MINUTE_MS)
+    found = ~bundles.sampled & load.owned & ~np.isnan(before.recent) & is_new[bundles.owner]
+    owner, estimate = bundles.owner[found], before.recent[found]
+    rest, sums = np.bincount(owner, measured[found], count), np.bincount(owner, estimate, count)
+    factor = np.divide(rest, sums, out=np.ones(count), where=sums > 0)
+    measured[found] = np.where(sums[owner] > 0, estimate * factor[owner], measured[found])
+    return found
 
 
 def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, settings: Settings) -> BundleLoads:

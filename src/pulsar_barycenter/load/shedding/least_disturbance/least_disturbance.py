@@ -1,10 +1,10 @@
 """LeastDisturbance: the fewest moves that bring every broker's predicted usage within a band around the reachable one.
 
-Worked example (band 8 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 have just joined, and b3 has
+Worked example (band 6 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 have just joined, and b3 has
 twice the cores. Each can reach 20 %. So in one round b1 gives six bundles, two to b2 and four to b3: only the brokers
 have changed, and the recent and the settled estimate of every bundle agree. If instead one of five equal brokers rises
-from 40 % to 80 %, nothing moves at first, because its settled estimate is still 40 %; bundles move twelve minutes
-later.
+from 40 % to 80 %, nothing moves at first, because its settled estimate is still near 40 %; the first bundle moves
+three minutes later, and the next ones as the budget of moves allows.
 
 When to use it: brokers of different strength, load that comes and goes, clusters in which moves are expensive. When
 not: if the cluster shall choose as Apache Pulsar does, which has no such strategy. With the modular load manager, name
@@ -18,7 +18,7 @@ go back for twice as long.
 Source: our own; decision 0038 names the work that it builds on.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, 
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import Search, movable_rows
+from pulsar_barycenter.load.shedding.least_disturbance.budget import Budget, is_new_structure, made
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, NAME, Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import predict
@@ -49,12 +50,13 @@ _LONGEST_MIN: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceMemory:
-    """What is carried from round to round: the time of the last round (epoch ms), and its loads and lines; None at
-    first."""
+    """What is carried from round to round: the time of the last round (epoch ms), its loads and lines (None at first),
+    and the budget."""
 
     at_ms: int = 0
     loads: BundleLoads | None = None
     lines: UsageLines | None = None
+    budget: Budget = field(default_factory=Budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +78,29 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
         """Return what to unload, each bundle with its destination, and the next memory."""
         settings = self.settings
         now_ms, minutes = _times(snapshot, memory)
+        budget = memory.budget.grown(settings.moves_of_an_hour(len(snapshot.brokers)), minutes)
         with np.errstate(over="ignore", invalid="ignore"):
             if memory.loads is None:
                 loads = first_loads(snapshot)
                 lines = next_lines(None, snapshot, loads.units, 0.0, settings)
+                budget = budget.freed(now_ms)
             else:
                 lines = next_lines(memory.lines, snapshot, memory.loads.units, minutes, settings)
                 believed = is_urgent(lines, settings)
                 silent = was_silent(memory.lines, snapshot, settings)
                 loads = next_loads(memory.loads, snapshot, minutes, now_ms, believed, silent, settings)
+                if silent.any() or is_new_structure(memory.loads, loads):
+                    budget = budget.freed(now_ms)
                 if loads.units != memory.loads.units:
                     lines = next_lines(None, snapshot, loads.units, 0.0, settings)
             view = predict(snapshot, loads, lines, now_ms, settings)
             movable = movable_rows(snapshot, loads, view, settings, now_ms)
             allowed = AllowedBrokers(snapshot, loads, self.filters, now_ms - 2 * settings.grace_ms)
-            found = Search(snapshot, loads, view, movable, allowed, settings).run()
+            most = min(settings.most, budget.moves(now_ms))
+            found = Search(snapshot, loads, view, movable, allowed, replace(settings, most=most)).run()
         verdicts = Verdicts(settings, view, found, now_ms)
-        rows = np.array([move.row for move in found.moves[: settings.most]], np.int64)
+        count = made(found.moves, budget.moves(now_ms), settings)
+        rows = np.array([move.row for move in found.moves[:count]], np.int64)
         waiting = None
         if len(found.moves) > len(rows):
             waiting = np.zeros(len(snapshot.brokers), bool)
@@ -100,7 +108,7 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
         plan = DisturbancePlan(
             NAME, snapshot, verdicts, rows, np.zeros(len(rows)), waiting=waiting, loads=loads, lines=lines
         )
-        return plan, DisturbanceMemory(now_ms, loads, lines)
+        return plan, DisturbanceMemory(now_ms, loads, lines, budget.spent(count, now_ms))
 
 
 def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, float]:

@@ -15,29 +15,36 @@ if TYPE_CHECKING:
 NAME: Final = "LeastDisturbance"
 BAND_KEY: Final = "barycenterLeastDisturbanceBandPercentage"
 PATIENCE_KEY: Final = "barycenterLeastDisturbancePatienceMinutes"
+MOVES_KEY: Final = "barycenterLeastDisturbanceMovesPerHour"
 REPORT_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 
 MINUTE_MS: Final = 60_000
-_RECENT: Final = 5 / 24
+_RECENT_MIN: Final = 1.5
 _SETTLED: Final = 5.0
-"""The time constants of the two estimates, in multiples of the patience: after it 37 % of a change is still missing."""
+"""The time constants of the two estimates, in minutes (of the recent one at most) and in multiples of the patience:
+after it 37 % of a change is still missing."""
+_MOVES_OF_A_BROKER: Final = 3
+_LEAST_MOVES: Final = 30
+"""The default budget of an hour: this many moves for each broker, but at least _LEAST_MOVES."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`band` and `overload_limit` are fractions of a broker, `most` is in bundles per round.
+    """`band` and `overload_limit` are fractions of a broker, `most` is in bundles per round. `moves_an_hour` is the
+    budget (`budget`), 0 for the default one.
 
     A change of load counts once it has lasted `patience_min` minutes, or half of that if its broker is overloaded; with
     0 it counts at once. Reports older than `stale_ms` are outdated. A bundle that came to a broker stays there for
     `grace_ms`, and does not go back to its previous broker for twice as long.
     """
 
-    band: float = 0.08
-    patience_min: float = 12.0
+    band: float = 0.06
+    patience_min: float = 3.0
     overload_limit: float = 0.85
     grace_ms: int = 30 * MINUTE_MS
     stale_ms: int = 17 * MINUTE_MS
     most: int = NO_LIMIT
+    moves_an_hour: int = 0
     weights: ResourceWeights = DEFAULT_WEIGHTS
     excluded_namespaces: Collection[str] = ()
 
@@ -52,13 +59,14 @@ class Settings:
             grace_ms=round(config.load_balancer_shedding_grace_period_minutes * MINUTE_MS),
             stale_ms=stale_ms,
             most=bundles_of_round(config),
+            moves_an_hour=config.barycenter_least_disturbance_moves_per_hour,
             weights=resource_weights(config),
             excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
         )
 
     def recent_weight(self, minutes: float) -> float:
         """Return the weight of a new measurement in the recent estimate, after this many minutes."""
-        return _weight(minutes, self.patience_min * _RECENT)
+        return _weight(minutes, min(self.patience_min / 2, _RECENT_MIN))
 
     def settled_weight(self, minutes: float) -> float:
         """Return its weight in the settled estimate."""
@@ -67,7 +75,11 @@ class Settings:
     @property
     def soon_ms(self) -> int:
         """How long a broker with many new bundles is left alone."""
-        return round(self.patience_min * MINUTE_MS / 4)
+        return round(self.patience_min * MINUTE_MS)
+
+    def moves_of_an_hour(self, brokers: int) -> int:
+        """Return the budget of an hour for this many brokers."""
+        return self.moves_an_hour or max(_LEAST_MOVES, _MOVES_OF_A_BROKER * brokers)
 
     @property
     def goal(self) -> float:

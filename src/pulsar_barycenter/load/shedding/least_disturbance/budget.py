@@ -1,0 +1,69 @@
+"""How many bundles rounds may move: a budget that grows with time, for moves that answer ordinary changes of load.
+
+Load of ordinary days changes all the time, and every round could move something. The budget spreads moves over time, so
+that a round makes the best ones, sees what they did, and goes on. It grows by `Settings.moves_an_hour` an hour, up to
+the moves of `_SAVED_MIN` minutes, at least one.
+
+Moves are free, which means that they neither need nor use the budget, for `FREE_MS` after the leader started, a broker
+joined, left or reported again after a long time, or a bundle was split: what is then uneven does not go by itself.
+
+Worked example (30 moves an hour): a round that finds five moves makes one. The next one follows two minutes later, by
+the load of that time.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pulsar_barycenter.load.decisions import NO_LIMIT
+from pulsar_barycenter.load.shedding.least_disturbance.assignment import RETURNED, RowMove
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, Settings
+
+FREE_MS: Final = 10 * MINUTE_MS
+_SAVED_MIN: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`left` moves may be made; it is negative after an exchange, which takes two. Before `free_until_ms` (epoch ms,
+    exclusive) moves are free."""
+
+    left: float = 0.0
+    free_until_ms: int = 0
+
+    def grown(self, an_hour: float, minutes: float) -> "Budget":
+        """Return the budget after this many minutes."""
+        most = max(1.0, an_hour * _SAVED_MIN / 60)
+        return replace(self, left=min(most, self.left + an_hour * minutes / 60))
+
+    def freed(self, now_ms: int) -> "Budget":
+        """Return the budget after a change from which on moves are free for a while."""
+        return replace(self, free_until_ms=now_ms + FREE_MS)
+
+    def moves(self, now_ms: int) -> int:
+        """Return how many moves a round may make."""
+        # sums of fractions of a move may be a little below the whole number
+        return NO_LIMIT if now_ms < self.free_until_ms else max(0, int(self.left + 1e-6))
+
+    def spent(self, moves: int, now_ms: int) -> "Budget":
+        """Return the budget after a round made so many moves."""
+        return self if now_ms < self.free_until_ms else replace(self, left=self.left - moves)
+
+
+def is_new_structure(before: BundleLoads, after: BundleLoads) -> bool:
+    """Return whether brokers joined or left, or bundles were split, between two rounds."""
+    if before.brokers != after.brokers:
+        return True
+    return any(name not in before.new and before.was_split_into(name) for name in after.new)
+
+
+def made(moves: tuple[RowMove, ...], budget: int, settings: Settings) -> int:
+    """Return how many of the moves a round makes, the first ones.
+
+    An exchange is made whole or not at all: it may use one move more than the budget, but not more than the maximum of
+    a round.
+    """
+    count = min(len(moves), budget, settings.most)
+    if count and moves[count - 1].why == RETURNED:
+        return count + 1 if count < settings.most else count - 1
+    return count

@@ -78,7 +78,7 @@ def test_what_is_not_known_is_refused(tmp_path: Path) -> None:
     for batch in (1, 6):
         with pytest.raises(TimeTravelError, match=f"there is no batch {batch}: the tables have the batches 2 to 5"):
             check_batch(layout, batch)
-    with pytest.raises(TimeTravelError, match="no batch of that time or before it"):
+    with pytest.raises(TimeTravelError, match="no batch of that time or before: ask for"):
         batch_as_of(layout, 0)
 
 

@@ -1,4 +1,4 @@
-"""What the pipeline needs of Spark itself, and its data as Spark has them.
+"""Starts Java and Spark sessions, and gives the pipeline's data to Spark as DataFrames and storages.
 
 Read `java` (finding one), `java_cache` (what is kept for it), `class_archive` and `java_options` (what makes its start
 cheap), `java_start` and `session` (starting it, or reaching a server), `hadoop_storage`, `listed_storage` and

@@ -1,4 +1,4 @@
-"""Who owns which bundle, folded from load reports in place; `ownership` has the rules and what is written of it.
+"""Keeps the owners of all bundles up to date with load reports; `ownership` has the rules and the stored form.
 
 What a batch costs here grows with the bundles of the brokers that report in it and with what ended. Indexes find the
 owners of a bundle, and the bundles of a namespace, so that no broker and no bundle is searched that nothing happened
@@ -40,7 +40,7 @@ class OwnersChange:
 
 
 class Owners:
-    """What each broker owns, and what ended lately."""
+    """The present owners of bundles, and the intervals of ownership that ended recently."""
 
     def __init__(self, before: Ownership | None = None) -> None:
         """Start from a stored state; None: an empty one. `before` is not changed."""

@@ -24,7 +24,7 @@ __all__ = ["Tables", "tables"]
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """A DataFrame for each table, by its name; iterating gives names and DataFrames."""
+    """The tables as DataFrames, one attribute per table. Iteration yields pairs of name and DataFrame."""
 
     load_reports: DataFrame
     broker_usage: DataFrame
@@ -50,11 +50,11 @@ assert [field.name for field in fields(Tables)] == list(TABLES)
 def tables(spark: SparkSession, folder: str | PathLike[str]) -> Tables:
     """Return the tables of the data directory `folder`: a path, or an address that Spark reaches.
 
-    Each row is there once, also while the pipeline writes: files that compaction replaced are left out. The files are
-    those of the moment of this call; a query that starts more than the compaction's time of grace later (15 minutes)
-    may not find one, and says so: call again. A table without rows yet is empty.
+    Each row is there once, also while the pipeline writes, because replaced files are left out. The DataFrames read
+    the files that exist at this call. Compaction deletes replaced files after 15 minutes: a query that starts later
+    may fail because a file is missing; then call `tables` again. A table without rows is empty.
 
-    With Spark Connect a path is read by the server, so it is a path that the server has, too.
+    With Spark Connect the server reads `folder`, so it must be a path of the server.
 
     Raises:
         OSError: Spark cannot reach `folder`.

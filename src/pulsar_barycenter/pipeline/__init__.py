@@ -1,26 +1,31 @@
-"""The pipeline: load reports of brokers become tables, and the averages that the leader balances by.
+"""The pipeline: computes tables, and the averages with which the leader balances, from the load reports of brokers.
 
-A report file's way is `parsing` (Spark finds and reads it), `stream` (the micro-batches), `reports` (which of them
-count), `folds` (what they change) and `tables` (what is kept). Read in this order:
+Problem. Reports arrive as files, sometimes late, twice or in the wrong order, and the pipeline can be killed at any
+moment. Each report must count exactly once. Rule: a batch reads new reports and the state of the batch before, and
+writes files that have its batch id, so that a batch can run again.
 
-`storage`        where a data directory lies, what lies where in it, who may write
+A report file passes `parsing` (Spark finds and reads it), `reports` (does it count?), `folds` (what does it change?)
+and `tables` (where its rows are stored); `stream` is the sequence of batches. Read the packages and modules in this
+order:
+
+`storage`        the files and paths of a data directory, and the lock for one writer
 `tables`         the columns of the tables, their files, compaction
-`reports`        which reports count, and what becomes of those that do not
-`folds`          windows, ownership and balance, as arithmetic
-`moves`          which bundles went elsewhere, and which of them too often
-`held`           how long a report holds, and means that are weighted by it
-`load_means`     means of load over a period or its intervals, by that rule
-`history`        questions to the tables
-`load_over_time` loads in steps, within bounds, for a dashboard
-`local_sql`      any question, in SQL, by DuckDB
-`spark`          Java, the session, and what only Spark reaches; from here on Spark is needed
-`pulsar_source`  topics as tables and streams
+`reports`        which reports count, and where refused ones are kept
+`folds`          windows (averages), ownership and balance, as pure functions
+`moves`          moves of bundles, and bundles that moved too often
+`held`           for how long a report holds, and means weighted by this time
+`load_means`     means of load over a period or its intervals, weighted this way
+`history`        queries to the tables
+`load_over_time` load in steps of time for the dashboard, within bounds
+`local_sql`      SQL queries to the tables, by DuckDB
+`spark`          Java, Spark sessions, and data that only Spark reaches; the following packages need Spark
+`pulsar_source`  Pulsar topics as Spark tables and streams
 `parsing`        lines of logs to reports and rows
-`batch`          whole histories at once
-`stream`         batch after batch, from state to state
-`sharded`        the windows of a batch folded by Spark's tasks, for large clusters
-`deletion`       the data of a tenant, taken out of all of it
-`running`, `job` the process around them
+`batch`          computes whole histories at once
+`stream`         the micro-batches, each from the state of the one before
+`sharded`        folds the windows of a batch in Spark's tasks, for large clusters
+`deletion`       deletes the data of a tenant
+`running`, `job` the process that runs the batches
 
-Who decides by the averages is `load`; who writes the logs are brokers and `observer`.
+`load` balances with the averages; brokers and `observer` write the logs.
 """

@@ -1,7 +1,7 @@
-"""The questions an operator asks of a recorded history, answered from the tables.
+"""Answers an operator's questions about the recorded history from the tables.
 
-Read file by file with Arrow and summed up as it goes, so that an answer needs neither Spark nor more memory than what
-it tells of. Periods begin inclusive and end exclusive, in epoch ms. Every answer is an Arrow table.
+Arrow reads the tables file by file, and rows are aggregated at once, so that an answer needs neither Spark nor memory
+for all rows. Periods are in epoch ms, begin inclusive, end exclusive. Every answer is an Arrow table.
 """
 
 import zlib

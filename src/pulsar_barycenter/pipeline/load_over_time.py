@@ -59,12 +59,12 @@ class _Budget:
         self._now, self._deadline = now, now() + bounds.seconds * share
 
     def take_file(self) -> bool:
-        """Tell whether another file may be looked into."""
+        """Count one more file; return whether it may be read."""
         self._files -= 1
         return self._files >= 0 and self._now() < self._deadline
 
     def take(self, rows: int, stored_bytes: int) -> bool:
-        """Tell whether so much more may be read."""
+        """Count `rows` and `stored_bytes` as read; return whether that is within the bounds."""
         self._rows -= rows
         self._bytes -= stored_bytes
         return self._rows >= 0 and self._bytes >= 0 and self._now() < self._deadline
@@ -245,7 +245,7 @@ class _Reading:
         return [*self._wants, _TIME, *(name for name in figures if name in known)]
 
     def _may_have(self, stored: dict[str, Any]) -> bool:
-        """Tell whether a row group may have rows of the bundle or broker that is asked of."""
+        """Return whether a row group may have rows of the wanted bundle or broker."""
         for column, name in self._wants.items():
             about = stored[column].statistics if name else None
             if about is not None and about.has_min_max and not about.min <= name <= about.max:

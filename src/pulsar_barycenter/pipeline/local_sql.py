@@ -151,7 +151,7 @@ _LACKING: Final = """
 
 
 def _lacks_columns(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[str]) -> bool:
-    """Tell whether a file of a table lacks a column of its key: it would be read as rows of nulls."""
+    """Return whether a file of a table has not all columns of its key; DuckDB would read nulls for them."""
     if not files:
         return False
     return connection.execute(_LACKING, {"files": list(files), "needed": list(TABLES[name].key)}).fetchone() is not None

@@ -231,7 +231,7 @@ def test_the_command_asks_first_and_refuses_beside_a_running_pipeline(tmp_path: 
     with exclusive(layout, clock_ms=lambda: 0):
         running = CliRunner().invoke(main, [*arguments, "--yes"])
     assert running.exit_code == 1
-    assert "another pipeline process works on" in running.output
+    assert "another process runs the pipeline of" in running.output
     assert len(naming(layout)) == count
     done = CliRunner().invoke(main, [*arguments, "--yes", "--json"])
     assert done.exit_code == 0, done.output

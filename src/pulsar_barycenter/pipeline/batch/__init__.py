@@ -1,8 +1,19 @@
-"""Whole histories at once, spread over all of Spark: the second definition of what `stream` does step by step.
+"""Computes whole histories at once, in parallel on Spark: a second definition of what `stream` computes step by step.
 
-From the logs: `windows` (the closed form), `broker_averages`, `ownership_history` and `balance_history`, put together
-in `whole_history`. From the table of samples, at scale: `refold`, with `late_samples` for those that are not in order.
-`recorded` compares either with what the stream wrote; `output` writes either so that all tables appear at once;
-`from_logs` does all of that for a data directory, and `check` for a range of time, both ways. Commands that ask for it
-are left to `cli`.
+From the logs:
+
+- `windows` (a closed form of the averages), `broker_averages`, `ownership_history` and `balance_history` compute one
+  table each; `whole_history` combines them.
+
+From the table of samples, for long histories:
+
+- `refold` computes the averages; `late_samples` handles bundles whose samples are not in order.
+
+Results of both:
+
+- `recorded` compares them with the tables that the stream wrote.
+- `output` writes them so that all tables appear at once.
+- `from_logs` does all this for a data directory, `check` compares a time range in both directions.
+
+The commands are in `cli`.
 """

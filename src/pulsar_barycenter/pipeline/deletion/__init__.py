@@ -1,8 +1,11 @@
-"""The deletion of a tenant's data from a data directory: tables, logs, archive, quarantine, states and publication.
+"""Deletes a tenant's data from a data directory: tables, logs, archive, quarantine, states and publication.
 
-The difficulty is that a kill at any moment must lose nothing of other tenants, and that the states remember how far the
-decision logs were read, in bytes of files that the deletion rewrites. So the work has steps, each of which can be done
-again (see `tenant`), and a marker keeps the pipeline from starting until all are done (see `marker`).
+Problem. A kill at any moment must lose no data of other tenants. And the states have byte offsets into the decision
+logs, which the deletion rewrites. Rule: each step can run again, and a marker keeps the pipeline from starting until
+all steps are done.
 
-`names` decides which text names the tenant; `tables`, `text_files` and `states` take it out of each kind of file.
+- `tenant` runs the steps.
+- `marker` has the marker of an unfinished deletion.
+- `names` decides which texts contain the tenant's name.
+- `tables`, `text_files` and `states` delete the tenant from each kind of file.
 """

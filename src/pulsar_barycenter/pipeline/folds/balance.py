@@ -33,7 +33,7 @@ class BalanceSettings:
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, rename="camel", order=True):
-    """What a report says of its broker's load; rates and throughput are in plus out."""
+    """The load of a broker in one report; rates and throughput are the sums of in and out."""
 
     reported_at: int
     incarnation: str
@@ -66,7 +66,7 @@ def broker_figures(load_reports: pa.Table, broker_usage: pa.Table) -> dict[str, 
 
 
 class BalanceMemory(msgspec.Struct, rename="camel"):
-    """What the next intervals are made of. `next_start` is None before the first interval is settled."""
+    """The reports and decisions for the next intervals. `next_start` is None before the first interval is settled."""
 
     next_start: int | None = None
     figures: dict[str, list[BrokerFigures]] = {}

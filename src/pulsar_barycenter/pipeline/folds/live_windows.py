@@ -1,4 +1,4 @@
-"""The windows of all bundles as columns in the driver: the recurrence of `load.reports.windows`, elementwise.
+"""Folds samples into the windows of many bundles at once: the average of `load.reports.windows`, on NumPy columns.
 
 A batch of the running pipeline has samples of some bundles, mostly one of each. Folding those into columns takes
 milliseconds, where a Spark job over the windows of all bundles takes seconds; `batch.windows` folds whole histories.
@@ -22,7 +22,7 @@ _ORDER: Final = ("reported_at", "broker", "incarnation", "sequence")
 
 
 def no_bundles() -> pa.Table:
-    """BUNDLE_STATE of no bundle."""
+    """Return an empty BUNDLE_STATE."""
     return _STATE.empty_table()
 
 

@@ -1,4 +1,4 @@
-"""Who owns which bundle, folded from load reports in place; `ownership` has the rules and what is written of it.
+"""Keeps the owners of all bundles up to date with load reports; `ownership` has the rules and the stored form.
 
 What a batch costs here grows with the bundles of the brokers that report in it and with what ended. Indexes find the
 owners of a bundle, and the bundles of a namespace, so that no broker and no bundle is searched that nothing happened
@@ -40,10 +40,10 @@ class OwnersChange:
 
 
 class Owners:
-    """What each broker owns, and what ended lately."""
+    """The present owners of bundles, and the intervals of ownership that ended recently."""
 
     def __init__(self, before: Ownership | None = None) -> None:
-        """Begin with what was remembered, which is left as it is."""
+        """Start from a stored state; None: an empty one. `before` is not changed."""
         before = before or Ownership()
         self.holdings: dict[str, Holding] = {}
         """By broker; to be read only."""
@@ -70,7 +70,7 @@ class Owners:
         return Ownership(self.holdings, list(self._ended.values()), self._date)
 
     def owners_of(self, bundle: str) -> tuple[str, ...]:
-        """The brokers whose newest reports list the bundle."""
+        """Return the brokers whose newest reports list the bundle."""
         return self._owners.get(bundle, ())
 
     # ---- reports ----
@@ -166,7 +166,7 @@ class Owners:
     # ---- what is known ----
 
     def intervals_of(self, bundle: str) -> list[Interval]:
-        """All that is known of a bundle: what ended lately, and what goes on."""
+        """Return the intervals of a bundle: recently ended ones, and the present ones."""
         return [*(self._ended[number] for number in self._ended_of.get(bundle, ())), *self._open(bundle)]
 
     def lost_until(self, at: int, history_gap_ms: int) -> set[str]:

@@ -1,9 +1,9 @@
-"""Who owned which bundle and when, from the load reports alone.
+"""Defines the intervals in which brokers owned bundles, derived only from load reports.
 
-An interval begins with the first report of a broker that lists the bundle and ends with the same broker's first report
-without it: *moved*, wherever to. It is *split* if nobody owned the bundle afterwards and a part of its range was
-reported within an hour (`HISTORY_GAP_MS`). If the broker came back as another incarnation, or was silent for longer
-than that, the interval ends at the broker's last report: *broker gone*.
+An interval begins with the first report of a broker that lists the bundle, and ends with the same broker's first report
+without it: *moved*, to any broker. It is *split* instead if no broker owned the bundle afterwards, and a part of its
+range was reported within an hour (`HISTORY_GAP_MS`). If the broker restarted (another incarnation), or was silent for
+more than an hour, the interval ends at the broker's last report: *broker gone*.
 
 Times are by the owner's clock and compared with that broker's times alone, in the order of its sequences, so brokers'
 clocks may differ; the intervals of two owners may then overlap, or leave a gap, by as much as the clocks differ and

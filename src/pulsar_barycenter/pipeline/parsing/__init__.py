@@ -1,6 +1,9 @@
-"""From lines of logs to rows of tables, as expressions that Spark plans: the same for `batch` and `stream`.
+"""Converts lines of logs to rows of tables, as Spark expressions, the same for `batch` and `stream`.
 
-Read `conditions` (how several become one), `report_lines` (what a load report looks like, where it is read from, which
-lines are none), `report_rows` (the rows that one makes) and `decision_lines` (whole decision logs). Which reports count
-is left to `reports.acceptance` in a stream, and to `report_lines.distinct_reports` in a batch.
+- `conditions` combines conditions.
+- `report_lines` has the schema of a load report, reads reports, and decides which lines are reports.
+- `report_rows` makes the rows of a report.
+- `decision_lines` reads whole decision logs.
+
+Which reports count is decided by `reports.acceptance` in a stream, and by `report_lines.distinct_reports` in a batch.
 """

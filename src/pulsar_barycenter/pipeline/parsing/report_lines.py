@@ -19,7 +19,7 @@ from pulsar_barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
 from pulsar_barycenter.pipeline.tables.schemas import LAST_TIME_MS, RESOURCES
 
 CORRUPT: Final = "corrupt"
-"""The column of a line that holds its text if it is not what it ought to be; null for a good one."""
+"""The column with the text of a line that is not valid JSON of its schema; null for a valid line."""
 
 # ---- schemas ----
 
@@ -87,7 +87,7 @@ def read_report_log(session: SparkSession, storage: Storage) -> DataFrame:
 
 
 def report_lines(messages: DataFrame) -> DataFrame:
-    """Parse the values of messages as the lines of the report log are; one that is no report is a corrupt line.
+    """Parse the values of messages like lines of the report log; a value that is not a report is a corrupt line.
 
     Input: `value`, binary or string. Output: LOAD_REPORT_LINE, one row a message.
     """
@@ -153,7 +153,7 @@ every other broker look silent."""
 
 
 def believable_times(lines: DataFrame) -> DataFrame:
-    """Drop the time of a report that is more than `MAX_AHEAD_MS` ahead of its file's, which makes it no report.
+    """Set `lastUpdate` to null if it is more than `MAX_AHEAD_MS` after the time of the file: the report is refused.
 
     Input and output: LOAD_REPORT_LINE as it is read from files, with their metadata. A file keeps its time in the
     archive, so the batch and the stream refuse the same reports.
@@ -163,7 +163,7 @@ def believable_times(lines: DataFrame) -> DataFrame:
 
 
 def one_entry_a_bundle(lines: DataFrame) -> DataFrame:
-    """Of a bundle that stands several times in a report keep the last entry, as other readers of JSON do.
+    """Keep only the last entry of a bundle that a report has several times, as other JSON readers do.
 
     Input and output: LOAD_REPORT_LINE.
     """

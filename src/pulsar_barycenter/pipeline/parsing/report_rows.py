@@ -160,8 +160,8 @@ def report_rows(lines: DataFrame, *kept: str) -> DataFrame:
     gained; `load_report`, `broker_usage`, a struct each of their table's columns; `samples`, an array of BUNDLE_SAMPLES
     without the columns of the report.
     """
-    told = lines.withColumn(_IS_REPORT, is_report())  # once for all columns: it looks at every bundle
-    return told.select(*kept, *_guarded_row(_row_types(told)))
+    checked = lines.withColumn(_IS_REPORT, is_report())  # once for all columns: it reads every bundle
+    return checked.select(*kept, *_report_row_or_null(_row_types(checked)))
 
 
 @kept_columns
@@ -183,8 +183,8 @@ def _entry_as_sample(entry: Column) -> Column:
 
 
 @kept_columns
-def _guarded_row(types: tuple[str, ...]) -> list[Column]:
-    """Return the columns of REPORT_ROW cast to `types`, null for a line that is no report."""
+def _report_row_or_null(types: tuple[str, ...]) -> list[Column]:
+    """Return the columns of REPORT_ROW cast to `types`; null for a line that is not a report."""
     return [
         F.when(F.col(_IS_REPORT), column.cast(kind)).alias(name)
         for name, column, kind in zip(REPORT_ROW, _report_row(), types, strict=True)

@@ -5,10 +5,10 @@
     spark.dataSource.register(PulsarDataSource)
     messages = spark.read.format("pulsar").option("service.url", url).option("topic", "orders").load()
 
-A batch reads up to the message that was the last when it was planned. A stream's offset is, of each topic or partition,
-the position behind its last message read; a micro-batch reads what lies between two offsets, so that from its
-checkpoint a query goes on with the next message, and a batch that is run again has the same messages. One Spark
-partition reads one topic or partition. Works with any Pulsar cluster; docs/pulsar-source.md has the options.
+A batch query reads up to the message that was the last one when it was planned. The offset of a stream has, for each
+topic or partition, the position of the last message read. A micro-batch reads the messages between two offsets. So a
+query continues from its checkpoint with the next message, and a batch that runs again reads the same messages. One
+Spark partition reads one topic or partition. Works with any Pulsar cluster; docs/pulsar-source.md has the options.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -45,7 +45,7 @@ _PLANNING_THREADS: Final = 16
 
 
 class MessageRange(InputPartition):
-    """The messages of one topic or partition after `start` up to and with `end`."""
+    """The messages of one topic or partition after `start` (exclusive) up to `end` (inclusive)."""
 
     def __init__(self, topic: str, start: Position, end: Position) -> None:
         super().__init__(topic)
@@ -55,7 +55,7 @@ class MessageRange(InputPartition):
 
 
 class PulsarDataSource(DataSource):
-    """Raises OptionError for options that cannot be meant, before anything is connected."""
+    """The data source `pulsar`. Raises OptionError for invalid options, before it connects."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -70,7 +70,7 @@ class PulsarDataSource(DataSource):
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
         if self._options.subscription is not None:
-            raise OptionError("subscription", "only a stream moves one on; leave it out in a batch")
+            raise OptionError("subscription", "only a stream advances a subscription; leave it out in a batch query")
         return PulsarReader(_checked(schema, self._options))
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -102,10 +102,10 @@ class PulsarReader(DataSourceReader):
 
 
 class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads topics from `startingOffsets` (latest) on; topics and partitions that appear later from their beginning.
+    """Reads topics from `startingOffsets` (default: latest) on; topics that appear later from their first message.
 
-    With `maxMessagesPerTrigger` messages are counted by reading them once more while the batch is planned. With
-    `subscription` the topics keep what was not read yet, in a durable subscription that follows the checkpoint.
+    With `maxMessagesPerTrigger`, messages are read twice: planning a batch reads them to count them. With
+    `subscription`, a durable subscription follows the checkpoint, so that the topics keep unread messages.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -119,7 +119,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._turn = 0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the positions where a query without checkpoint begins."""
+        """Return the positions at which a query without a checkpoint begins."""
         starting = self._options.starting or Places(Latest())
         topics = self._connected()
         return positions_to_json({name: _start(topics, name, starting.of(name)) for name in self._names()})
@@ -129,11 +129,11 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if count is None else ReadMaxRows(count)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Fix where the query ends."""
+        """Record the last messages, at which the query ends."""
         self._target = self._last({})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the end of the next batch: of each topic its last message, or one before it to respect `limit`."""
+        """Return the end of the next batch: the last message of each topic, or an earlier one because of `limit`."""
         known = positions_from_json(start)
         if self._target is None:
             ends = self._last(known)
@@ -156,7 +156,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _batches(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Let the topics go of what was read."""
+        """Acknowledge the messages up to `end` in the subscriptions, if the option `subscription` is set."""
         for name, position in positions_from_json(end).items():
             if name in self._bookmarks:
                 self._bookmarks[name].move(position)
@@ -172,7 +172,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._topics
 
     def _names(self) -> list[str]:
-        """All topics there are; of each that is new a bookmark is set before anything of it is looked at."""
+        """Return the names of all topics; subscribe to new ones first, so that no unread message is deleted."""
         topics = self._connected()
         names = topics.names()
         if self._options.subscription is not None:
@@ -182,7 +182,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return names
 
     def _last(self, known: Positions) -> Positions:
-        """The last position of each topic there is, never before the one known."""
+        """Return the position of the last message of each topic, at least the `known` one."""
         topics = self._connected()
         names = self._names()
         for name in names:
@@ -192,10 +192,10 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return dict(zip(names, ends, strict=True))
 
     def _within(self, known: Positions, ends: Positions, limit: int) -> Positions:
-        """Move `ends` back so that at most `limit` messages lie before them, shared by the topics that have some."""
+        """Return `ends` moved back, so that a batch has at most `limit` messages, divided among the topics."""
         waiting = sorted(name for name, end in ends.items() if known.get(name, EARLIEST) < end)
         self._turn += 1
-        first = self._turn % max(1, len(waiting))  # where there are more topics than messages to share
+        first = self._turn % max(1, len(waiting))  # take turns: there may be more topics than messages in `limit`
         reached = dict(known)
         for at, name in enumerate(waiting[first:] + waiting[:first]):
             share = -(-limit // (len(waiting) - at))

@@ -17,7 +17,7 @@ class PulsarSourceError(Exception):
 
 
 class OptionError(PulsarSourceError):
-    """An option cannot be meant so."""
+    """An option is missing, unknown or has an invalid value."""
 
     def __init__(self, option: str, problem: str) -> None:
         super().__init__(f"option {option}: {problem}")
@@ -31,7 +31,7 @@ class Earliest:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """Behind the last message at the time of asking."""
+    """After the last message, at the time of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ Place = Position | Earliest | Latest | Since
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where to begin or end each topic: `everywhere`, but for those in `of_topic`, by full name.
+    """Where to begin or end each topic: at `everywhere`, except the topics in `of_topic` (keyed by full name).
 
-    A partitioned topic's name stands for each of its partitions that is not named itself.
+    The name of a partitioned topic applies to all its partitions that have no key of their own.
     """
 
     everywhere: Place
@@ -85,7 +85,7 @@ class ServiceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Everything that the options say; `starting` None stands for the default of batch or stream."""
+    """All options, parsed. If `starting` is None, batch and stream use their own defaults."""
 
     service: ServiceOptions
     topics: tuple[str, ...] = ()
@@ -109,10 +109,10 @@ _OPTIONS: Final = (
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return what `options` say; case does not matter in their names.
+    """Return the parsed `options`; their names are case-insensitive.
 
     Raises:
-        OptionError: an option is missing, unknown, or has a value that cannot be meant.
+        OptionError: an option is missing, unknown, or has an invalid value.
     """
     read = _Reader({name.lower(): value for name, value in options.items()})
     topics, pattern = _subject(read)
@@ -238,7 +238,7 @@ def _ending(text: str) -> Places:
 
 
 def _places(option: str, text: str, others: Place) -> Places:
-    """Parse where to begin or end; `others` is for the topics that the JSON does not name."""
+    """Return the parsed value of startingOffsets or endingOffsets; `others` applies to topics that it does not name."""
     if not text.startswith("{"):
         return Places(_named_place(option, text))
     try:

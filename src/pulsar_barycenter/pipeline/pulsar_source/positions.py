@@ -1,13 +1,13 @@
-"""Where reading a topic stands: behind which message, as JSON and in order.
+"""Positions of messages in a topic, their order and their JSON.
 
-A position is the message read last, so the next one to read comes after it. One without `batch_index` is behind the
-whole entry, which is one message or one batch. In a checkpoint and in options it is an object:
+A position is that of the last message read: the next message to read comes after it. A position without `batch_index`
+is after the whole entry, which is one message or one batch. In a checkpoint and in options it is an object:
 
-    {"ledger": 12, "entry": 34}                        behind entry 34 of ledger 12
-    {"ledger": 12, "entry": 34, "batch_index": 2}      behind the third message of the batch in that entry
-    {"ledger": -1, "entry": -1}                        before everything
+    {"ledger": 12, "entry": 34}                        after entry 34 of ledger 12
+    {"ledger": 12, "entry": 34, "batch_index": 2}      after the third message of the batch in that entry
+    {"ledger": -1, "entry": -1}                        before all messages
 
-Positions of one topic or partition have the order of its messages; those of different ones have none.
+Positions in one topic or partition are ordered like its messages. Positions in different topics cannot be compared.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 WHOLE_ENTRY: Final = 2**31 - 1
-"""The batch index of a position behind all messages of its entry."""
+"""The batch index of a position after all messages of its entry."""
 
 _FIELDS: Final = ("ledger", "entry", "batch_index")
 _LARGEST: Final = 2**63 - 1
@@ -39,16 +39,16 @@ class Position:
 
     @staticmethod
     def of(message_id: ClientMessageId) -> "Position":
-        """Return the position behind a message."""
+        """Return the position of a message: the next message to read comes after it."""
         index = message_id.batch_index()
         return Position(message_id.ledger_id(), message_id.entry_id(), index if index >= 0 else WHOLE_ENTRY)
 
     @staticmethod
     def from_json(value: Any) -> "Position":
-        """Return the position of an object as above; a `batch_index` of -1 is as good as none.
+        """Return the position of a JSON object; a `batch_index` of -1 means the whole entry.
 
         Raises:
-            ValueError: it is not such an object.
+            ValueError: `value` is not a position.
         """
         if not isinstance(value, Mapping) or not {"ledger", "entry"} <= set(value) <= set(_FIELDS):
             raise ValueError(f'a position is {{"ledger": …, "entry": …}} and perhaps "batch_index", not {value!r}')
@@ -65,7 +65,7 @@ class Position:
         return whole if self.batch_index == WHOLE_ENTRY else whole | {"batch_index": self.batch_index}
 
     def before(self) -> "Position":
-        """Return a position from which the message at this one is the next to read."""
+        """Return the position just before this one, so that its message is the next to read."""
         if 0 < self.batch_index < WHOLE_ENTRY:
             return Position(self.ledger, self.entry, self.batch_index - 1)
         return Position(self.ledger, self.entry - 1)
@@ -74,14 +74,14 @@ class Position:
 EARLIEST: Final = Position(-1, -1)
 
 Positions = dict[str, Position]
-"""By full name of the topic or partition."""
+"""Positions keyed by the full name of the topic or partition."""
 
 
 def positions_from_json(offset: Mapping[str, Any]) -> Positions:
-    """Return the positions of a checkpoint's offset."""
+    """Return the positions of an offset from the checkpoint."""
     return {topic: Position.from_json(value) for topic, value in offset.items()}
 
 
 def positions_to_json(positions: Mapping[str, Position]) -> dict[str, dict[str, int]]:
-    """Return an offset for the checkpoint; equal positions give equal text, as Spark compares the text."""
+    """Return an offset for the checkpoint, sorted by topic, because Spark compares offsets as text."""
     return {topic: positions[topic].to_json() for topic in sorted(positions)}

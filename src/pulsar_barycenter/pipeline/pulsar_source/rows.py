@@ -1,4 +1,4 @@
-"""Messages of a topic as Spark has them: the columns, and Arrow batches of them."""
+"""The schema of messages in Spark, and the conversion of messages to Arrow record batches of this schema."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -16,7 +16,8 @@ MESSAGE_ID: Final = T.StructType(
         T.StructField("batch_index", T.IntegerType(), False),
     ]
 )
-"""Has the order of the messages within a topic or partition; -1 where there are no partitions or no batch."""
+"""Its order is that of the messages in a topic or partition. `partition` is -1 if the topic has no partitions,
+`batch_index` is -1 if the message is not in a batch."""
 
 MESSAGES: Final = T.StructType(
     [
@@ -30,7 +31,7 @@ MESSAGES: Final = T.StructType(
         T.StructField("producer_name", T.StringType(), False),
     ]
 )
-"""A message. `key`, `value` and `event_time` are null where the producer gave none."""
+"""One message per row. `key`, `value` and `event_time` are null if the producer did not set them."""
 
 BATCH_ROWS: Final = 10_000
 BATCH_BYTES: Final = 8 << 20
@@ -41,9 +42,9 @@ _EPOCH_MS: Final = pa.timestamp("ms", tz="UTC")
 
 
 def message_batches(messages: Iterable[pulsar.Message], topic: str, partition: int) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of one topic in their order, in batches of at most `BATCH_ROWS`.
+    """Yield the messages of one topic in their order, as record batches of at most `BATCH_ROWS` rows.
 
-    A batch ends with the message that makes its values `BATCH_BYTES` or more.
+    A batch ends early when its values reach `BATCH_BYTES`.
     """
     batch = _Batch(topic, partition)
     for message in messages:
@@ -56,7 +57,7 @@ def message_batches(messages: Iterable[pulsar.Message], topic: str, partition: i
 
 
 class _Batch:
-    """The columns of some messages."""
+    """Collects messages as columns, for one record batch."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self._topic = topic
@@ -87,7 +88,7 @@ class _Batch:
         self._producers.append(message.producer_name())
 
     def made(self) -> pa.RecordBatch:
-        """Return the batch."""
+        """Return the collected messages as a record batch."""
         rows = len(self.values)
         ids = (self._ledgers, self._entries, [self._partition] * rows, self._indexes)
         columns = {

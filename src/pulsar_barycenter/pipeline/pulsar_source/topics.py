@@ -1,9 +1,9 @@
-"""What `format("pulsar")` asks of a cluster through the Pulsar client: which topics, where they end, their messages.
+"""Reads topics of a cluster through the Pulsar client: their names, their last messages, and ranges of messages.
 
-The client tells no reader which message is the last one. A reader that starts at the latest message, inclusive, and
-is asked whether there is one moves itself to it; what it then reads first is the last message. Where that message
-cannot be read from there, because it is the end of one that was sent in chunks, or is gone, the messages since the
-last known position are read instead.
+The client has no call for the last message. A reader is opened at the latest message (inclusive) and asked whether a
+message is available; this moves it to the last message, which it then reads. If that message cannot be read alone,
+because it is the last chunk of a large message or is deleted, all messages after the last known position are read
+instead.
 """
 
 import json
@@ -30,7 +30,7 @@ from pulsar_barycenter.pipeline.pulsar_source.options import (
 from pulsar_barycenter.pipeline.pulsar_source.positions import EARLIEST, WHOLE_ENTRY, Position
 
 _STEP_MS: Final = 1_000
-"""How long a read waits before it asks whether there is anything to wait for."""
+"""How long a read waits before it asks whether more messages are available."""
 
 _PAUSE_S: Final = 0.1
 
@@ -42,7 +42,7 @@ _MOVING: Final = (
 
 
 class MessagesGoneError(PulsarSourceError):
-    """Messages that were to be read are not in the topic any more."""
+    """Messages of a planned range are missing from the topic."""
 
     def __init__(self, topic: str, reached: Position, end: Position) -> None:
         super().__init__(
@@ -52,10 +52,10 @@ class MessagesGoneError(PulsarSourceError):
 
 
 def connect(service: ServiceOptions) -> pulsar.Client:
-    """Make a client; it connects when it is used.
+    """Return a Pulsar client, which connects at its first use.
 
     Raises:
-        PulsarSourceError: the client does not take these options.
+        PulsarSourceError: the client refuses these options.
     """
     timeout_s = max(1, round(service.operation_timeout_ms / 1000))
     tls: dict[str, Any] = {"tls_trust_certs_file_path": service.trust_certs_file} if service.trust_certs_file else {}
@@ -89,7 +89,7 @@ def _authentication(service: ServiceOptions) -> pulsar.Authentication:
 
 
 class Topics:
-    """The topics of one cluster, over one client. Not to be pickled; close it."""
+    """Reads topics of one cluster over one client. Cannot be pickled; must be closed."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -100,7 +100,7 @@ class Topics:
         self._client.shutdown()
 
     def names(self) -> list[str]:
-        """Return the full names of all topics and partitions to read, sorted; a pattern may match none.
+        """Return the full names of all topics and partitions to read, sorted; empty if the pattern matches no topic.
 
         Raises:
             PulsarSourceError: the cluster or a topic cannot be reached.
@@ -114,16 +114,19 @@ class Topics:
         return sorted(found)
 
     def last(self, topic: str, known: Position = EARLIEST) -> Position:
-        """Return the position of the last message, or `known` if none is there that comes after it."""
+        """Return the position of the last message, at least `known`."""
         with self.told(f"find the last message of {topic}", topic), closing(self.tail(topic)) as tail:
             return tail.last(known)
 
     def tail(self, topic: str) -> "Tail":
-        """Return what follows the end of a topic."""
+        """Return a `Tail`, which finds the last message of a topic repeatedly."""
         return Tail(self, topic)
 
     def before(self, topic: str, time_ms: int) -> Position:
-        """Return the position before the first message published at `time_ms` or later; else that of the last one."""
+        """Return the position before the first message published at or after `time_ms`.
+
+        Without such a message, the position of the last message.
+        """
         with self.told(f"find the messages of {topic} from a time on", topic):
             with closing(self.open(topic, EARLIEST)) as reader:
                 reader.seek(time_ms)
@@ -137,7 +140,7 @@ class Topics:
             return self.last(topic)
 
     def bookmark(self, topic: str, subscription: str) -> "Bookmark":
-        """Return the bookmark named `subscription`; where there is none, a new one before all messages."""
+        """Return the bookmark of `subscription`; a new subscription begins before all messages."""
         with self.told(f"subscribe to {topic} as {subscription}", topic):
             consumer = self._client.subscribe(
                 topic,
@@ -150,11 +153,11 @@ class Topics:
         return Bookmark(consumer, self, topic)
 
     def messages(self, topic: str, start: Position, end: Position) -> Iterator[pulsar.Message]:
-        """Yield the messages after `start` up to and with `end`, in order, each once.
+        """Yield the messages after `start` (exclusive) up to `end` (inclusive), in order, each once.
 
         Raises:
-            MessagesGoneError: there is none at `end` nor after it.
-            PulsarSourceError: the topic gave none for `pollTimeoutMs`.
+            MessagesGoneError: the topic ends before `end`, and `failOnDataLoss` is true.
+            PulsarSourceError: no message arrived for `pollTimeoutMs`, or the topic cannot be read.
         """
         options = self._options
         with self.told(f"read {topic}", topic), closing(self.open(topic, start)) as reader:
@@ -181,7 +184,7 @@ class Topics:
                 reached = max(reached, position)
 
     def open(self, topic: str, start: Position, *, queue: int = 1_000) -> pulsar.Reader:
-        """Return a reader whose first messages may still be ones up to `start`."""
+        """Return a reader for the messages after `start`. It may return messages up to `start` first: skip these."""
         index = -1 if start.batch_index == WHOLE_ENTRY else start.batch_index
         partition = TopicName.parse(topic).partition_index
         first = pulsar.MessageId(partition, start.ledger, start.entry, index)
@@ -189,13 +192,13 @@ class Topics:
             return self._client.create_reader(topic, first, receiver_queue_size=queue)
 
     def open_last(self, topic: str) -> pulsar.Reader:
-        """Return a reader whose first message is the last of the topic, if that can be read alone."""
+        """Return a reader whose first message is the last one of the topic, if that message can be read alone."""
         with self.told(f"read {topic}", topic):
             latest = pulsar.MessageId.latest
             return self._client.create_reader(topic, latest, start_message_id_inclusive=True, receiver_queue_size=1)
 
     def has_more(self, reader: pulsar.Reader) -> bool:
-        """Tell whether a reader has messages to give; waits for one whose topic moves to another broker."""
+        """Return whether more messages are available to `reader`. Waits while its topic moves to another broker."""
         deadline = time.monotonic() + self._options.service.operation_timeout_ms / 1000
         while True:
             try:
@@ -206,12 +209,12 @@ class Topics:
                 time.sleep(_PAUSE_S)
 
     def told(self, doing: str, topic: str) -> AbstractContextManager[None]:
-        """Raise what the client raises while `doing` as a PulsarSourceError that says what to do about it."""
+        """Convert errors of the client in the block to PulsarSourceError: "cannot `doing`", the cause, what to do."""
         return _told(self._options.service, doing, topic)
 
 
 class Tail:
-    """The end of one topic, asked for again and again: cheap while nothing is added."""
+    """Finds the last message of one topic repeatedly; cheap while no messages are added."""
 
     def __init__(self, topics: Topics, topic: str) -> None:
         self._topics = topics
@@ -225,7 +228,7 @@ class Tail:
             self._reader = None
 
     def last(self, known: Position) -> Position:
-        """Return the position of the last message, or `known` if none is there that comes after it."""
+        """Return the position of the last message, at least `known`."""
         with self._topics.told(f"find the last message of {self._topic}", self._topic):
             if self._reader is not None and self._topics.has_more(self._reader):
                 self.close()
@@ -250,14 +253,14 @@ class Tail:
         return position
 
     def _read_on(self, known: Position) -> Position:
-        """Return the position of the last message after `known` by reading all of them."""
+        """Read all messages after `known`, and return the position of the last one."""
         with closing(MessageCounter(self._topics, self._topic, known)) as counter:
             counter.advance(None, None)
             return counter.position
 
 
 class MessageCounter:
-    """Reads a topic ahead to count its messages."""
+    """Counts the messages of a topic by reading them, while a batch is planned."""
 
     def __init__(self, topics: Topics, topic: str, start: Position) -> None:
         self._reader = topics.open(topic, start)
@@ -269,7 +272,7 @@ class MessageCounter:
         self._reader.close()
 
     def advance(self, count: int | None, end: Position | None) -> int:
-        """Go on by at most `count` messages and not beyond `end`; return by how many."""
+        """Advance by at most `count` messages, up to `end` (inclusive); return the number of messages passed."""
         passed = 0
         with self._topics.told(f"count the messages of {self._topic}", self._topic):
             while (count is None or passed < count) and (end is None or self.position < end):
@@ -295,7 +298,7 @@ class Bookmark:
         self._moved_to = EARLIEST
 
     def move(self, position: Position) -> None:
-        """Let go of the messages up to `position`; a batch that was read in part is kept."""
+        """Acknowledge the messages up to `position` (inclusive); not a batch of messages that was read only partly."""
         if position <= self._moved_to:
             return
         entry = position.entry if position.batch_index == WHOLE_ENTRY else position.entry - 1
@@ -307,7 +310,7 @@ class Bookmark:
 
 
 def matching_topics(pattern: TopicsPattern, service: ServiceOptions) -> list[str]:
-    """Return the topics that a pattern matches; a partitioned one instead of its partitions."""
+    """Return the topics that a pattern matches, sorted; a partitioned topic instead of its partitions."""
     expression = re.compile(pattern.local_name)
     base = f"{pattern.admin_url}/admin/v2/persistent/{quote(pattern.namespace)}"
     partitioned = {str(topic) for topic in _get(f"{base}/partitioned", service)}
@@ -318,7 +321,7 @@ def matching_topics(pattern: TopicsPattern, service: ServiceOptions) -> list[str
 
 
 def _get(url: str, service: ServiceOptions) -> list[str]:
-    """GET a JSON list; a token, where that is how the client proves who it is, is sent along."""
+    """GET a JSON list from `url`, with the token of the client if it uses token authentication."""
     request = urllib.request.Request(url)  # noqa: S310 - the option admits http and https alone
     if service.auth_plugin == "token" or (service.auth_plugin or "").endswith("AuthenticationToken"):
         request.add_header("Authorization", f"Bearer {service.auth_params.removeprefix('token:')}")
@@ -335,7 +338,7 @@ def _get(url: str, service: ServiceOptions) -> list[str]:
 
 
 def _trust(service: ServiceOptions) -> ssl.SSLContext:
-    """Return what the Pulsar client trusts by the same options; a certificate must name the host, as on the web."""
+    """Return a TLS context that trusts the same certificates as the Pulsar client. Host names are always checked."""
     context = ssl.create_default_context(cafile=service.trust_certs_file)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # which refuses, from Python 3.13 on, authorities that clients take
     if service.allow_insecure_connection:
@@ -345,7 +348,7 @@ def _trust(service: ServiceOptions) -> ssl.SSLContext:
 
 
 def _reason(answer: bytes) -> str:
-    """Return what Pulsar says of an error; nothing if the answer is a page of HTML."""
+    """Return the reason in Pulsar's error response; empty if the response is an HTML page."""
     try:
         return str(json.loads(answer)["reason"])
     except (ValueError, LookupError, TypeError):
@@ -365,7 +368,7 @@ _ADVICE: Final[tuple[tuple[str, Callable[[str, str], str]], ...]] = (
     ("TopicNotFound", lambda _, topic: f"there is no topic {topic}; check its name, or create it"),
     ("AuthenticationError", lambda _u, _t: "the cluster does not accept the credentials in pulsar.client.authParams"),
     ("AuthorizationError", lambda _, topic: f"the cluster does not allow these credentials to read {topic}"),
-    ("ConnectError", lambda url, _: f"nothing answers at {url}"),
+    ("ConnectError", lambda url, _: f"no broker answers at {url}"),
     ("Timeout", lambda url, _: f"{url} did not answer in time"),
     ("BrokerMetadataError", lambda _, topic: f"the cluster does not know {topic} or its namespace; check the name"),
 )
@@ -380,7 +383,7 @@ def _advice(service: ServiceOptions, topic: str, error: Exception) -> str:
 
 
 def _what_to_check(service: ServiceOptions) -> str:
-    """Return what may be wrong when nobody answers: the client does not tell why a broker hung up."""
+    """Return what to check if no broker answers: the client does not report why a broker closed the connection."""
     checks = ["service.url", "that the broker runs"]
     if service.service_url.startswith("pulsar+ssl:"):
         checks.append(

@@ -6,9 +6,9 @@ may be found in the wrong order, and averages depend on the order. A predecessor
 rows are added to the tables of reports and samples, where the order does not matter; averages, ownership and balance do
 not change. The first report of an incarnation that began before the broker's present one is late too.
 
-A report is a copy if its sequence was taken before. Taken sequences are stored as ranges with at most `MOST_GAPS` gaps,
-for `SEQUENCE_MEMORY_MS`. For a report outside of this memory (`untold`), the table of reports shows whether it was
-taken.
+A report is a copy if its sequence was taken (accepted, or late) before. Taken sequences are stored as ranges with at
+most `MOST_GAPS` gaps, for `SEQUENCE_MEMORY_MS`. For a report outside of this memory (*unknown*; `untold` in the stored
+state), the table of reports shows whether it was taken (`taken_reports`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ SEQUENCE_MEMORY_MS = 172_800_000
 """How long an incarnation is remembered after its last report: well above the retention of the report log."""
 
 HOLD_MS = 10_000
-"""How long a report waits for its predecessor: until one of any broker is so much newer."""
+"""How long a report waits for its predecessor: until a report of any broker is newer by this time."""
 
 MOST_GAPS: Final = 256
 """The maximum number of gaps (ranges of missing sequences) that are stored for an incarnation: the newest ones."""
@@ -39,7 +39,7 @@ class ReportKey(msgspec.Struct, frozen=True, order=True, rename="camel"):
 
 
 class ReportHeader(msgspec.Struct, frozen=True, rename="camel"):
-    """A report without its values. `row` distinguishes copies in one batch."""
+    """A report without its values. `row` is its row number in the batch, and distinguishes copies."""
 
     row: int
     key: ReportKey
@@ -47,9 +47,9 @@ class ReportHeader(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
-    """Which reports of one incarnation of a broker were taken: all up to `last`, save `missing` and `gaps`.
+    """The sequences of one incarnation of a broker that were taken: all up to `last`, except `missing` and `gaps`.
 
-    Earlier versions wrote `missing`, single numbers, alone, and forgot those 128 below `last`.
+    Earlier versions wrote only `missing` (single sequences), and removed those more than 128 below `last`.
     """
 
     broker: str
@@ -57,17 +57,17 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
     last: int
     missing: tuple[int, ...]
     reported_at: int
-    """The greatest `lastUpdate` among them, epoch ms."""
+    """The greatest `lastUpdate` of these reports, epoch ms."""
     gaps: tuple[tuple[int, int], ...] | msgspec.UnsetType = msgspec.UNSET
-    """Ranges (first, last), both inclusive and ascending."""
+    """Missing sequences as ranges (first, last), both inclusive, ascending."""
     untold: int | msgspec.UnsetType = msgspec.UNSET
-    """Up to here gaps were forgotten: a sequence that is in none may have been taken or not."""
+    """Gaps up to this sequence (inclusive) were dropped: a sequence below it that is in no gap may be taken or not."""
     begun: int | msgspec.UnsetType = msgspec.UNSET
-    """The least `lastUpdate` among them."""
+    """The least `lastUpdate` of these reports, epoch ms."""
 
     @property
     def first_at(self) -> int:
-        """`begun`, or the nearest to it that is known."""
+        """`begun`, or `reported_at` in a state of an earlier version, which has no `begun`."""
         return self.reported_at if self.begun is msgspec.UNSET else self.begun
 
     @property
@@ -76,17 +76,18 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
         return (*later, *((number, number) for number in self.missing)) if self.missing else later
 
     def has(self, sequence: int) -> bool:
+        """Return whether a sequence counts as taken; see `is_untold` for the limits."""
         return sequence <= self.last and not any(first <= sequence <= last for first, last in self._gaps)
 
     def is_untold(self, sequence: int) -> bool:
-        """Say whether `has` is not to be relied on."""
+        """Return whether it is unknown if a sequence was taken, because gaps were dropped: `has` may then be wrong."""
         if self.untold is not msgspec.UNSET:
             return sequence <= self.untold and self.has(sequence)
         is_of_before = self.gaps is msgspec.UNSET
         return is_of_before and sequence < self.last - _REACH_OF_BEFORE and self.has(sequence)
 
     def plus(self, key: ReportKey) -> "SeenSequences":
-        """Return this with one more report, which it did not have."""
+        """Return a copy with one more report, whose sequence was not taken before."""
         number = key.sequence
         gaps = [part for gap in self._gaps for part in _without(gap, number)]
         if number > self.last + 1:
@@ -121,7 +122,7 @@ def _without(gap: tuple[int, int], number: int) -> list[tuple[int, int]]:
 
 
 class AcceptedReports(msgspec.Struct, frozen=True, rename="camel"):
-    """Which reports were accepted so far; `as_of` is the time of the newest."""
+    """The reports that were taken so far; `as_of` is the `lastUpdate` of the newest one, epoch ms."""
 
     as_of: int = 0
     seen: tuple[SeenSequences, ...] = ()
@@ -129,8 +130,11 @@ class AcceptedReports(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """The reports of a batch, sorted out. `accepted` has those of one broker in their order; `reports` is what was
-    accepted up to now, late ones included and held ones not.
+    """What happens to each report of a batch.
+
+    `accepted`: folded, the reports of a broker in the order of their sequences. `late`: only written to the tables.
+    `held`: wait for a predecessor. `dropped`: copies. `reports`: all reports taken after this batch (accepted and
+    late).
     """
 
     accepted: tuple[ReportHeader, ...]
@@ -149,7 +153,7 @@ def taken_key(key: ReportKey) -> TakenKey:
 
 
 def untold_reports(before: AcceptedReports, headers: Iterable[ReportHeader]) -> list[ReportKey]:
-    """Return the reports for which `before` does not show whether they were taken."""
+    """Return the keys of the reports for which `before` does not show whether they were taken."""
     known = {(seen.broker, seen.incarnation): seen for seen in before.seen}
     found = []
     for header in headers:
@@ -170,10 +174,11 @@ def accept_reports(
     present: Mapping[str, str] | None = None,
     untold: Mapping[TakenKey, bool] | None = None,
 ) -> Acceptance:
-    """Sort out the reports of a batch, those held back by the one before among them.
+    """Decide for each report of a batch whether it is accepted, late, held back or dropped.
 
-    Of two copies the one of the earlier `lastUpdate` counts. `present` is the newest incarnation of each known broker;
-    a report of an older one is late, too. `untold` says of each of `untold_reports` whether it was taken.
+    `headers` include the reports that the batch before held back. Of two copies the one with the earlier `lastUpdate`
+    counts. `present` is the newest incarnation of each known broker; reports of older incarnations are late. `untold`
+    has, for each report of `untold_reports`, whether it was taken.
     """
     sorter = _Sorter(before, present or {}, untold or {})
     by_incarnation: dict[tuple[str, str], list[ReportHeader]] = {}
@@ -202,7 +207,10 @@ class _Sorter:
         self._dropped: list[ReportHeader] = []
 
     def take(self, group: list[ReportHeader], held_after: int | None) -> None:
-        """Sort out the reports of one incarnation; those newer than `held_after` may wait for a predecessor."""
+        """Decide on the reports of one incarnation, sorted by sequence.
+
+        Reports after `held_after` (epoch ms; None: no report) may wait for a predecessor.
+        """
         first = group[0].key
         name = first.broker, first.incarnation
         before = seen = self._seen.get(name)
@@ -225,7 +233,7 @@ class _Sorter:
                 is_late = True
             if seen is None:
                 seen = self._first_of(key)
-            if not seen.has(key.sequence):  # else an untold one that was not taken
+            if not seen.has(key.sequence):  # False for a report of unknown state that the table does not have
                 seen = seen.plus(key)
             if is_late:
                 self._late.append(header)
@@ -237,15 +245,21 @@ class _Sorter:
             self._seen[name] = seen
 
     def _first_of(self, key: ReportKey) -> SeenSequences:
-        """What is known of an incarnation before its first report: nothing came, unless it was forgotten since."""
+        """Return the taken sequences before the first report of an incarnation.
+
+        None were taken, unless the history is longer than the memory: then all earlier sequences are unknown.
+        """
         if self._oldest <= 0:
             return SeenSequences(key.broker, key.incarnation, _LEAST, (), 0)
         below = key.sequence - 1
         return SeenSequences(key.broker, key.incarnation, below, (), key.reported_at, (), below, key.reported_at)
 
     def _is_former(self, group: list[ReportHeader], *, is_known: bool) -> bool:
-        """Say whether the broker has begun anew since. An incarnation that is not known did so before the present one
-        if its first report is older than the present one's."""
+        """Return whether the broker restarted after this incarnation.
+
+        An incarnation that is not in the memory is older than the present one if its first report is older than the
+        first report of the present one.
+        """
         broker = group[0].key.broker
         present = self._present.get(broker)
         if present is None or present == group[0].key.incarnation:
@@ -254,8 +268,8 @@ class _Sorter:
         return is_known or (seen is not None and min(header.key.reported_at for header in group) < seen.first_at)
 
     def _was_taken(self, before: SeenSequences | None, key: ReportKey) -> bool:
-        told = self._untold.get(taken_key(key))
-        return told if told is not None else before is not None and before.has(key.sequence)
+        looked_up = self._untold.get(taken_key(key))
+        return looked_up if looked_up is not None else before is not None and before.has(key.sequence)
 
     def result(self) -> Acceptance:
         known = (self._seen[name] for name in sorted(self._seen))

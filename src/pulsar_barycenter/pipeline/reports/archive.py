@@ -1,4 +1,4 @@
-"""The archive, where Spark moves the report files it has read: `<data>/pipeline/archive/<their full path>`."""
+"""The archive of report files that Spark has read: `<data>/pipeline/archive/<full path of the file>`."""
 
 import re
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def remove_old_archive(storage: Storage, *, now_ms: int, days: int) -> None:
     """Delete the archived reports of dates more than `days` days before today (UTC).
 
-    In a local folder, reports that were read within that time stay, however old they are: a history that was folded
-    late can then be checked as long as others. Other storages do not record when a file was added.
+    In a local folder, reports that were read within the last `days` days stay, whatever their dates. So an old history
+    can be checked for `days` days after it was folded. Other storages do not record when a file was added.
     """
     oldest_ms = now_ms - days * 86_400_000
     oldest = utc_date(oldest_ms)

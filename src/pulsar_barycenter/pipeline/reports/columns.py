@@ -1,4 +1,4 @@
-"""The reports of one batch as columns in the driver: cut into the rows of the tables."""
+"""The reports of one batch as Arrow columns in the driver, from which the rows of the tables are cut."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 @dataclass(frozen=True, slots=True)
 class ReportTables:
-    """Rows of the tables of the same names."""
+    """Rows of the three tables that have the same names."""
 
     load_reports: pa.Table
     broker_usage: pa.Table
@@ -22,7 +22,11 @@ class ReportTables:
 
 @dataclass(frozen=True, slots=True)
 class ReportColumns:
-    """The reports read and held back, as `parsing.report_rows` makes them; `headers` tell them by their row."""
+    """The reports of a batch: those read from files, and those held back by the batch before.
+
+    `table` has one row per report, with the columns of `parsing.report_rows`. `headers` has the keys of the reports,
+    each with its row number in `table`. `corrupt_files` are files with a line that is not a report.
+    """
 
     table: pa.Table
     headers: tuple[ReportHeader, ...]
@@ -30,7 +34,7 @@ class ReportColumns:
 
     @classmethod
     def of(cls, read: pa.Table, held: pa.Table | None) -> "ReportColumns":
-        """Tell reports from other lines. `read` has a column `file` more than `held`."""
+        """Separate reports from other lines. `read` has the columns of `held`, and a column `file`."""
         is_report = read.column("key").is_valid()
         files = read.filter(pc.invert(is_report)).column("file")
         table = read.filter(is_report).drop_columns(["file"])
@@ -39,7 +43,7 @@ class ReportColumns:
         return cls(table, tuple(_headers(table)), tuple(files.to_pylist()))
 
     def rows(self, headers: Iterable[ReportHeader]) -> ReportTables:
-        """The rows of some reports."""
+        """Return the rows of the tables for the reports `headers`."""
         chosen = self.chosen(headers)
         reports = columns_of(chosen.column("load_report"))
         parents, samples = exploded(chosen.column("samples"))
@@ -53,7 +57,7 @@ class ReportColumns:
         )
 
     def chosen(self, headers: Iterable[ReportHeader]) -> pa.Table:
-        """Those rows of `table`, in the order of the reports' times: in this order the samples are folded anew."""
+        """Return the rows of `table` for `headers`, in the order of the reports' times, in which samples are folded."""
         ordered = sorted(headers, key=lambda header: (header.key, header.row))
         return self.table.take(pa.array([header.row for header in ordered], pa.int64()))
 
@@ -70,12 +74,12 @@ def _headers(table: pa.Table) -> Iterable[ReportHeader]:
 
 
 def columns_of(structs: pa.ChunkedArray) -> pa.Table:
-    """The fields of the structs as columns."""
+    """Return the fields of the structs as columns."""
     return pa.Table.from_arrays(structs.combine_chunks().flatten(), names=[field.name for field in structs.type])
 
 
 def exploded(lists: pa.ChunkedArray) -> tuple[pa.Array, pa.Table]:
-    """The structs in the lists as columns, and the number of the list that each comes from."""
+    """Return, for each struct in `lists`, the row number of its list; and the fields of the structs as columns."""
     combined = lists.combine_chunks()
     return combined.value_parent_indices(), pa.Table.from_arrays(
         combined.flatten().flatten(), names=[field.name for field in lists.type.value_type]

@@ -1,13 +1,14 @@
-"""The leaders' decision logs, read from where the last batch left off: `<data>/decisions/<broker>.jsonl`.
+"""Reads new lines of the leaders' decision logs, `<data>/decisions/<broker>.jsonl`.
 
-A log that grew large is renamed to `<broker>.jsonl.1`, and a new one begins. A file is known by its first line, which
-names a decision and so never occurs twice; its offset is kept with the state of a batch. A last line without its end
-is left for the next time. Every decision is read once; the reader of the table leaves out copies an operator made, by
-(by, number, at).
+A large log is renamed to `<broker>.jsonl.1`, and a new one begins. So a file is identified by its first line: that line
+is a decision, and no other file begins with it. The state of a batch keeps the offset up to which each file was read. A
+last line without a line end is left for the next batch. Each decision is read once; if an operator copied a file, the
+reader of the table removes the copies by (by, number, at).
 
-A batch settles what happened up to its time, so each log is read at least up to there, in pieces of `READ_BYTES`, and
-to the end of the piece in which a later decision stands. Logs are in the order of their times, but for what a clock
-was set back; what is read after its interval was settled is counted, see `stream.late`.
+A batch settles the intervals of balance up to the time of its newest report, so each log is read at least up to that
+time. It is read in pieces of `READ_BYTES`, until a piece has a later decision. The lines of a log are in the order of
+their times, except after a clock was set back. Decisions that are read after their interval was settled are counted
+(see `stream.late`).
 """
 
 import hashlib
@@ -25,13 +26,13 @@ from pulsar_barycenter.pipeline.storage.layout import DECISIONS
 from pulsar_barycenter.pipeline.tables.schemas import LAST_TIME_MS, TABLES
 
 READ_BYTES = 8 * 2**20
-"""How much of a file is read at a time; a line that is longer is refused."""
+"""The number of bytes of a file that are read at once. A longer line is refused."""
 
 CLOCK_SLACK_MS = 60_000
-"""How much later than the time asked for a decision has to be to show that the log was read far enough."""
+"""A log was read far enough if a decision is more than this later than the requested time: clocks may be set back."""
 
 _FIRST_BYTES = 16 * 2**10
-"""A first line is rarely longer."""
+"""The bytes that are read to find the first line, which is rarely longer."""
 
 
 class _Code(msgspec.Struct):
@@ -39,7 +40,7 @@ class _Code(msgspec.Struct):
 
 
 class DecisionLine(msgspec.Struct, frozen=True):
-    """A line of a decision log; fields it does not know are ignored."""
+    """A line of a decision log. Unknown fields are ignored."""
 
     at: int
     by: str
@@ -59,9 +60,10 @@ class DecisionLine(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class NewDecisions:
-    """What was read: `parts` for DECISIONS, `times` (epoch ms) of the decisions of each kind.
+    """The decisions that were read.
 
-    `offsets` is of each file how far it was read; `is_whole` says that all were read to their ends.
+    `offsets`: the offset up to which each file was read, keyed by `log_name`. `parts`: rows of DECISIONS. `times`:
+    epoch ms of the decisions, keyed by kind. `is_whole`: whether all files were read to their ends.
     """
 
     offsets: dict[str, int]
@@ -85,9 +87,10 @@ _decode_code = msgspec.json.Decoder(_Code).decode
 
 
 def read_decisions(storage: Storage, offsets: Mapping[str, int], *, until_ms: int = 0) -> NewDecisions:
-    """Read what was added to the logs since `offsets` (of a file's first line), and return the new ones.
+    """Read the lines that were added to the logs since `offsets`, which are keyed by `log_name`.
 
-    Each log is read up to its end, or until a decision is later than `until_ms` (epoch ms): one piece at least.
+    Each log is read to its end, or until a decision is later than `until_ms` (epoch ms) by `CLOCK_SLACK_MS`. At least
+    one piece of each log is read.
     """
     found = NewDecisions({})
     keys: set[tuple[str, int, int]] = set()
@@ -103,13 +106,16 @@ def read_decisions(storage: Storage, offsets: Mapping[str, int], *, until_ms: in
 
 
 def has_new_decisions(storage: Storage, offsets: Mapping[str, int]) -> bool:
-    """Say whether anything was added to the logs since `offsets`, which a batch can read."""
+    """Return whether the logs have whole lines after `offsets`."""
     found = read_decisions(storage, offsets)
     return any(end != offsets.get(name) for name, end in found.offsets.items())
 
 
 def log_name(storage: Storage, log: Entry) -> str:
-    """The name of the file's content: of its first line, or the beginning of it; empty if there is no whole one yet."""
+    """Return a hash of the file's first line (of its first `READ_BYTES` if it is longer), which identifies its content.
+
+    Empty if the first line has no end yet.
+    """
     for length in (_FIRST_BYTES, READ_BYTES):
         content = storage.read(f"{DECISIONS}/{log.name}", length=length)
         first, end, _ = content.partition(b"\n")
@@ -121,7 +127,7 @@ def log_name(storage: Storage, log: Entry) -> str:
 def _read_log(
     storage: Storage, log: Entry, start: int, until_ms: int, found: NewDecisions, keys: set[tuple[str, int, int]]
 ) -> int:
-    """Take what stands in the file from `start` on; return how far it was read."""
+    """Add the decisions of the file from `start` on to `found`; return the offset up to which it was read."""
     path = f"{DECISIONS}/{log.name}"
     while True:
         piece = storage.read(path, offset=start, length=READ_BYTES)
@@ -132,7 +138,7 @@ def _read_log(
             length = _line_length(storage, path, start)
             if length is None:
                 return start
-            reason = f"a line of {length:,} bytes, longer than {READ_BYTES:,}"
+            reason = f"the line has {length:,} bytes, more than {READ_BYTES:,}"
             found.refused.append(Refused("decision", log.name, reason, piece[:_FIRST_BYTES].decode(errors="replace")))
             start += length
             continue
@@ -146,18 +152,18 @@ def _read_log(
 
 
 def _line_length(storage: Storage, path: str, start: int) -> int | None:
-    """The length of the line at `start`, its end included; None if it has none yet."""
+    """Return the length of the line at `start` with its line end; None if the line end is not written yet."""
     length = 0
     while piece := storage.read(path, offset=start + length, length=READ_BYTES):
-        place = piece.find(b"\n")
-        if place >= 0:
-            return length + place + 1
+        index = piece.find(b"\n")
+        if index >= 0:
+            return length + index + 1
         length += len(piece)
     return None
 
 
 def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: str, lines: list[bytes]) -> int:
-    """Take the decisions of some lines; return the time of the last one, 0 if there is none."""
+    """Add the decisions of `lines` to `found`; return the time of the last decision, 0 if there is none."""
     rows: list[dict[str, Any]] = []
     latest = 0
     for line in lines:
@@ -165,7 +171,7 @@ def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: str, lines
             decision = _decode(line)
             code = _decode_code(decision.reason).code
             if not 0 <= decision.at <= LAST_TIME_MS:
-                raise msgspec.ValidationError("`at` lies before 1970 or after 9999")
+                raise msgspec.ValidationError("`at` is before 1970 or after 9999")
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             text = line.decode(errors="replace").rstrip("\n")
             found.refused.append(Refused("decision", file, str(error), text))
@@ -182,7 +188,7 @@ def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: str, lines
 
 
 def _row(decision: DecisionLine, code: str) -> dict[str, Any]:
-    """The decision as a row of DECISIONS; `at` in epoch µs."""
+    """Return the decision as a row of DECISIONS; `at` is in epoch µs."""
     fields = {name: getattr(decision, name) for name in ("by", "number", "kind", "bundle", "source", "destination")}
     fields |= {"refused": decision.refused, "strategy": decision.strategy, "sentence": decision.sentence}
     fields |= {name: getattr(decision, name) or None for name in ("manager", "principal", "request")}

@@ -12,7 +12,7 @@ from pulsar_barycenter.pipeline.storage.layout import REPORT_LOG
 
 
 def waiting_files(storage: Storage) -> set[str]:
-    """The paths of the files of reports."""
+    """Return the paths of all files in the report log."""
     return {path for path, _ in _files(storage)}
 
 

@@ -21,15 +21,15 @@ log = structlog.get_logger(__name__)
 
 _KEPT_BYTES = 16 * 2**20
 _NO_REPORT = (
-    "not a load report with brokerId, incarnation, sequence and a lastUpdate from 1970 on and at most a day ahead of"
-    " the time its file was written: if that is it, set the broker's clock"
+    "not a load report with brokerId, incarnation, sequence, and a lastUpdate after 1970 and at most one day after the"
+    " file was written: check these fields; if lastUpdate is later, set the broker's clock"
 )
 
-_NO_NUMBER = "usage and limit of a resource must be numbers of 32 bits, and so must the percentage"
+_NO_NUMBER = "usage, limit and percentage of each resource must be 32-bit floating-point numbers"
 
 
 class Refused(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A report file, or a line of a decision log (`text`), and why it was refused."""
+    """A report file, or a line of a decision log (`text`), that was refused, with the reason."""
 
     kind: Literal["report", "decision"]
     file: str
@@ -38,7 +38,7 @@ class Refused(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def refused_report(storage: Storage, file: str) -> Refused:
-    """Say what is wrong with the report in `file`, as Spark names it."""
+    """Return why the report in `file` was refused; `file` is its full path or URL."""
     path = storage.path_of(file)
     name = path.rpartition("/")[2]
     try:
@@ -47,13 +47,13 @@ def refused_report(storage: Storage, file: str) -> Refused:
             return Refused("report", name, "the file is empty")
         report = decode_report(content)
         resources = (report.cpu, report.memory, report.direct_memory, report.bandwidth_in, report.bandwidth_out)
-        if not all(_is_share(each) for each in resources):
+        if not all(_is_share(resource) for resource in resources):
             return Refused("report", name, _NO_NUMBER)
     except msgspec.DecodeError as error:
         return Refused("report", name, str(error))
     except UnicodeDecodeError as error:
         return Refused("report", name, f"not UTF-8: {error.reason}")
-    except FileNotFoundError:  # the log's retention took it
+    except FileNotFoundError:  # the retention of the report log deleted it
         pass
     except OSError as error:
         return Refused("report", name, f"the file cannot be read: {error.strerror or error}")
@@ -61,7 +61,7 @@ def refused_report(storage: Storage, file: str) -> Refused:
 
 
 def _is_share(resource: ResourceUsage) -> bool:
-    """As `parsing.report_lines` has it."""
+    """Return whether usage, limit and percentage fit into 32 bits: the same rule as in `parsing.report_lines`."""
     are_numbers = max(abs(resource.usage), abs(resource.limit)) <= _LARGEST_OF_32_BITS
     return are_numbers and (resource.limit < _LEAST_LIMIT or abs(resource.usage) / resource.limit <= _LARGEST_SHARE)
 
@@ -69,12 +69,15 @@ def _is_share(resource: ResourceUsage) -> bool:
 _LARGEST_OF_32_BITS = 3.4028234663852886e38
 _LARGEST_SHARE = 1e36
 _LEAST_LIMIT = 1e-45
-"""What is less is 0 in 32 bits."""
+"""Smaller numbers become 0 in 32 bits."""
 
 
 def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], files: Iterable[str]) -> None:
-    """List what a batch refused and keep copies of its report `files`; a batch that runs again writes the same."""
-    lines = b"".join(msgspec.json.encode(each) + b"\n" for each in refused)
+    """Write the list of what a batch refused, and copies of its report `files`.
+
+    A batch that runs again writes the same files. Files above `_KEPT_BYTES` are not copied.
+    """
+    lines = b"".join(msgspec.json.encode(item) + b"\n" for item in refused)
     if not lines:
         return
     try:
@@ -89,7 +92,10 @@ def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], fi
 
 
 def remove_old(storage: Storage, *, now_s: float, days: int) -> None:
-    """Delete what was put here more than `days` days before `now_s`, by the clock of the file system."""
+    """Delete files of the quarantine that were written more than `days` days before `now_s`.
+
+    `now_s` is by the clock of the file system.
+    """
     for entry in storage.entries(QUARANTINE):
         if now_s - entry.modified_s > days * 86_400:
             storage.delete(f"{QUARANTINE}/{entry.name}")

@@ -1,6 +1,6 @@
-"""Whether reports were taken, by the table of reports: for those that `acceptance` cannot tell.
+"""Looks up in the table `load_reports` whether reports were taken, if the memory of `acceptance` does not show it.
 
-They are rare: older than two days, or among more gaps than are remembered.
+Such reports are rare: they are older than two days, or their incarnation has more gaps than are stored.
 """
 
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ _COLUMNS = ("broker", "incarnation", "sequence")
 
 
 def look_up_taken(storage: Storage, keys: Iterable[ReportKey], *, before: int) -> dict[TakenKey, bool]:
-    """Say of each report whether the table has it of a batch before `before`, on the date of its time.
+    """Return for each report whether a batch before `before` wrote it to the table `load_reports`.
 
-    What a batch wrote that was cut off does not count: the batch runs again.
+    Reads only the dates of the reports. Rows of later batches do not count: an interrupted batch runs again.
 
     Raises:
-        DamagedTableError: a file of that date cannot be read.
-        OSError: the file system does not let it be read.
+        DamagedTableError: a file of these dates is damaged.
+        OSError: the file system cannot read a file.
     """
     by_date: dict[str, set[TakenKey]] = {}
     for key in keys:

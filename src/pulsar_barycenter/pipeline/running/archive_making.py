@@ -44,14 +44,14 @@ class CannotMakeError(RuntimeError):
 
 
 def make_archive(environment: Mapping[str, str]) -> ClassArchive:
-    """Make the archive of the Java that `environment` leads to unless it is there, and return it.
+    """Return the archive for the Java that `environment` selects; create it if it is missing.
 
-    Waits for another process that makes one. Takes about as long as three starts of Spark. Archives used longest ago
-    make room.
+    Waits if another process creates an archive. Creation takes about as long as three starts of Spark, and deletes the
+    archives that were used longest ago if they take too much space.
 
     Raises:
-        CannotMakeError: it cannot be made here, or Java did not make it.
-        JavaNotFoundError: there is no Java.
+        CannotMakeError: the archive cannot be created here, or Java did not create it.
+        JavaNotFoundError: no Java was found.
     """
     cache = open_cache(environment)
     java = find_java(environment, cache=cache.folder, packaged=packaged_java())
@@ -75,7 +75,7 @@ def make_archive(environment: Mapping[str, str]) -> ClassArchive:
 
 @contextmanager
 def _alone(cache: JavaCache) -> Iterator[Path]:
-    """Give a folder to make an archive in, to one process at a time; what a killed one left is removed."""
+    """Yield a folder for a new archive, to one process at a time; delete folders that killed processes left."""
     with (cache.folder / "making.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for left in cache.folder.glob(f"{_UNFINISHED}*"):
@@ -126,7 +126,7 @@ def _run(command: list[str], environment: Mapping[str, str], result: Path) -> No
 
 
 def main() -> None:
-    """Make the archive behind all other work of the machine, and say nothing."""
+    """Create the archive at the lowest priority, without output; exit with 1 if it cannot be created."""
     os.nice(19)
     try:
         make_archive(os.environ)

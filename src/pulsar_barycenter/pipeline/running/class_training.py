@@ -1,9 +1,9 @@
-"""Use of Spark what the commands use of it: the stream over some reports, a fold of the whole history, a question.
+"""Runs what the commands do with Spark, so that Java loads those classes: a stream, a whole history, a SQL query.
 
     python -m pulsar_barycenter.pipeline.running.class_training FOLDER OPTION ...
 
-FOLDER is made; the OPTIONs are Java's. Ends when Java has ended, which then writes what it was told to. Whoever changes
-what is used here changes the form of `class_archive`.
+Creates FOLDER, and gives the OPTIONs to Java. Returns after Java has ended and written the archive. After a change
+here, change the form (`_FORM`) in `class_archive`, too.
 """
 
 import shlex

@@ -24,12 +24,12 @@ class DroppingLogger:
 
 
 def configure_logging(stream: TextIO | None = None, *, renderer: Processor | None = None) -> None:
-    """Send events to `stream` (None: standard error) as JSON lines, or as `renderer` makes them.
+    """Write events to `stream` (None: standard error), as JSON lines or in the format of `renderer`.
 
-    What libraries say from warnings on goes to standard error.
+    Warnings and errors of libraries go to standard error.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
-    logging.raiseExceptions = False  # nor may a library's line that finds no room print a trace where there is none
+    logging.raiseExceptions = False  # if a full disk refuses a line of a library, logging must not print a traceback
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[

@@ -39,7 +39,7 @@ class DataFolder(click.ParamType[str]):
     name = "folder"
 
     def __init__(self, *, exists: bool = False) -> None:
-        """`exists`: a folder of this machine must be there; of other places only Spark can tell."""
+        """`exists`: check that a folder of this machine exists; addresses are checked later, by Spark."""
         self._exists = exists
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

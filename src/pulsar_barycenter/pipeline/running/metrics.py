@@ -30,7 +30,7 @@ _GAUGES = {"held_reports": "Reports that wait for the one before them", "bundles
 
 
 class StatusCollector(Collector):
-    """Tells the status of a pipeline as metrics; counts are since the start of its process."""
+    """Exports the status of a pipeline as metrics. Counts are since the start of its process."""
 
     def __init__(self, status: Callable[[], PipelineStatus]) -> None:
         self._status = status
@@ -102,7 +102,7 @@ def serve_metrics(status: Callable[[], PipelineStatus], port: int, *, silence_s:
     A client that sends nothing for `silence_s` is closed.
 
     Raises:
-        OSError: the port cannot be had.
+        OSError: the port cannot be opened.
     """
     registry = CollectorRegistry()
     registry.register(StatusCollector(status))

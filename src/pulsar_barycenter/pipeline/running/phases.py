@@ -34,7 +34,7 @@ class TriggerPhases:
         self._totals: dict[str, int] = {}
 
     def add(self, durations_ms: Mapping[str, int]) -> None:
-        """Count one trigger. Of a Spark with very many phases the first are counted."""
+        """Count one trigger. At most `_MOST_PHASES` different phases are counted."""
         with self._lock:
             for phase, ms in durations_ms.items():
                 if phase in self._recent or len(self._recent) < _MOST_PHASES:

@@ -160,7 +160,7 @@ class PipelineJob:
                 stop.wait(pause_s)
 
     def end(self, error: BaseException, *, asked_to: bool) -> None:
-        """Leave word of the error that ended the job, which was `asked_to` stop or not."""
+        """Log the error that ended the job, and record the state: stopped if the job was `asked_to`, else failed."""
         reason = reason_of(error)
         log.warning("pipeline_cut_short", reason=reason, asked_to_stop=asked_to)
         self._status.enter("stopped" if asked_to else "failed", now_ms=self._clock_ms(), error=reason)
@@ -271,7 +271,7 @@ class PipelineJob:
         self._house_kept_at = time.monotonic()
 
     def _leave_in_order(self) -> None:
-        """Do what tables and state are due before this run ends: of one that ran once no batch will run again."""
+        """Write a whole state, merge files if the job runs once, and delete replaced files, before the job ends."""
         try:
             StateFolder(self._storage).make_newest_whole()
         except OSError as error:

@@ -8,23 +8,23 @@ from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import ARCHIVE, DECISIONS, REPORT_LOG, TABLES_FOLDER
 
 _PACKED: Final = 8
-"""As many bytes of a log become one of a table, about."""
+"""About how many bytes of a log become one byte of a table."""
 
 
 def compilers_for_logs(storage: Storage, *, with_archive: bool) -> Compilers:
-    """Return those for a job over the logs that brokers write, and over reports read long ago if `with_archive`."""
+    """Return the compilers for a job that reads the report log and decision logs, and the archive if `with_archive`."""
     folders = (REPORT_LOG, DECISIONS, *((ARCHIVE,) if with_archive else ()))
     return Compilers.for_bytes(_bytes_in(storage, folders, at_most=SMALL_WORK_BYTES))
 
 
 def compilers_for_tables(storage: Storage, names: Sequence[str]) -> Compilers:
-    """Return those for a job over the tables of these names."""
+    """Return the compilers for a job that reads the tables `names`."""
     folders = [f"{TABLES_FOLDER}/{name}" for name in names]
     return Compilers.for_bytes(_PACKED * _bytes_in(storage, folders, at_most=SMALL_WORK_BYTES // _PACKED))
 
 
 def _bytes_in(storage: Storage, folders: Sequence[str], *, at_most: int) -> int:
-    """The sizes of all files below `folders`, added up until they are more than `at_most`."""
+    """Return the total size of the files in `folders`; stop counting above `at_most`."""
     total = 0
     for size in (size for folder in folders for size in _sizes(storage, folder)):
         total += size

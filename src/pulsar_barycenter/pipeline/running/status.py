@@ -92,7 +92,7 @@ class StatusFile:
         )
 
     def remember(self, refold: RefoldDue | None, *, held: int) -> None:
-        """Take over what the process before knew: `held` reports wait."""
+        """Set the values of the former process: the incomplete time range, and how many reports wait (`held`)."""
         self._status = msgspec.structs.replace(self._status, refold=refold, held_reports=held)
 
     def look(self, *, now_ms: int) -> None:
@@ -139,7 +139,7 @@ class StatusFile:
         self._status = status
         try:
             self._storage.write(STATUS, msgspec.json.encode(self.status))
-        except OSError as error:  # a full disk: the next batch tells as much
+        except OSError as error:  # for example a full disk, on which the next batch will fail and log the error
             log.warning("pipeline_status_not_written", reason=str(error))
 
 

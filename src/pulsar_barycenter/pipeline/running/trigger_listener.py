@@ -9,7 +9,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 
 class TriggerListener(StreamingQueryListener):
-    """Passes on `durationMs` of every trigger that read rows; Spark calls it in a thread of its own."""
+    """Calls `on_trigger` with `durationMs` of every trigger that read rows, in a thread of Spark."""
 
     def __init__(self, on_trigger: Callable[[Mapping[str, int]], None]) -> None:
         self._on_trigger = on_trigger
@@ -30,7 +30,7 @@ class TriggerListener(StreamingQueryListener):
 
 @contextmanager
 def listening(session: SparkSession, on_trigger: Callable[[Mapping[str, int]], None]) -> Iterator[None]:
-    """Pass on the phases of triggers of `session` while the block lasts."""
+    """Call `on_trigger` with the phases of each trigger of `session` until the block ends."""
     listener = TriggerListener(on_trigger)
     session.streams.addListener(listener)
     try:

@@ -28,9 +28,9 @@ _AT_MS = 1_767_225_600_000
 
 
 class WarmUp:
-    """Warms the session up in the background, once. `within` is a folder that the executors see, too.
+    """Warms up the session once, in a background thread. After an error, which is logged, the first batch is slower.
 
-    None is this machine's folder for temporary files. An error costs a slower first batch and is logged.
+    `within` is a folder that the executors can read, too; None: the folder for temporary files of this machine.
     """
 
     def __init__(self, session: SparkSession, within: Path | None = None) -> None:
@@ -43,11 +43,11 @@ class WarmUp:
         self._thread.start()
 
     def wait(self) -> None:
-        """Return when it has ended; it must have begun."""
+        """Wait until the warm-up has ended; `start` must have been called."""
         self._thread.join()
 
     def close(self) -> None:
-        """Begin no further batch and wait for the one under way, at most half a minute. Idempotent."""
+        """Start no further batch, and wait for the current one, at most `_DEADLINE_S`. Idempotent."""
         self._is_over.set()
         if self._thread.ident is not None:
             self._thread.join(_DEADLINE_S)
@@ -64,7 +64,7 @@ class WarmUp:
 
 
 class NoWarmUp:
-    """For a job that ends soon, and where executors see no folder of this machine."""
+    """Does nothing: for a job that ends soon, or if executors cannot read a folder of this machine."""
 
     def start(self) -> None: ...
 
@@ -74,7 +74,7 @@ class NoWarmUp:
 def fold_samples(
     session: SparkSession, layout: PipelineLayout, *, must_stop: Callable[[], bool] = lambda: False
 ) -> None:
-    """Run the stream twice over a report each, unless `must_stop` says so before one of them."""
+    """Run the stream over one report, twice; stop before a run if `must_stop` returns True."""
     fold = BatchFold(layout, clock_ms=lambda: _AT_MS)
     for sequence in range(1, _BATCHES + 1):
         if must_stop():

@@ -1,16 +1,20 @@
-"""The windows of bundles folded by Spark's tasks: for clusters whose batches are too large for the driver.
+"""Folds the windows of bundles in Spark's tasks, by shard: for batches that are too large for the driver.
 
-A bundle is in the shard that its name's checksum gives it. A batch is two jobs. The tasks of the first parse the
-reports, as always, and keep the samples in files of the data folder, cut by shard; the driver gets what names each
-report, and the names of its bundles, and decides which reports count. A task of the second job has one shard: it reads
-the samples of the accepted reports and the windows of its bundles (its *block*), folds them with the function of the
-driver, and writes its block of the next batch. The driver puts the blocks together: the averages of brokers, and the
-publication, need all of them.
+The checksum of a bundle's name determines its shard. A batch has two Spark jobs:
 
-What a batch hands on is the same state as without shards, written by the driver alone. Blocks are a copy of it that
-saves the driver from cutting it up; a process that finds none, because it has just begun, cuts the state. So a kill,
-another number of shards, and a change between both ways, are all the same: the next batch begins from the state.
+1. The tasks of the first job parse the reports, and write the samples to files of the data folder, one per shard. The
+   driver receives only the keys of the reports and the names of their bundles, and decides which reports count.
+2. A task of the second job has one shard. It reads the samples of the accepted reports and the windows of its bundles
+   (its *block*), folds them with the same function as the driver, and writes the block of the next batch.
 
-Read `blocks` (files of a batch, by shard), `tasks` (what a task does), `jobs` (Spark's part) and `windows` (the
-driver's).
+The driver then combines the blocks, because the averages of brokers and the publication need all bundles.
+
+The state after a batch is the same as without shards, and only the driver writes it. Blocks are a copy of the state
+that is already divided. A process that finds no blocks, such as one that has just started, divides the state. So after
+a kill, a change of the number of shards, or a change of `--fold`, the next batch starts from the state.
+
+- `blocks` has the files of a batch, by shard.
+- `tasks` is the work of a task.
+- `jobs` runs the Spark jobs.
+- `windows` is the part of the driver.
 """

@@ -1,10 +1,13 @@
-"""What the pipeline needs of Spark itself, and its data as Spark has them.
+"""Starts Java and Spark sessions, and gives the pipeline's data to Spark as DataFrames and storages.
 
-Read `java` (finding one), `java_cache` (what is kept for it), `class_archive` and `java_options` (what makes its start
-cheap), `java_start` and `session` (starting it, or reaching a server), `hadoop_storage`, `listed_storage` and
-`addresses` (data directories that only Spark reaches), `struct_types` and `table_reader` (the tables as DataFrames),
-`sql` (queries to them) and `tasks` (many pieces of work as one job, whose answers come one by one). What is computed is
-left to `parsing`, `batch` and `stream`, and with `tasks` to replays on Spark.
+- `java` finds a Java; `java_cache` has the folder of its archives; `class_archive` and `java_options` make its start
+  cheaper.
+- `java_start` and `session` start Java and a session, or connect to a server.
+- `hadoop_storage`, `listed_storage` and `addresses` are for data directories that only Spark reaches.
+- `struct_types` and `table_reader` give the tables as DataFrames; `sql` runs queries on them.
+- `tasks` runs many tasks as one Spark job, and yields each result when it is ready.
 
-Only this package uses a SparkContext or the Java process of a session. All else runs on Spark Connect, too.
+`parsing`, `batch` and `stream` define what Spark computes; replays on Spark use `tasks`.
+
+Only this package uses a SparkContext or the Java process of a session. All other code runs on Spark Connect, too.
 """

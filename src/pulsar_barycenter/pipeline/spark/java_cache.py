@@ -1,6 +1,6 @@
-"""The folder for what is made once for Java: its launcher, its log settings, its archives of classes.
+"""The folder for files that are created once for Java: a launcher, log settings, archives of classes.
 
-Java runs what lies there as code. So the folder is used only if nobody but its user and root can change what it holds;
+Java runs these files as code. So the folder is used only if no user but its owner and root can change its content;
 otherwise, or if it cannot be made, a folder for this process alone takes its place, and no archive is kept.
 """
 

@@ -1,4 +1,4 @@
-"""Many pieces of work that know nothing of each other, as one Spark job whose answers come back one by one.
+"""Runs many independent tasks as one Spark job, and returns each result when its task ends.
 
 Spark brings rows to the driver all at the end of a job (`collect`), or by a job for each partition, one partition after
 the other (`toLocalIterator`). What reaches the driver as each task ends are its updates of accumulators, of which Spark

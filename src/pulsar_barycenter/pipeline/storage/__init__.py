@@ -1,6 +1,12 @@
-"""The data directory as files: what can be done with them, which one lies where, and whose they are.
+"""The data directory as files: the operations on them, their paths, and the lock for one writer.
 
-Read `files` (the operations, and a folder of this machine), `layout` (the paths) and `lock` (one process at a time).
-What is in the files is left to the chapters that write them, and addresses that only Spark reaches to
-`spark.hadoop_storage`.
+Problem. A data directory can be a folder of this machine or an address in HDFS or S3. The pipeline can be killed at any
+moment, and readers never lock. So a file appears as a whole, and at most one process writes.
+
+- `files` declares the operations (`Storage`) and implements them for a folder of this machine.
+- `layout` lists the paths of the files.
+- `lock` lets one process at a time run the pipeline.
+
+The packages that write the files define their content. `spark.hadoop_storage` implements `Storage` for addresses that
+only Spark reaches.
 """

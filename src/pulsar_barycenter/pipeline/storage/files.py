@@ -1,10 +1,10 @@
-"""The files of one data directory, wherever it lies: the few operations that the pipeline needs of a file system.
+"""The operations that the pipeline needs of a file system, for one data directory (`Storage`).
 
-Paths are relative to the data directory, with `/` between their parts, and never begin with one. What appears under a
-path appears whole: a reader finds the content before or the one after, never a part, whenever the writer was killed.
-What is unfinished has a name that begins with a dot, which every reader of tables passes over.
+Paths are relative to the data directory, have `/` between their parts, and do not begin with `/`. A file appears as a
+whole: a reader finds the old or the new content, never a part, even if the writer is killed. An unfinished file has a
+name that begins with a dot; readers of tables ignore such files.
 
-`LocalStorage` is a folder of this machine, `spark.hadoop_storage.HadoopStorage` whatever Spark can reach.
+`LocalStorage` is for a folder of this machine, `spark.hadoop_storage.HadoopStorage` for all that Spark can reach.
 """
 
 import errno
@@ -21,14 +21,14 @@ from urllib.parse import unquote
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 UNFINISHED = "."
-"""How the names of unfinished files begin, and of folders that are being deleted."""
+"""The prefix of the names of unfinished files, and of folders that are being deleted."""
 
 
 def local_folder(address: str) -> Path | None:
-    """Return the local path that `address` names, itself a path or a `file:` address; None if it names another place.
+    """Return the local path of `address`, a path or a `file:` address; None for an address of another scheme.
 
     Raises:
-        ValueError: the address is not to be understood.
+        ValueError: a `file:` address names a host.
     """
     scheme = _SCHEME.match(address)
     if scheme is None:
@@ -37,13 +37,13 @@ def local_folder(address: str) -> Path | None:
         return None
     path = address.removeprefix("file:")
     if path.startswith("//") and not path.startswith("///"):
-        raise ValueError(f"{address}: a file: address names no machine; write file:///…")
+        raise ValueError(f"{address} names a host, which a file: address cannot have: write file:///…")
     return Path(unquote(path.removeprefix("//")))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file or folder by its name. `modified_s` is by the clock of the file system; a folder's size means nothing."""
+    """A file or folder. `modified_s` is by the clock of the file system; the size of a folder has no meaning."""
 
     name: str
     is_folder: bool
@@ -52,7 +52,7 @@ class Entry:
 
 
 class Storage(Protocol):
-    """The files of a data directory; all of it raises OSError for what the file system cannot do."""
+    """The files of a data directory. Every method raises OSError if the file system fails."""
 
     @property
     def local_root(self) -> Path | None:
@@ -60,21 +60,21 @@ class Storage(Protocol):
         ...
 
     def address(self, path: str = "") -> str:
-        """Return what Spark and people call `path`; without one, the data directory."""
+        """Return the full path or URL of `path`, for Spark and messages; by default that of the data directory."""
         ...
 
     def path_of(self, address: str) -> str:
-        """Return the path of a file that Spark calls `address`.
+        """Return the path of the file that Spark names `address`: the inverse of the method `address`.
 
         Raises:
-            ValueError: it does not lie in the data directory.
+            ValueError: the file is not in the data directory.
         """
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """Return at most `length` bytes from `offset` on (None: all); none behind the end.
+        """Return at most `length` bytes from `offset` on (None: all); empty at or after the end of the file.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -82,15 +82,15 @@ class Storage(Protocol):
         ...
 
     def write(self, path: str, content: bytes) -> None:
-        """Replace the file by `content`, on the disk when this returns; make its folder if need be."""
+        """Replace the file by `content`, which is durable when this returns. Creates a missing folder."""
         ...
 
     def new_file(self, path: str) -> AbstractContextManager[Path]:
-        """Give a local file to write; it appears under `path`, as by `write`, when the block ends in order."""
+        """Yield a local file to write. It appears under `path`, as by `write`, if the block ends without an error."""
         ...
 
     def local(self, path: str) -> AbstractContextManager[Path]:
-        """Give a file of this machine with the content of `path`, to read while the block lasts.
+        """Yield a local file with the content of `path`, valid until the block ends.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -98,13 +98,13 @@ class Storage(Protocol):
         ...
 
     def entries(self, folder: str) -> Sequence[Entry]:
-        """Return what lies in the folder, in the order of names; nothing if there is no such folder."""
+        """Return the files and folders in `folder`, sorted by name; empty if there is no such folder."""
         ...
 
     def make_folder(self, path: str) -> None: ...
 
     def move(self, path: str, to: str) -> None:
-        """Give a file another path, in place of one that is there; make its folder if need be.
+        """Move the file `path` to the path `to`, and replace a file there. Creates a missing folder.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -112,13 +112,13 @@ class Storage(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with all that is in it, if it is there."""
+        """Delete a file, or a folder with its content, if it exists."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """A data directory that is a folder of this machine: files appear by renames, a folder goes out of sight by one."""
+    """A data directory that is a folder of this machine. Files appear, and folders disappear, by a rename."""
 
     root: Path
     """Absolute."""
@@ -188,14 +188,17 @@ class LocalStorage:
 
 
 def clear_unfinished(storage: Storage, folder: str) -> None:
-    """Delete what a killed process left unfinished in `folder` itself; no other may be writing there."""
+    """Delete unfinished files in `folder` (not in its subfolders), which a killed process left.
+
+    No other process may write to the folder meanwhile.
+    """
     for entry in storage.entries(folder):
         if entry.name.startswith(UNFINISHED):
             storage.delete(f"{folder}/{entry.name}")
 
 
 def write_atomically(file: Path, content: bytes) -> None:
-    """Replace `file` by `content`: a reader, or a machine that lost power, finds the old or the new, never a part."""
+    """Replace `file` by `content`. A reader finds the old or the new content as a whole, also after a loss of power."""
     with _appearing(file) as unfinished, unfinished.open("wb") as stream:
         stream.write(content)
         stream.flush()
@@ -204,7 +207,7 @@ def write_atomically(file: Path, content: bytes) -> None:
 
 @contextmanager
 def _appearing(file: Path) -> Iterator[Path]:
-    """Give the name of an unfinished file, and rename it to `file` when the block ends in order."""
+    """Yield the path of an unfinished file, and rename it to `file` if the block ends without an error."""
     _make_folder(file.parent)
     unfinished = _unfinished(file)
     try:
@@ -221,7 +224,7 @@ def _unfinished(target: Path) -> Path:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder, and those it is in, that stand after the machine lost power."""
+    """Create a folder and its missing parents durably."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
@@ -230,7 +233,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the file system can be asked for that."""
+    """Wait until the names in a folder are durable, if the file system supports this."""
     try:
         _sync(folder)
     except OSError as error:
@@ -239,7 +242,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _sync(file: Path) -> None:
-    """Wait until what is written to `file`, or the names in it if it is a folder, are on the disk."""
+    """Wait until the content of a file, or the names in a folder, are durable."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,20 +1,20 @@
-"""Where the pipeline reads and writes under a data directory.
+"""The paths that the pipeline reads and writes in a data directory.
 
 decisions/*.jsonl                   the decision logs, written by the brokers
 load-reports/<yyyy-mm-dd>/*.json    the report log, written by the brokers; read reports are moved to the archive
 pipeline/archive/...                read reports, under their former full path
-pipeline/checkpoint/from-<batch>/   Spark's record of the files read, one generation, see `stream.generations`
-quarantine/                         what could not be read, see `reports.quarantine`
+pipeline/checkpoint/from-<batch>/   Spark's record of the files it read, one generation, see `stream.generations`
+quarantine/                         input that could not be read, see `reports.quarantine`
 pipeline/lock                       held by the process that runs the pipeline, see `lock`
 pipeline/shards/<batch>-<run>/      samples and windows by shard, see `sharded.blocks`
-pipeline/state/<batch>/             what the next batch starts from, see `stream.state`
-pipeline/publication/latest.json    for the leader, see `load.reports.publication`; beside it are the changes that
+pipeline/state/<batch>/             the state from which the next batch starts, see `stream.state`
+pipeline/publication/latest.json    for the leader, see `load.reports.publication`; next to it are the changes that
                                     follow it, `latest.json.after-<batch>`, and `looked`, the heartbeat of the pipeline
-pipeline/deletion/                  while the data of a tenant is deleted, see `deletion`
-pipeline/status.json                for people and monitors, see `running.status`
+pipeline/deletion/                  present while the data of a tenant is deleted, see `deletion`
+pipeline/status.json                for operators and monitors, see `running.status`
 tables/<name>/date=<yyyy-mm-dd>/    the tables, see `tables.files`
 
-The constants are paths as `files.Storage` has them, `PipelineLayout` tells those of a local folder.
+The constants are relative paths, as `files.Storage` takes them; `PipelineLayout` has the full paths of a local folder.
 """
 
 import os
@@ -41,18 +41,18 @@ LOCK: Final = f"{HOME}/lock"
 
 
 def create_folders(storage: Storage) -> None:
-    """Make the folders that a reader or Spark expects to be there."""
+    """Create the folders that readers and Spark expect."""
     for folder in (REPORT_LOG, TABLES_FOLDER, ARCHIVE, CHECKPOINTS, STATE, f"{HOME}/publication"):
         storage.make_folder(folder)
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineLayout(LocalStorage):
-    """A data directory of this machine, with the paths in it."""
+    """A data directory of this machine, with the full paths of its files and folders."""
 
     @classmethod
     def of(cls, data: str | os.PathLike[str]) -> "PipelineLayout":
-        return cls(Path(os.path.abspath(data)))  # as Spark has it: without ..
+        return cls(Path(os.path.abspath(data)))  # without "..", because Spark's names of files have none
 
     @property
     def data(self) -> Path:
@@ -99,5 +99,5 @@ class PipelineLayout(LocalStorage):
         return self.root / LOCK
 
     def create(self) -> None:
-        """Make the folders that a reader or Spark expects to be there."""
+        """Create the folders that readers and Spark expect."""
         create_folders(self)

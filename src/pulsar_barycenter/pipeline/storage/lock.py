@@ -1,12 +1,12 @@
-"""Which process runs the pipeline of a data directory: at most one.
+"""Lets at most one process run the pipeline of a data directory.
 
-A folder of this machine is locked by the kernel, which lets go when the process dies.
+In a folder of this machine the process holds a lock of the kernel, which releases it when the process dies.
 
-Elsewhere there is no such lock. The process writes a lease there, who it is and when it said so, and says so again
-several times within `LEASE_MS`. A lease that is older has no holder any more; nor has one whose process was of this
-machine and is gone. Two processes that take a lease at the same moment, or whose clocks are apart by more than
-`LEASE_MS`, are not kept from each other by it. That costs clear words, not exactness: Spark's record of batches takes
-one writer's word for each batch, and a batch that runs twice writes the same.
+Elsewhere there is no such lock. The process writes a lease: its id and the time. It renews the lease several times
+within `LEASE_MS`. A lease is void if it is older, or if its process was of this machine and does not exist. The lease
+does not exclude two processes that take it at the same moment, or whose clocks differ by more than `LEASE_MS`. Then the
+clear error is missing, but the tables stay exact: Spark's record of batches accepts one writer for each batch, and a
+batch that runs twice writes the same files.
 """
 
 import fcntl
@@ -38,7 +38,10 @@ class AlreadyRunningError(RuntimeError):
 
 
 class Lease(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Who works on a data directory, and when (epoch ms) it last said so. `owner` is of one run of one process."""
+    """The process that runs the pipeline of a data directory, and when (epoch ms) it last renewed the lease.
+
+    `owner` is a random id of this run of the process.
+    """
 
     owner: str
     host: str
@@ -48,7 +51,7 @@ class Lease(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """This process, as others ask for it."""
+    """The identity of this process in a lease; `owner` is a random id."""
 
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
@@ -56,16 +59,16 @@ class Process:
 
 
 def is_held(lease: Lease | None, *, now_ms: int, host: str, is_alive: Callable[[int], bool]) -> bool:
-    """Say whether somebody holds `lease`, as seen from `host`, of whose processes `is_alive` tells."""
+    """Return whether `lease` is valid, as seen from `host`; `is_alive` checks a process id of that host."""
     if lease is None or now_ms - lease.renewed_at >= LEASE_MS:
         return False
     return lease.host != host or is_alive(lease.pid)
 
 
 def is_running(storage: Storage, pid: int, *, now_ms: int) -> bool:
-    """Say whether process `pid` lives and runs the pipeline of `storage`.
+    """Return whether process `pid` exists and runs the pipeline of `storage`.
 
-    A number alone would not do: after a restart of the machine another process may have it.
+    The id alone is no proof: after a restart of the machine another process may have it.
     """
     if storage.local_root is None:
         lease = _read(storage)
@@ -87,12 +90,12 @@ def is_running(storage: Storage, pid: int, *, now_ms: int) -> bool:
 def exclusive(
     storage: Storage, *, clock_ms: Callable[[], int], on_lost: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Hold the pipeline of `storage` for this process, and make its folders.
+    """Hold the lock or lease of `storage` until the block ends, and create the folders of the pipeline.
 
-    `on_lost` is called, from another thread, if a process took over a lease that this one was too slow to renew.
+    `on_lost` is called, from another thread, if another process took the lease because this one renewed it too late.
 
     Raises:
-        AlreadyRunningError: another process holds it.
+        AlreadyRunningError: another process holds the lock or lease.
     """
     create_folders(storage)
     held = _locked(storage.local_root) if storage.local_root else leased(storage, clock_ms=clock_ms, on_lost=on_lost)
@@ -104,13 +107,13 @@ def exclusive(
 
 @contextmanager
 def _locked(root: Path) -> Iterator[None]:
-    # Never cut, and a link in its place never followed: either may be a file of somebody else.
+    # O_NOFOLLOW and no O_TRUNC: a link, or a file with content, may belong to another program.
     file = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AlreadyRunningError(f"another pipeline process works on {root}; stop it first") from None
+            raise AlreadyRunningError(f"another process runs the pipeline of {root}: stop it first") from None
         yield
     finally:
         os.close(file)
@@ -125,14 +128,18 @@ def leased(
     me: Process | None = None,
     is_alive: Callable[[int], bool] = psutil.pid_exists,
 ) -> Iterator[None]:
-    """Hold the lease of `storage`, renewed by a thread of its own, and delete it in the end."""
+    """Hold the lease of `storage` until the block ends. A thread renews it; the end deletes it.
+
+    Raises:
+        AlreadyRunningError: another process holds a valid lease.
+    """
     me = me or Process()
     found = _read(storage)
     if found is not None and is_held(found, now_ms=clock_ms(), host=me.host, is_alive=is_alive):
         left_s = max(0, found.renewed_at + LEASE_MS - clock_ms()) / 1000
         raise AlreadyRunningError(
-            f"process {found.pid} of {found.host} works on {storage.address()}; stop it first,"
-            f" or, if it is gone, try again in {left_s:.0f} s"
+            f"process {found.pid} of {found.host} runs the pipeline of {storage.address()}: stop it first,"
+            f" or, if it does not exist any more, try again in {left_s:.0f} s"
         )
     _write(storage, me, clock_ms())
     done = threading.Event()
@@ -145,7 +152,7 @@ def leased(
     finally:
         done.set()
         renewal.join()
-        with suppress(OSError):  # Java may be gone; then the lease ends by its age
+        with suppress(OSError):  # Java may have ended; then the lease expires
             if _is_of(_read(storage), me):
                 storage.delete(LOCK)
 
@@ -171,7 +178,7 @@ def _is_of(lease: Lease | None, me: Process) -> bool:
 def _read(storage: Storage) -> Lease | None:
     try:
         return msgspec.json.decode(storage.read(LOCK), type=Lease)
-    except (FileNotFoundError, msgspec.DecodeError):  # the latter: a copy of a folder with the lock of a machine
+    except (FileNotFoundError, msgspec.DecodeError):  # DecodeError: a copy of a local folder has a lock without content
         return None
 
 

@@ -1,12 +1,12 @@
-"""A backlog: more files in the log of reports than a batch takes, folded in the order of their reports.
+"""A backlog: more files in the report log than a batch takes. They are folded in the order of their reports.
 
-When a file was written says nothing: a copy of a log, or one that was uploaded, has files in any order. So the driver
-reads what names each report first, all of a backlog in one job, and cuts the files into batches by the order that the
-reports themselves give: those of an incarnation by their sequences, and all by their times. Files are then moved to the
-archive, as Spark moves those of its stream.
+The time of modification of a file does not show the order: the files of a copied or uploaded log have any times. So one
+Spark job reads the keys of all reports of the backlog first. The driver then sorts the reports, by sequence within an
+incarnation and by time across incarnations, and divides the files into batches in this order. Folded files are moved to
+the archive, as Spark does with the files of its stream.
 
-Of a clock that was set back the greatest time before counts. A file with several reports stands in one batch, together
-with all that lies between them.
+If a clock was set back, a report counts with the greatest time before it. A file with several reports is in one batch,
+together with all files whose reports come between them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ from pulsar_barycenter.pipeline.stream.micro_batches import FILE
 
 
 class FileHeader(NamedTuple):
-    """A line of a file, as Spark names it; `key` is None for one that is no report."""
+    """A line of a file (full path or URL). `key` is None if the line is not a report."""
 
     file: str
     key: ReportKey | None
@@ -40,16 +40,16 @@ class FileHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BacklogBatch:
-    """Some files as Spark names them, and their lines: LOAD_REPORT_LINE and FILE."""
+    """The files of one batch (full paths or URLs), and their lines with the columns LOAD_REPORT_LINE and FILE."""
 
     files: tuple[str, ...]
     lines: DataFrame
 
 
 def read_backlog(session: SparkSession, storage: Storage, paths: set[str], *, most: int) -> Iterator[BacklogBatch]:
-    """Give the lines of the files `paths` in batches of about `most` files, to be folded in this order.
+    """Yield the lines of the files `paths` in batches of about `most` files, in the order in which to fold them.
 
-    Raises what Spark does if it cannot read the log.
+    Raises Spark's errors if it cannot read the log.
     """
     reader = session.read.schema(LOAD_REPORT_LINE).options(**JSON_OPTIONS)
     lines = reader.json(f"{storage.address(REPORT_LOG)}/*").withColumn(FILE, F.col("_metadata.file_path"))
@@ -71,19 +71,19 @@ def _headers(found: pa.Table) -> Iterator[FileHeader]:
 
 
 def _shared(texts: pa.Array) -> list[str | None]:
-    """The texts, each value once in memory."""
+    """Return the texts as a list in which equal texts are the same object, to save memory."""
     codes = texts.dictionary_encode()
     values = codes.dictionary.to_pylist()
     return [None if code is None else values[code] for code in codes.indices.to_pylist()]
 
 
 def no_reports(session: SparkSession) -> DataFrame:
-    """The lines of a batch without reports, as those of a `BacklogBatch`."""
+    """Return the lines of a batch without reports, with the columns of `BacklogBatch.lines`."""
     return session.createDataFrame([], LOAD_REPORT_LINE).withColumn(FILE, F.lit(""))
 
 
 def move_to_archive(storage: Storage, files: Iterable[str]) -> None:
-    """Move files out of the log; those that its retention has deleted are passed over."""
+    """Move files from the report log to the archive. Ignores files that the retention of the log deleted."""
     for file in files:
         path = storage.path_of(file)
         with suppress(FileNotFoundError):
@@ -91,17 +91,20 @@ def move_to_archive(storage: Storage, files: Iterable[str]) -> None:
 
 
 def in_order(headers: Iterable[FileHeader], most: int) -> list[tuple[str, ...]]:
-    """Cut the files into batches of `most`, or of more where files overlap; what is no report comes first."""
+    """Divide the files into batches of `most` files, or of more where the reports of files overlap.
+
+    Files with lines that are not reports come first.
+    """
     headers = list(headers)
-    place = {key: number for number, key in enumerate(_reports_in_order({h.key for h in headers if h.key}))}
+    index_of = {key: index for index, key in enumerate(_reports_in_order({h.key for h in headers if h.key}))}
     span: dict[str, tuple[int, int]] = {}
     for header in headers:
-        here = place[header.key] if header.key else -1
-        first, last = span.get(header.file, (here, here))
-        span[header.file] = min(first, here), max(last, here)
+        index = index_of[header.key] if header.key else -1
+        first, last = span.get(header.file, (index, index))
+        span[header.file] = min(first, index), max(last, index)
     batches: list[list[str]] = [[]]
     until = -1
-    for file, (first, last) in sorted(span.items(), key=lambda each: (each[1], each[0])):
+    for file, (first, last) in sorted(span.items(), key=lambda item: (item[1], item[0])):
         if len(batches[-1]) >= most and first > until:
             batches.append([])
         batches[-1].append(file)
@@ -119,5 +122,5 @@ def _reports_in_order(keys: Iterable[ReportKey]) -> Sequence[ReportKey]:
         for key in sorted(group, key=lambda key: (key.sequence, key)):
             at = max(at, key.reported_at)
             timed.append((at, key))
-    timed.sort(key=lambda each: (each[0], each[1].broker, each[1].incarnation, each[1].sequence))
+    timed.sort(key=lambda pair: (pair[0], pair[1].broker, pair[1].incarnation, pair[1].sequence))
     return [key for _, key in timed]

@@ -1,4 +1,4 @@
-"""What a micro-batch did, without Spark, so that commands of the light install can read it."""
+"""The result of a micro-batch. Does not import Spark, so that commands can use it without PySpark."""
 
 from dataclasses import dataclass
 
@@ -6,10 +6,10 @@ import msgspec
 
 
 class RefoldDue(msgspec.Struct, frozen=True, rename="camel"):
-    """A range of time, epoch ms, both ends included, in which averages, owners and intervals of balance are not what
-    the reports and decisions that came by now make of them: some came after what they would have changed was settled.
+    """A time range (epoch ms, both ends inclusive) in which averages, owners and intervals of balance are incomplete.
 
-    `reports` and `decisions` are how many did. A refold of the logs computes what is right.
+    Reports or decisions arrived after the values that they change were settled; `reports` and `decisions` count them.
+    A refold of the logs computes the complete values.
     """
 
     since: int
@@ -20,10 +20,10 @@ class RefoldDue(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What one batch did. `lag_ms` and `newest_lag_ms` are None for a batch that published nothing.
+    """The result of one batch. `lag_ms` and `newest_lag_ms` are None if the batch published nothing.
 
-    `reports` counts those accepted, late ones included; `bundles` those published; `held` the reports that wait. What
-    `overdue` and `overdue_decisions` count, and `refold`, see `stream.late`.
+    `reports` counts accepted and late reports, `bundles` published bundles, `held` reports that wait for a predecessor.
+    `overdue`, `overdue_decisions` and `refold` are explained in `stream.late`.
     """
 
     batch_id: int

@@ -1,12 +1,12 @@
-"""Generations of Spark's record of the files it read.
+"""Generations: Spark's records of the files that it read (its checkpoints), one after another.
 
-Spark's file source writes down every file it ever read and copies the whole list every few batches, so its cost grows
-with history. After many reports the job therefore stops the query when it is idle and starts it with an empty record
-under `checkpoint/from-<first batch id>`. Files that are still in the log are read once more and dropped by their
-sequences. Batch ids go on: the id of a batch is the generation's first one plus Spark's own.
+Spark's file source records every file that it read, and copies the whole list every few batches, so its cost grows with
+the history. After many reports the job therefore stops the query while it is idle, and starts it with an empty record
+under `checkpoint/from-<first batch id>`: a new generation. Files that are still in the log are read again, and their
+reports are dropped as copies. Batch ids continue: the id of a batch is the first id of its generation plus Spark's id.
 
-A batch that Spark's stream does not make, of a `backlog`, has an id before the generation that follows it, which begins
-before the batch is folded. So no id is used twice, whenever the process is killed.
+A batch of a `backlog` is not made by Spark's stream. Before it is folded, a new generation begins with the id after it.
+So no id is used twice, whenever the process is killed.
 """
 
 from pulsar_barycenter.pipeline.storage.files import Storage
@@ -18,9 +18,9 @@ _GENERATION = "from-"
 
 
 def current_generation(storage: Storage) -> tuple[str, int]:
-    """Return the address of the newest checkpoint and the id of its first batch.
+    """Return the full path or URL of the newest checkpoint, and the id of its first batch.
 
-    A new one follows all states and tables kept.
+    Without a checkpoint a new generation begins, after the batches of all states and tables.
     """
     generations = _generations(storage)
     if not generations:
@@ -30,9 +30,9 @@ def current_generation(storage: Storage) -> tuple[str, int]:
 
 
 def begin_own_batch(storage: Storage) -> int:
-    """Return the id of a batch that is not Spark's, and have Spark's follow it with an empty record of files.
+    """Return the id for a batch that Spark's stream does not make, and begin a new generation after it.
 
-    Nothing is known then of the batch that Spark had begun: what was written of it must be cleared before.
+    Spark's record of a batch that it had begun is lost: the files of that batch must be deleted before.
     """
     _, first = current_generation(storage)
     batch_id = max([first, *(kept + 1 for kept in StateFolder(storage).batch_ids())])
@@ -41,7 +41,10 @@ def begin_own_batch(storage: Storage) -> int:
 
 
 def begin_generation(storage: Storage, first_batch: int) -> tuple[str, int]:
-    """Make the checkpoint folder whose first batch is `first_batch`, and remove the earlier ones."""
+    """Create the checkpoint folder for batches from `first_batch` on, and delete the earlier ones.
+
+    Returns its full path or URL, and `first_batch`.
+    """
     storage.make_folder(_generation(first_batch))
     for first in _generations(storage):
         if first < first_batch:
@@ -54,6 +57,6 @@ def _generation(first_batch: int) -> str:
 
 
 def _generations(storage: Storage) -> list[int]:
-    """The first batches of the checkpoints, ascending."""
+    """Return the first batch ids of all checkpoints, ascending."""
     names = (entry.name for entry in storage.entries(CHECKPOINTS))
     return sorted(int(name.removeprefix(_GENERATION)) for name in names if name.startswith(_GENERATION))

@@ -1,9 +1,12 @@
-"""What came after the time that it belongs to was settled: counted, and remembered as a range to fold anew.
+"""Counts reports and decisions that arrived too late, and records the time range to compute again (`RefoldDue`).
 
-Three kinds do: a report after one of its broker that follows it (`reports.acceptance` calls it late), which stands in
-the tables of reports alone; a report that is *overdue*, in its broker's order and folded, but before an interval of
-balance that was settled, or with samples older than others of their bundles; a decision that is overdue, of an interval
-that was settled.
+There are three kinds:
+
+- A *late* report arrived after a later report of its broker (see `reports.acceptance`). It is only in the tables of
+  reports and samples.
+- An *overdue* report arrived in its broker's order and is folded. But its interval of balance was already settled, or a
+  bundle of it already had newer samples.
+- An *overdue* decision belongs to an interval of balance that was already settled.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,13 +16,17 @@ from pulsar_barycenter.pipeline.reports.acceptance import Acceptance, ReportHead
 from pulsar_barycenter.pipeline.stream.batch_result import RefoldDue
 
 REFOLD_MEMORY_MS: Final = 30 * 86_400_000
-"""How long a range is remembered after its end: as long as tables are kept unless somebody chooses otherwise."""
+"""How long a range is stored after its end: as long as tables are kept by default."""
 
 
 def overdue_reports(
     accepted: Iterable[ReportHeader], settled_until: int | None, overtaken: Iterable[TakenKey]
 ) -> list[ReportHeader]:
-    """Return the reports before `settled_until` (epoch ms; None: nothing is settled), and those `overtaken`."""
+    """Return the `accepted` reports that are overdue.
+
+    These are the reports before `settled_until` (exclusive, epoch ms; None: nothing is settled), and the `overtaken`
+    ones, whose bundles had newer samples.
+    """
     passed = set(overtaken)
     return [
         header
@@ -31,9 +38,10 @@ def overdue_reports(
 def refold_due(
     before: RefoldDue | None, acceptance: Acceptance, overdue: Sequence[ReportHeader], decisions: Sequence[int]
 ) -> RefoldDue | None:
-    """Return the range of before and of what came too late in a batch as one; None if nothing did.
+    """Return the range `before` extended by the late and overdue reports and decisions of a batch.
 
-    `decisions` are the times of those overdue. The range goes on to the newest report, since averages go on.
+    None if nothing came too late within `REFOLD_MEMORY_MS`. `decisions` are the times (epoch ms) of overdue decisions.
+    The range ends at the newest report, because a wrong average affects later ones.
     """
     as_of = acceptance.reports.as_of
     kept = before if before is not None and as_of - before.until <= REFOLD_MEMORY_MS else None

@@ -1,6 +1,6 @@
-"""The state as the driver keeps it between batches: changed in place, so that a batch costs what its samples cost.
+"""The state in the memory of the driver. Batches change it in place, so their cost depends only on their samples.
 
-A batch that fails leaves it half changed, and it is then read from the disk again (`state`).
+A batch that fails leaves it partly changed. Then it is read from the disk again (`state`).
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,16 @@ from pulsar_barycenter.pipeline.stream.batch_result import RefoldDue
 from pulsar_barycenter.pipeline.stream.state import BatchMemory, PriorState, StateChange, StateFolder
 
 _MOST_CHANGES: Final = 500
-"""Changes that follow a whole state, at most: so many folders are read when the pipeline starts."""
+"""The maximum number of changes after a whole state. The pipeline reads all of them when it starts."""
 
 
 @dataclass(slots=True)
 class LiveState:
-    """What is known after the batch `batch_id`."""
+    """The state after the batch `batch_id`.
+
+    `rows` has the windows of bundles, `sums` the averages of brokers, `held` the reports held back. `changes` is the
+    number of changes on the disk since the last whole state, `changed` the number of their rows.
+    """
 
     batch_id: int
     reports: AcceptedReports
@@ -39,7 +43,7 @@ class LiveState:
 
     @classmethod
     def of(cls, kept: PriorState) -> "LiveState":
-        """Return the state that was kept on the disk."""
+        """Return the live state for a state that was read from the disk."""
         memory, owners, rows = kept.memory, Owners(kept.memory.ownership), BundleRows(kept.bundles)
         return cls(
             batch_id=kept.batch_id,
@@ -56,7 +60,7 @@ class LiveState:
         )
 
     def whole(self) -> PriorState:
-        """Return all of it, to be written at once."""
+        """Return the complete state, in the form in which it is written to the disk."""
         memory = BatchMemory(
             reports=self.reports,
             ownership=self.owners.record(),
@@ -67,10 +71,11 @@ class LiveState:
         return PriorState(self.batch_id, memory, self.rows.table(), self.held)
 
     def keep(self, states: StateFolder, change: StateChange, *, whole_below: int) -> None:
-        """Write the state of `batch_id`, which `change` made of the one before.
+        """Write the state of `batch_id`; `change` is its difference from the state before.
 
-        It is written as a change unless it has fewer than `whole_below` bundles, or the changes since the last whole
-        state would have more rows than the state, or are `_MOST_CHANGES`.
+        Only the change is written, except in these cases: it is the first state, it has fewer than `whole_below`
+        bundles, the changes since the last whole state would have more rows than the state, or there are
+        `_MOST_CHANGES` of them.
         """
         changed = self.changed + len(change.bundles) + len(change.memory.silent)
         is_first = change.memory.follows < 0

@@ -1,25 +1,37 @@
-"""The micro-batches of the running pipeline: new reports in, tables, state and publication out.
+"""Carries out the micro-batches of the running pipeline: reads new reports, writes tables, state and publication.
 
-Spark finds and parses the new reports and makes their rows, in one job; the driver folds the rows into the state that
-it keeps, and writes what changed: what a batch costs grows with its samples, not with the bundles that are known (see
+Spark finds and parses the new reports and makes their rows, in one job. The driver folds the rows into the state in its
+memory and writes the changes. So the cost of a batch grows with its samples, not with the number of known bundles (see
 `folds.bundle_rows`, `folds.owners`, `folds.broker_sums`).
 
-Batch N does, in this order: sort out the reports (see `reports.acceptance`); append the reports accepted to
-`load_reports`, `broker_usage` and `bundle_samples`; fold the samples into the windows of state N-1, and append the
-bundles that had samples to `bundle_data` and all brokers to `broker_data`; append what changed to `ownership`, new
-decisions to `decisions`, intervals settled to `balance`; keep state N; commit to the log of the tables, if they
-have one; publish. Spark may run N again after a crash, with the same files. It then starts from state N-1 again and
-writes the same files over, so each report takes effect exactly once, wherever the crash was.
+**Order.** Batch N starts from state N-1 (the state after the batch before) and does these steps:
 
-A report reaches at most one batch through Spark's own record of files, and counts at most once through the sequences
-kept in the state. The second holds alone: the record of files may be thrown away (see `stream.generations`).
+1. Read the new reports, and the reports that state N-1 holds back.
+2. Decide which reports are accepted, late, held back or copies (`reports.acceptance`).
+3. Read the new decisions (`reports.decision_files`).
+4. Fold the samples of the accepted reports into the windows (short- and long-term averages) of state N-1.
+5. Write accepted and late reports to the tables `load_reports`, `broker_usage` and `bundle_samples`.
+6. Write the new windows to `bundle_data` (bundles with samples) and their sums to `broker_data` (all brokers).
+7. Write changed intervals to `ownership`, new decisions to `decisions`, settled intervals to `balance`.
+8. Store state N. From here on the batch is completed.
+9. Commit the files to the log of the tables, if the tables have one.
+10. Publish the averages for the leader.
+11. Put unreadable reports and decisions into the quarantine.
 
-The stream equals `batch.whole_history.fold_history` over the same reports as long as those of one broker arrive at most
-`acceptance.HOLD_MS` out of order, those of one bundle that moves in the order of their times, and those of an interval,
-with its decisions, before it is settled. What comes otherwise is counted, see `late`.
+**Exactly once.** After a crash Spark may run batch N again, with the same files. It then starts from state N-1 again,
+and overwrites the same files, so each report takes effect once, whichever step the crash interrupted. Spark's record of
+files gives each file to one batch, and the sequences in the state count each report once. The sequences alone are
+enough: the record of files can be deleted (see `stream.generations`).
 
-Bundles and brokers not heard of for an hour (`HISTORY_GAP_MS`) leave the state. A bundle in no broker's newest report
-thus stays for a while: it is being moved, or was split, or its topics are idle, and the leader may have to place it.
+**Same result as the whole history.** The tables equal those of `batch.whole_history.fold_history` over the same
+reports, if these conditions hold. Other reports and decisions are counted, see `late`.
+
+- The reports of a broker arrive at most `acceptance.HOLD_MS` out of order.
+- The reports of a bundle that moves between brokers arrive in the order of their times.
+- The reports and decisions of an interval arrive before the interval is settled.
+
+Bundles and brokers that no report names for an hour (`HISTORY_GAP_MS`) leave the state. Until then a bundle without an
+owner stays: it moves, or was split, or its topics are idle, and the leader may have to assign it.
 """
 
 import time
@@ -62,29 +74,29 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableLog
 
 FILE = "file"
-"""The column of the path a line came from."""
+"""The column with the path of the file from which a line was read."""
 _ANY_AGE = "36500d"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """How reports are read. A batch takes at most `max_files` files of reports."""
+    """How batches read reports and write results. A batch takes at most `max_files` report files."""
 
     max_files: int = 500
     history_gap_ms: int = HISTORY_GAP_MS
     archive: bool = True
-    """Move read reports to the archive: listing the log then costs what is new, not what was ever written."""
+    """Move read reports to the archive, so that the cost of listing the report log does not grow with the history."""
     balance: BalanceSettings = field(default_factory=BalanceSettings)
     whole_below: int = 10_000
-    """State and publication are written as a whole in each batch, not as changes, of fewer bundles."""
+    """With fewer bundles than this, each batch writes state and publication as a whole, not as changes."""
 
 
 def read_reports(session: SparkSession, storage: Storage, settings: StreamSettings) -> DataFrame:
-    """The stream of report lines: LOAD_REPORT_LINE and `file`, the path a line came from.
+    """Return the stream of report lines: LOAD_REPORT_LINE, and `file`, the path of the line's file.
 
-    Listing: only the date folders' direct files, whatever their age. Spark remembers each file it read; `generations`
-    begins a new record before that memory grows large. Of more than `max_files` files Spark takes those that were
-    written first, which says nothing of the order of reports: `backlog` is for those.
+    Reads only files directly in the date folders, whatever their age. Spark remembers each file it read; `generations`
+    begins a new record before that memory grows large. If there are more than `max_files` files, Spark takes those with
+    the oldest times of modification, which is not the order of the reports: `backlog` is for this case.
     """
     options: dict[str, str | int] = {**JSON_OPTIONS, "maxFilesPerTrigger": settings.max_files, "maxFileAge": _ANY_AGE}
     if settings.archive:
@@ -98,20 +110,23 @@ def read_reports(session: SparkSession, storage: Storage, settings: StreamSettin
 
 @dataclass(frozen=True, slots=True)
 class _Folded:
-    """What a batch changed: rows of BUNDLE_STATE, bundles that left, brokers that reported or left; what came too late
-    for it."""
+    """What a batch changed.
+
+    `bundles`: rows of BUNDLE_STATE that changed. `silent`: bundles that left the state. `brokers`: brokers that
+    reported or left. `overdue`, `overdue_decisions`: numbers of what came too late, see `stream.late`.
+    """
 
     bundles: pa.Table
     silent: list[str]
     brokers: frozenset[str]
     summed: frozenset[str]
-    """The brokers whose sums may be others than before."""
+    """The brokers whose sums may have changed."""
     overdue: int
     overdue_decisions: int
 
 
 class BatchFold:
-    """Carries out batches, one after the other; give `run` to foreachBatch."""
+    """Carries out batches one after another. Spark's `foreachBatch` calls `run`."""
 
     def __init__(
         self,
@@ -126,11 +141,16 @@ class BatchFold:
         on_full: Callable[[], None] = lambda: None,
         windows: Windows | None = None,
     ) -> None:
-        """`first_batch` is the id of Spark's batch 0, `clock_ms` the wall clock that lag is measured by. `windows`
-        folds the windows of bundles; None: the driver does.
+        """Store the arguments; nothing is read or written yet.
 
-        `publication` is a file of this machine to publish in; None: that of the data directory. `on_full` is called
-        before a batch of `max_files` lines is folded, which may be a part of a backlog; what it raises ends the batch.
+        Args:
+            first_batch: the id of Spark's batch 0.
+            clock_ms: the wall clock by which lag is measured.
+            publication: a file of this machine to publish in; None: the publication of the data directory.
+            on_batch: called after each batch.
+            on_full: called before a batch of at least `max_files` lines is folded, which may be a part of a backlog.
+                An exception from it ends the batch.
+            windows: folds the windows of bundles; None: in the driver.
         """
         self._settings = settings or StreamSettings()
         self._first_batch = first_batch
@@ -144,10 +164,10 @@ class BatchFold:
         self._states = StateFolder(storage)
         self._live: LiveState | None = None
         self._forbidden: set[str] = set()
-        """Files in the log that may not be read, and were named."""
+        """Unreadable files in the report log that were already reported."""
 
     def run(self, lines: DataFrame, spark_batch: int) -> None:
-        """Fold one batch. Input: LOAD_REPORT_LINE and `file`."""
+        """Carry out one batch over `lines` (LOAD_REPORT_LINE and `file`); `spark_batch` is Spark's batch id."""
         started = time.perf_counter()
         batch_id = self._first_batch + spark_batch
         live = self._before(batch_id)
@@ -198,7 +218,7 @@ class BatchFold:
         )
 
     def publish_kept(self) -> None:
-        """Publish the newest state if the process that kept it was killed before it did."""
+        """Publish the newest state, unless it is published: the process that stored it may have been killed."""
         kept = self._states.batch_ids()
         if not kept or self._publisher.newest_batch() >= kept[-1]:
             return
@@ -220,13 +240,13 @@ class BatchFold:
         acceptance: Acceptance,
         decisions: NewDecisions,
     ) -> _Folded | None:
-        """Write the tables and the state, changing `live`; None if nothing changed."""
+        """Do steps 4 to 9: change `live`, write tables and state. Return the changes; None if there are none."""
         held_before = 0 if live.held is None else len(live.held)
         known = (live.reports, live.decision_offsets, held_before)
         is_same = known == (acceptance.reports, decisions.offsets, len(acceptance.held))
-        if is_same and not acceptance.late:  # a late report may be too old to be remembered
+        if is_same and not acceptance.late:  # a late report may be too old for the memory, which then does not change
             return None
-        self._live = None  # until all is written: a batch that fails is folded again from what is on the disk
+        self._live = None  # until all is written: after an error the next run reads the state from the disk
         as_of, gap_ms = acceptance.reports.as_of, self._settings.history_gap_ms
         windows = self._windows.fold(live.batch_id, live.rows, reports, acceptance, history_gap_ms=gap_ms)
         accepted, kept = windows.accepted, windows.kept

@@ -1,4 +1,4 @@
-"""Write what the leader reads: whole publications and changes, see `load.reports.publication`."""
+"""Writes the averages for the leader: whole publications, and changes of them (see `load.reports.publication`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,13 +25,15 @@ from pulsar_barycenter.pipeline.storage.files import LocalStorage, Storage
 from pulsar_barycenter.pipeline.storage.layout import PUBLICATION
 
 _MOST_CHANGES: Final = 500
-"""Changes that follow a whole publication, at most."""
+"""The maximum number of changes after a whole publication."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationTimes:
-    """What a publication says of itself. Times are epoch ms; `oldest_report` is the `lastUpdate` of the oldest report
-    of its batch."""
+    """The batch and the times of a publication, in epoch ms.
+
+    `as_of` is the time of the newest report, `oldest_report` that of the oldest report of the batch.
+    """
 
     batch_id: int
     published_at: int
@@ -50,9 +52,10 @@ class PublicationTimes:
 def make_publication(
     times: PublicationTimes, bundles: pa.Table, brokers: pa.Table, last_sequence: dict[str, tuple[str, int]]
 ) -> PipelinePublication:
-    """Return a publication, or the rows of a change.
+    """Return a publication (or the rows of a change, in the same form) of these bundles and brokers.
 
-    `bundles` is BUNDLE_STATE sorted by bundle, `brokers` BROKER_DATA sorted by broker.
+    `bundles` has the columns BUNDLE_STATE, sorted by bundle; `brokers` has BROKER_DATA, sorted by broker.
+    `last_sequence` is the incarnation and sequence of each broker's newest report.
     """
     return PipelinePublication(
         batch_id=times.batch_id,
@@ -67,14 +70,14 @@ def make_publication(
 
 
 def _items(column: pa.ChunkedArray) -> list[Any]:
-    # numbers by way of numpy, which is ten times quicker
+    # numbers through NumPy, which is ten times faster
     items: list[Any] = column.to_pylist() if pa.types.is_string(column.type) else column.to_numpy().tolist()
     return items
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a batch changed: the rows that are others than before, and what is there no longer."""
+    """What a batch changed: new and changed rows, and the names of bundles and brokers that were removed."""
 
     rows: PipelinePublication
     bundles_gone: list[str]
@@ -82,17 +85,20 @@ class Changed:
 
 
 class Publisher:
-    """Writes the publications of one data directory, one after the other.
+    """Writes the publications of one data directory, one after another.
 
-    The first one of a process is whole, and one in which most bundles changed. Any other batch writes what it changed,
-    and the whole, too, once the changes that follow the last whole one have more rows than it, are `_MOST_CHANGES`, or
-    have gone on for `MOST_AGE_MS`. Changes are kept until the second whole publication after them, for readers that are
-    slow.
+    A publication is whole if it is the first of the process, or if most bundles changed. Any other batch writes only a
+    change. It also writes a whole publication if the changes since the last whole one have more rows than it, if there
+    are `_MOST_CHANGES` of them, or if the last whole one is `MOST_AGE_MS` old. Changes are deleted at the second whole
+    publication after them, so that slow readers can still read them.
     """
 
     def __init__(self, storage: Storage, file: Path | None, *, whole_below: int) -> None:
-        """`file` is one of this machine to publish in; None: that of the data directory. A publication of fewer than
-        `whole_below` bundles is always whole."""
+        """Store the arguments.
+
+        `file` is a file of this machine to publish in; None: the publication of the data directory. A publication of
+        fewer than `whole_below` bundles is always whole.
+        """
         self._storage: Storage = storage if file is None else LocalStorage(file.absolute().parent)
         self._path = PUBLICATION if file is None else file.name
         self._whole_below = whole_below
@@ -104,7 +110,7 @@ class Publisher:
         self._may_have_changes = True
 
     def newest_batch(self) -> int:
-        """Return the batch of the publication that a reader finds now; -1 if there is none to read."""
+        """Return the batch id up to which a reader can read, changes included; -1 without a readable publication."""
         try:
             document = msgspec.json.decode(self._storage.read(self._path), type=_Head)
         except (FileNotFoundError, msgspec.DecodeError):
@@ -120,7 +126,7 @@ class Publisher:
             found = head[0]
 
     def publish_whole(self, publication: PipelinePublication) -> None:
-        """Publish where nothing is known of what readers have: no changes lead to this publication."""
+        """Write a whole publication that does not continue the former one, and delete all changes."""
         self._last = None
         self._storage.write(self._path, encode_publication(publication))
         if self._may_have_changes:
@@ -129,15 +135,18 @@ class Publisher:
         self._changes_before = []
 
     def publish(self, known: int, changed: Callable[[], Changed], whole: Callable[[], PipelinePublication]) -> None:
-        """Publish what a batch made of `known` bundles; `changed` and `whole` are asked as far as they are needed."""
-        after, self._last = self._last, None  # what fails is followed by a whole publication
+        """Publish the result of a batch, with `known` bundles in the state.
+
+        `changed` and `whole` return the change and the whole publication; they are called only if needed.
+        """
+        after, self._last = self._last, None  # None until all is written: after an error a whole publication follows
         if after is None or known < self._whole_below:
             self.publish_whole(whole())
             return
         change = changed()
         rows = change.rows
         count = len(rows.bundle) + len(change.bundles_gone)
-        is_again = rows.batch_id <= after.batch_id  # its change would have the name of the next one
+        is_again = rows.batch_id <= after.batch_id  # file names of changes have the batch id, so it must grow
         if is_again or 2 * count > known:
             self.publish_whole(whole())
             return
@@ -176,7 +185,7 @@ class Publisher:
         self._may_have_changes = False
 
     def _begin(self, publication: PipelinePublication) -> None:
-        """Count the changes that follow a whole publication."""
+        """Start to count the changes after a whole publication."""
         self._last, self._whole_at = publication.id, publication.published_at
         self._changed = 0
         self._changes_before, self._changes = self._changes, []

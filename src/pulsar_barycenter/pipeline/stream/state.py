@@ -1,14 +1,18 @@
-"""What one batch hands to the next: windows, ownership, the reports held back, and how far the logs were read.
+"""The state on the disk, from which the next batch starts: windows, ownership, held reports, offsets of decision logs.
 
-A state is a folder, `pipeline/state/<batch id>/`, and is *whole* or a *change*. A whole one has `bundles.parquet`
-(BUNDLE_STATE) and `memory.json` (`BatchMemory`). A change has `changes.parquet` (the rows of BUNDLE_STATE that its
-batch changed) and `memory.json` (`MemoryChange`), which names the state that it follows. Either has `held.parquet` if
-reports are held back (see `parsing.report_rows`). `memory.json` is written last and deleted first: a folder without it
-is no state. A batch starts from the newest state of a smaller id, so running it again after a crash starts from the
-same place.
+A state is a folder, `pipeline/state/<batch id>/`, and is *whole* or a *change*:
 
-The newest `_KEPT_STATES` states are kept, and what they follow, back to a whole one. So what a batch writes grows with
-its samples; `live_state` decides when a whole state is due, so that changes take no more room than the whole state.
+- A whole state has `bundles.parquet` (BUNDLE_STATE) and `memory.json` (`BatchMemory`).
+- A change has `changes.parquet` (the rows of BUNDLE_STATE that its batch changed) and `memory.json` (`MemoryChange`),
+  which contains the id of the state before it.
+
+Both have `held.parquet` if reports are held back (with the columns of `parsing.report_rows`). `memory.json` is written
+last and deleted first: a folder without it is incomplete and does not count. A batch starts from the newest state with
+a smaller id, so a batch that runs again after a crash starts from the same state.
+
+The newest `_KEPT_STATES` states are kept, with the states that they follow, back to a whole one. Changes keep the bytes
+that a batch writes proportional to its samples. `live_state` decides when a whole state is written, so that the changes
+take no more space than the whole state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,27 +37,27 @@ _CHANGES = "changes.parquet"
 _HELD = "held.parquet"
 _MEMORY = "memory.json"
 _CHANGE_START = b'{"follows":'
-"""How the memory of a change begins, and no other does."""
+"""The first bytes of the `memory.json` of a change; that of a whole state begins differently."""
 _KEPT_STATES = 3
 _DROPPED_AT_ONCE = 32
-"""States that a batch deletes, of more that are due; it writes one."""
+"""The maximum number of old states that a batch deletes."""
 
 
 class BatchMemory(msgspec.Struct, rename="camel", kw_only=True):
-    """What is remembered of reports, brokers and logs."""
+    """The part of a state that is not about the windows of bundles: reports, owners, balance, offsets of logs."""
 
     reports: AcceptedReports = AcceptedReports()
     ownership: Ownership = msgspec.field(default_factory=Ownership)
     balance: BalanceMemory = msgspec.field(default_factory=BalanceMemory)
     decision_offsets: dict[str, int] = {}
     refold: RefoldDue | msgspec.UnsetType = msgspec.UNSET
-    """What came too late, see `stream.late`."""
+    """The time range that is incomplete, see `stream.late`."""
 
 
 class MemoryChange(msgspec.Struct, rename="camel", kw_only=True):
-    """What a batch changed of `BatchMemory`; what grows with brokers alone is there as a whole.
+    """What a batch changed in `BatchMemory`. Fields whose size depends only on the number of brokers are complete.
 
-    `silent` are bundles that left.
+    `follows` is the id of the state before, `silent` the bundles that left.
     """
 
     follows: int
@@ -66,18 +70,18 @@ class MemoryChange(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class Progress(msgspec.Struct, rename="camel", kw_only=True):
-    """What a whole state's memory and a change's have in common and is asked for alone."""
+    """The fields of `memory.json` that whole states and changes have in common, for readers that need only these."""
 
     decision_offsets: dict[str, int] = {}
     refold: RefoldDue | msgspec.UnsetType = msgspec.UNSET
 
 
 class DamagedStateError(OSError):
-    """The state of a batch cannot be read; `folder` holds it."""
+    """The state of a batch cannot be read. `folder` is its full path or URL."""
 
     def __init__(self, folder: str, detail: str) -> None:
         super().__init__(
-            f"{folder} is damaged: {detail}. Restore it from a copy, or move it away: the pipeline then goes on from"
+            f"{folder} is damaged: {detail}. Restore it from a copy, or move it away: the pipeline then continues from"
             " the state before it, without the reports of that batch"
         )
         self.folder = folder
@@ -85,9 +89,9 @@ class DamagedStateError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class PriorState:
-    """The state a batch starts from; `held` is None when no report waits for its predecessor.
+    """The state from which a batch starts. `held` is None if no report waits for its predecessor.
 
-    `changes` is how many states follow the whole one that it is made of, `changed` how many rows these have.
+    It was read from a whole state and `changes` changes after it, which have `changed` rows.
     """
 
     batch_id: int = -1
@@ -100,7 +104,7 @@ class PriorState:
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """What a batch changed of the state before it; `bundles` is BUNDLE_STATE of those with samples."""
+    """The difference that a batch makes to a state. `bundles` has the rows of BUNDLE_STATE of bundles with samples."""
 
     memory: MemoryChange
     bundles: pa.Table
@@ -108,19 +112,19 @@ class StateChange:
 
 
 class StateFolder:
-    """The states of a data directory; one process at a time."""
+    """Reads and writes the states of a data directory. Only one process at a time may write."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._kept: dict[int, bool] | None = None
-        """Whether each state is whole."""
+        """For each stored state, whether it is whole; None: unknown."""
 
     def batch_ids(self) -> list[int]:
-        """The ids of the states kept, ascending."""
+        """Return the ids of all stored states, ascending."""
         return [batch for batch in self._folders() if self._storage.exists(self._path(batch, _MEMORY))]
 
     def newest_progress(self) -> Progress:
-        """How far the newest state has come; of no state, as far as nothing."""
+        """Return the log offsets and the incomplete time range of the newest state; empty if there is no state."""
         kept = self.batch_ids()
         if not kept:
             return Progress()
@@ -128,7 +132,7 @@ class StateFolder:
             return msgspec.json.decode(self._storage.read(self._path(kept[-1], _MEMORY)), type=Progress)
 
     def newest_held(self) -> int:
-        """How many reports wait in the newest state."""
+        """Return the number of reports that the newest state holds back."""
         kept = self.batch_ids()
         if not kept:
             return 0
@@ -137,7 +141,11 @@ class StateFolder:
         return 0 if held is None else len(held)
 
     def before(self, batch_id: int) -> PriorState:
-        """Return the newest state of an id below `batch_id`, an empty one when there is none."""
+        """Return the newest state with an id below `batch_id`; an empty one if there is none.
+
+        Raises:
+            DamagedStateError: a folder of the state cannot be read.
+        """
         kept = self.batch_ids()
         earlier = [batch for batch in kept if batch < batch_id]
         if not earlier:
@@ -192,17 +200,17 @@ class StateFolder:
             return None
 
     def write(self, batch_id: int, state: PriorState) -> None:
-        """Keep the whole state after `batch_id`, replacing one of the same id, and drop old ones."""
+        """Write the whole state after `batch_id`, replace a state of that id, and delete old states."""
         self._keep(batch_id, _BUNDLES, state.bundles, state.held, state.memory)
 
     def append(self, batch_id: int, change: StateChange) -> None:
-        """Keep the state after `batch_id` as a change of the state that it follows, likewise."""
+        """Write the state after `batch_id` as a change, replace a state of that id, and delete old states."""
         self._keep(batch_id, _CHANGES, change.bundles, change.held, change.memory)
 
     def make_newest_whole(self) -> None:
-        """Make a whole state of the newest one, which an earlier release can begin from, too.
+        """Rewrite the newest state as a whole one, so that an earlier release can start from it, too.
 
-        Killed meanwhile, it is what it was: its memory says which of the files count, and is replaced last.
+        A kill meanwhile leaves it a change: `memory.json` decides which files count, and is replaced last.
         """
         kept = self.batch_ids()
         if not kept or self._is_whole(kept[-1]):
@@ -218,9 +226,9 @@ class StateFolder:
         self, batch_id: int, name: str, rows: pa.Table, held: pa.Table | None, memory: BatchMemory | MemoryChange
     ) -> None:
         kept = self._known()
-        self._kept = None  # until all is written: what a failed write leaves is found and deleted by the next
+        self._kept = None  # until all is written: after an error the next call lists the folder and deletes the rest
         if kept.pop(batch_id, None) is not None:
-            self._drop(batch_id)  # killed here, the batch runs again from the state before it
+            self._drop(batch_id)  # after a kill here the batch runs again, from the state before it
         with self._storage.new_file(self._path(batch_id, name)) as file:
             _write_rows(rows, file)
         if held is not None and len(held):
@@ -232,7 +240,7 @@ class StateFolder:
         self._kept = kept
 
     def _known(self) -> dict[int, bool]:
-        """The states kept, and whether each is whole; of what a killed process left, the rest is deleted."""
+        """Return for each stored state whether it is whole; delete incomplete folders of a killed process."""
         if self._kept is None:
             clear_unfinished(self._storage, STATE)
             complete = self.batch_ids()
@@ -242,7 +250,7 @@ class StateFolder:
         return self._kept
 
     def _drop_old(self, kept: dict[int, bool]) -> None:
-        """Drop states that none of the newest is made of: the newest first, so that what is left can be read."""
+        """Delete states that the newest ones do not need: newest first, so that a kill leaves only readable states."""
         batches = sorted(kept)
         oldest = batches[-_KEPT_STATES:][0]
         whole = max((batch for batch in batches if batch <= oldest and kept[batch]), default=oldest)
@@ -266,7 +274,7 @@ def _write_rows(rows: pa.Table, file: Path) -> None:
 
 
 def _changed(bundles: pa.Table, changes: Iterable[tuple[pa.Table, Iterable[str]]]) -> pa.Table:
-    """Return BUNDLE_STATE, sorted by bundle, after changes in their order: the rows of some bundles, others without."""
+    """Return BUNDLE_STATE, sorted by bundle, after `changes`: changed rows, and names of removed bundles, in order."""
     tables = [bundles]
     row_of = {name: row for row, name in enumerate(bundles.column("bundle").to_pylist())}
     count = len(bundles)

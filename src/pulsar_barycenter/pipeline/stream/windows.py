@@ -1,6 +1,6 @@
-"""Where the windows of bundles are folded in a batch: the interface, and the way that needs no Spark task, the driver.
+"""Folds the samples of a batch into the windows of bundles: the interface (`Windows`), and folding in the driver.
 
-`pipeline.sharded` is the other way. Both make the same values, to the last bit.
+`pipeline.sharded` folds in Spark's tasks instead. Both return the same values, bit for bit.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from pulsar_barycenter.pipeline.reports.columns import ReportColumns, ReportTabl
 
 @dataclass(frozen=True, slots=True)
 class FoldedWindows:
-    """The samples of a batch, folded.
+    """The result of folding the samples of a batch.
 
-    `kept` are the rows for the tables of reports, `accepted` are the rows of accepted reports (in sharded mode without
-    samples). `with_samples` is BUNDLE_STATE after the batch of the bundles that had samples, sorted by bundle.
-    `overtaken`: see `folds.live_windows.overtaken_reports`.
+    `kept` has the rows of accepted and late reports, for the tables; `accepted` those of accepted reports (without
+    samples if folded by shard). `with_samples` is BUNDLE_STATE after the batch, only bundles with samples, sorted by
+    bundle. `overtaken`: see `folds.live_windows.overtaken_reports`.
     """
 
     kept: ReportTables
@@ -31,28 +31,34 @@ class FoldedWindows:
 
 
 class Windows(Protocol):
-    """Reads the reports of a batch, then folds the samples of those accepted. A batch that fails is read again."""
+    """Reads the reports of a batch, then folds the samples of the accepted reports.
+
+    For each batch `read`, `fold` and `held` are called in this order; if the batch fails, from `read` on again.
+    """
 
     def read(self, rows: DataFrame, held: pa.Table | None, batch_id: int) -> tuple[pa.Table, pa.Table | None]:
-        """Return `rows` (what `parsing.report_rows` makes, and `file`) and `held` as `ReportColumns.of` takes them."""
+        """Return `rows` and `held` as Arrow tables, as `ReportColumns.of` takes them.
+
+        `rows` has the columns of `parsing.report_rows`, and `file`; `held` has the reports held back, None if none.
+        """
         ...
 
     def fold(
         self, before: int, rows: BundleRows, reports: ReportColumns, acceptance: Acceptance, *, history_gap_ms: int
     ) -> FoldedWindows:
-        """Fold the samples of the accepted reports, which `read` returned, into the windows in `rows`.
+        """Fold the samples of the accepted reports into the windows of `rows`, and return the new windows.
 
-        `rows` are those after the batch `before`; they are not changed.
+        `rows` is the state after the batch `before` and is not changed. `reports` are those that `read` returned.
         """
         ...
 
     def held(self, reports: ReportColumns, acceptance: Acceptance) -> pa.Table:
-        """Return the reports that wait, as `parsing.report_rows` makes them."""
+        """Return the reports that the batch holds back, with the columns of `parsing.report_rows`."""
         ...
 
 
 class DriverWindows:
-    """Folds in the driver: of the rows that a batch has, that takes milliseconds."""
+    """Folds the samples in the driver, which takes milliseconds for a batch of usual size."""
 
     def read(self, rows: DataFrame, held: pa.Table | None, batch_id: int) -> tuple[pa.Table, pa.Table | None]:
         return rows.toArrow(), held

@@ -1,18 +1,18 @@
-"""Make few large files of the many small ones that batches write, and delete old dates.
+"""Merges the small files that batches write into few large ones (compaction), and deletes old dates (retention).
 
-**Compaction** reads a run of neighbouring files of one date, writes their rows into one file, and lets it appear
-whole, under a name that says which batches are in it (see `tables.files`). From that moment it stands for its
-sources; they are deleted when it is `grace_s` old, so that a reader who listed the folder before can still open them. A
-kill at any moment leaves an unfinished file, or sources that will be deleted later. Batches that might run again are
-not touched. Where the table has a log, one commit puts the new file in the place of its sources.
+**Compaction** reads neighbouring files of one date and writes their rows into one file. That file appears as a whole,
+under a name with the ids of its batches (see `tables.files`). From that moment it replaces its sources. They are
+deleted when it is `grace_s` old, so that a reader that listed the folder before can still open them. A kill at any
+moment leaves an unfinished file, or sources that will be deleted later. Files of batches that may run again are not
+merged. If the table has a log, one commit replaces the sources by the new file.
 
-Files of the newest date are merged by `run` at a time, each row thus about once; those of a date that is over once
-more, into files of up to `file_bytes`.
+Files of the newest date are merged `run` at a time, so that each row is copied about once. When the date is over, its
+files are merged once more, into files of up to `file_bytes`.
 
 **Retention** deletes a whole date; in an object store, which has no folders, file by file.
 
-A reader that lists `*.parquet` by itself sees rows twice for the time of grace, which ends with the run;
-`files.live_files`, `spark.table_reader.read_table` and readers of a log do not.
+A reader that lists `*.parquet` by itself finds rows twice until the sources are deleted: after `grace_s`, or when the
+pipeline ends. `files.live_files`, `spark.table_reader.read_table` and readers of a log find each row once.
 """
 
 import datetime
@@ -40,7 +40,11 @@ from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableFile, Table
 
 @dataclass(frozen=True, slots=True)
 class CompactionSettings:
-    """`retention_days` counts back from the newest date of reports; None keeps everything."""
+    """When files are merged and deleted.
+
+    `run` is the number of small files that are merged at once, `every_s` the time between two rounds. `retention_days`
+    counts back from the newest date of reports; None keeps all dates.
+    """
 
     run: int = 32
     file_bytes: int = 128 * 2**20
@@ -51,7 +55,7 @@ class CompactionSettings:
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingResult:
-    """What one round did, in numbers of files and dates."""
+    """The numbers of files and dates that one round merged or deleted."""
 
     merged_files: int = 0
     deleted_files: int = 0
@@ -67,13 +71,13 @@ def keep_house(
     settings: CompactionSettings,
     table_log: TableLog = NO_LOG,
 ) -> HousekeepingResult:
-    """Compact and delete what is due in all tables.
+    """Merge the files and delete the dates that are due, in all tables.
 
     `completed_batch` is the id of the last batch that will not run again, `newest_date` the date (yyyy-mm-dd) of the
     newest report, `now_s` the time by the clock of the file system.
 
     Raises:
-        DamagedTableError: a file cannot be read; what does not need it is done all the same.
+        DamagedTableError: a file cannot be read. Raised at the end: all other files are merged and deleted first.
         OSError: a file cannot be written or deleted.
     """
     merged = deleted = dates = 0
@@ -88,7 +92,7 @@ def keep_house(
                 continue
             files = files_of_date(storage, folder)
             live = without_replaced(files)
-            table_log.settle(name, folder, live)  # of a compaction that was cut off before its commit
+            table_log.settle(name, folder, live)  # an earlier compaction may have been killed before its commit
             deleted += _delete_replaced(storage, files, live, now_s=now_s, grace_s=settings.grace_s)
             completed = [file for file in live if file.last <= completed_batch]
             for run in list(_runs(completed, settings, is_over=date < newest_date)):
@@ -105,9 +109,9 @@ def keep_house(
 
 
 def delete_replaced(storage: Storage) -> int:
-    """Delete all files of the tables for which others stand, whatever their age; return how many.
+    """Delete all replaced files of the tables, whatever their age; return how many.
 
-    For the end of a run: until the next one nobody would, and a reader of `*.parquet` would count their rows twice.
+    For the end of a run: otherwise a reader of `*.parquet` would find their rows twice until the next run.
     """
     deleted = 0
     for name in TABLES:
@@ -120,7 +124,7 @@ def delete_replaced(storage: Storage) -> int:
 def _delete_replaced(
     storage: Storage, files: list[TableFile], live: list[TableFile], *, now_s: float, grace_s: float
 ) -> int:
-    """Delete the files of a date for which one older than `grace_s` stands; return how many."""
+    """Delete the files of a date that a file older than `grace_s` replaces; return how many."""
     old = [file for file in live if file.first != file.last and now_s - file.modified_s >= grace_s]
     replaced = [file for file in files if any(other.stands_for(file) for other in old)]
     for file in replaced:
@@ -129,7 +133,7 @@ def _delete_replaced(
 
 
 def merge_files(storage: Storage, name: str, files: list[TableFile]) -> None:
-    """Write the rows of neighbouring `files` of one date into one file that stands for them."""
+    """Write the rows of neighbouring `files` of one date into one file, which replaces them."""
     folder = files[0].path.rpartition("/")[0]
     schema = TABLES[name].arrow_schema
     segments: list[Segment] = []
@@ -146,9 +150,9 @@ _PIECE_BYTES = 32 * 2**20
 
 
 def _in_pieces(storage: Storage, name: str, files: list[TableFile], segments: list[Segment]) -> Iterator[pa.Table]:
-    """The rows of `files` as tables of some ten megabytes, each a row group: memory is bounded, groups are not tiny.
+    """Yield the rows of `files` as tables of about `_PIECE_BYTES`, one per row group, so that memory is bounded.
 
-    Which batches they are of is added to `segments`.
+    Appends to `segments` which rows belong to which batches.
     """
     piece: list[pa.Table] = []
     for file in files:
@@ -164,7 +168,10 @@ def _in_pieces(storage: Storage, name: str, files: list[TableFile], segments: li
 
 
 def _runs(files: list[TableFile], settings: CompactionSettings, *, is_over: bool) -> Iterator[list[TableFile]]:
-    """The runs of neighbours to merge: of a date that goes on only full ones, and only of files never merged."""
+    """Yield the groups of neighbouring files to merge.
+
+    If the date is not over (`is_over`), only full groups of `settings.run` files that were never merged.
+    """
     least = 2 if is_over else settings.run
     run: list[TableFile] = []
     size = 0

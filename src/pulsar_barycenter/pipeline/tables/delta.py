@@ -1,13 +1,13 @@
 """The log of Delta Lake of each table, by the library deltalake: `<root>/<name>/_delta_log`.
 
-The log names the files that the pipeline wrote, where they lie; their names and content are those of plain Parquet, so
-the readers of this package need neither the log nor the library. A batch is one commit a table, with the batch id as
-the version of the application transaction `APPLICATION`; a compaction is one commit that adds the compacted file and
-removes its sources. `date` is the partition column, which the files themselves do not have.
+The log lists the files that the pipeline wrote, at their paths. Names and content of the files are those of plain
+Parquet, so the readers of this project need neither the log nor the library. A batch is one commit per table, with the
+batch id as the version of the application transaction `APPLICATION`. A compaction is one commit that adds the compacted
+file and removes its sources. `date` is the partition column, which the files themselves do not have.
 
-Only the process that runs the pipeline commits. Other engines read: a version stays readable for the time of grace of
-compaction, after which its files are deleted. Statistics hold counts of rows and no values of columns, so that no name
-of a tenant gets into the log.
+Only the process that runs the pipeline commits; other engines read. A version stays readable until compaction deletes
+its replaced files (`CompactionSettings.grace_s`). Statistics contain numbers of rows and no values of columns, so that
+the log has no names of tenants.
 """
 
 import json
@@ -37,21 +37,25 @@ PARTITION: Final = "date"
 
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "100",
-    # files of older versions are deleted by then, and a commit a second makes many small files
+    # files of older versions are deleted by then, and one commit per second makes many small files
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
 
 
 class TableLogError(OSError):
-    """A log of Delta Lake cannot be read or written; the text names it."""
+    """A log of Delta Lake cannot be read or written; the text has its path."""
 
 
 class DeltaLog:
-    """The logs of all tables of a data directory of this machine; those that are absent are made."""
+    """The Delta logs of all tables of a local data directory. Creates missing logs."""
 
     def __init__(self, storage: LocalStorage, *, clock_ms: Callable[[], int]) -> None:
-        """Raises TableLogError if a log cannot be made; one that is damaged is made anew by `adopt`."""
+        """A damaged log is replaced by an empty one, which `adopt` fills again.
+
+        Raises:
+            TableLogError: a log cannot be created.
+        """
         self._storage = storage
         self._lock = threading.RLock()
         self._completed = -1.0
@@ -60,7 +64,7 @@ class DeltaLog:
     def adopt(self, name: str, files: Sequence[TableFile], *, completed: float) -> None:
         with self._lock:
             newest = max((file.last for file in files), default=-1)
-            # all batches there count as completed if nothing is known of them, but none that is to come
+            # inf: completed batches are unknown, so all present ones count as completed, but no future ones
             self._completed = max(self._completed, newest) if math.isinf(completed) else completed
             self._tables[name].settle("", files, completed)
 
@@ -81,7 +85,7 @@ class DeltaLog:
 
 
 class _OneLog:
-    """The log of one table. Paths are those of the storage."""
+    """The log of one table. Paths are relative to the data directory, as in `Storage`."""
 
     def __init__(self, storage: LocalStorage, name: str, clock_ms: Callable[[], int]) -> None:
         self._storage = storage
@@ -94,10 +98,10 @@ class _OneLog:
             self._sizes = self._listed()
 
     def settle(self, prefix: str, files: Sequence[TableFile], completed: float) -> None:
-        """Have the log name exactly `files` below a prefix of paths."""
+        """Make the log list exactly `files` among the paths that begin with `prefix`."""
         wanted = {file.path: file.size for file in files}
         listed = {path: size for path, size in self._sizes.items() if path.startswith(prefix)}
-        # of a path that another file came to, the old one leaves in a commit of its own: one commit names a path once
+        # a commit may name a path only once, so the former file of a path is removed in a separate commit
         self.withdraw([path for path, size in listed.items() if wanted.get(path, size) != size])
         added = [path for path in wanted if path not in self._sizes]
         removed = [path for path in listed if path not in wanted]
@@ -105,16 +109,16 @@ class _OneLog:
         self.change(added, removed, int(min(completed, newest)))
 
     def withdraw(self, paths: Iterable[str]) -> None:
-        """Remove those of `paths` that are listed."""
+        """Remove the listed ones of `paths` from the log."""
         self.change((), [path for path in paths if path in self._sizes], -1)
 
     def withdraw_batch(self, batch_id: int) -> None:
-        """Remove the files of a batch, all at once: the table is then as before it."""
+        """Remove all files of a batch from the log in one commit."""
         file = f"/{table_file_name(batch_id, batch_id)}"
         self.withdraw([path for path in self._sizes if path.endswith(file)])
 
     def change(self, added: Sequence[str], removed: Sequence[str], batch_id: int) -> None:
-        """Commit what changes, if anything does; a batch id of -1 leaves the one of the log."""
+        """Commit added and removed paths, if there are any. A batch id of -1 does not change the log's batch id."""
         if not (added or removed):
             return
         self.withdraw([path for path in added if path in self._sizes])
@@ -199,6 +203,6 @@ def _date(path: str) -> str:
 
 
 def _schema(name: str) -> Schema:
-    """The columns of a table, and its partition column."""
+    """Return the columns of a table and its partition column."""
     columns = [pa.field(field.name, field.type, field.nullable) for field in TABLES[name].arrow_schema]
     return Schema.from_arrow(pa.schema([*columns, pa.field(PARTITION, pa.date32(), nullable=True)]))

@@ -1,13 +1,13 @@
 """The Parquet tables: `<root>/<name>/date=<yyyy-mm-dd>/batch-<first id>[-<last id>].parquet`.
 
-A batch writes one file per date, named after it, that appears whole. A batch that runs again after a crash thus
-puts the same rows into the same files: the tables hold each row once however often a batch is tried. An unfinished
-file has a name that begins with a dot, which every Parquet reader passes over.
+A batch writes one file per date. The name has the batch id, and the file appears as a whole. A batch that runs again
+after a crash writes the same rows into the same files, so the tables have each row once. The name of an unfinished file
+begins with a dot; Parquet readers ignore such files.
 
-A compacted file (see `compaction`) is named after the first and the last batch in it, and stands for every
-file of its folder within that range: `live_files` leaves those out. So whether a row is read does not depend on when
-the folder was listed: before the compacted file appears its sources are read, afterwards it alone, and the sources are
-deleted much later than any listing takes.
+A compacted file (see `compaction`) has the ids of its first and last batch in its name. It replaces every file of its
+folder within that range: `live_files` leaves those out. So a reader finds each row once, whenever it lists the folder.
+Before the compacted file appears it reads the sources, afterwards only the compacted file. The sources are deleted
+much later than any listing takes.
 """
 
 import math
@@ -36,7 +36,7 @@ def table_file_name(first: int, last: int) -> str:
 
 
 def files_of_date(storage: Storage, folder: str) -> list[TableFile]:
-    """All table files of a date's folder, those that another one stands for among them, in the order of batches."""
+    """Return all table files of a date's folder, sorted by batches; replaced files are included."""
     found = ((entry, _NAME.fullmatch(entry.name)) for entry in storage.entries(folder))
     return sorted(
         TableFile(int(name[1]), int(name[2] or name[1]), f"{folder}/{entry.name}", entry.size, entry.modified_s)
@@ -46,7 +46,7 @@ def files_of_date(storage: Storage, folder: str) -> list[TableFile]:
 
 
 def without_replaced(files: Iterable[TableFile]) -> list[TableFile]:
-    """Leave out the files that another one stands for."""
+    """Return `files` without those that another file replaces, sorted by batches."""
     kept: list[TableFile] = []
     for file in sorted(files, key=lambda f: (f.first, -f.last)):
         if not (kept and kept[-1].stands_for(file)):
@@ -55,7 +55,7 @@ def without_replaced(files: Iterable[TableFile]) -> list[TableFile]:
 
 
 def table_files(storage: Storage, name: str, *, dates: Collection[str] | None = None) -> list[TableFile]:
-    """The files that make up the table `name` now, of some `dates` (yyyy-mm-dd) or of all, oldest date first."""
+    """Return the files that make up the table `name`, oldest date first; only of `dates` (yyyy-mm-dd) unless None."""
     return [
         file
         for folder in date_folders(storage, name)
@@ -65,16 +65,18 @@ def table_files(storage: Storage, name: str, *, dates: Collection[str] | None = 
 
 
 def live_files(root: Path, name: str, *, dates: Collection[str] | None = None) -> list[Path]:
-    """The files of `table_files`, for any Parquet reader; `root` is the folder of tables of a local data directory."""
+    """Return `table_files` as paths for any Parquet reader; `root` is the tables folder of a local data directory."""
     storage = LocalStorage(root.parent)
     return [storage.root / file.path for file in table_files(storage, name, dates=dates)]
 
 
 def with_lacking_columns(rows: pa.Table, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return some columns of a table, all unless they are named; what older files lack is null.
+    """Return `columns` of `rows` (None: all of the table `name`). A nullable column that is missing becomes null.
+
+    Files of older releases lack such columns.
 
     Raises:
-        KeyError: a column is missing that is never null.
+        KeyError: a column is missing that cannot be null.
     """
     schema = TABLES[name].arrow_schema
     fields = [schema.field(column) for column in columns or schema.names]
@@ -89,41 +91,41 @@ def with_lacking_columns(rows: pa.Table, name: str, columns: Sequence[str] | Non
 
 
 def date_folders(storage: Storage, name: str) -> list[str]:
-    """The folders of the table's dates, oldest first."""
+    """Return the paths of the date folders of the table `name`, oldest first."""
     folder = f"{TABLES_FOLDER}/{name}"
     return [f"{folder}/{entry.name}" for entry in storage.entries(folder) if _DATE.fullmatch(entry.name)]
 
 
 def utc_date(ms: int) -> str:
-    """The date (yyyy-mm-dd) of a time, epoch ms."""
+    """Return the UTC date (yyyy-mm-dd) of a time in epoch ms."""
     return time.strftime("%Y-%m-%d", time.gmtime(ms // 1000))
 
 
 def date_of(folder: str) -> str:
-    """The date (yyyy-mm-dd) of a date's folder."""
+    """Return the date (yyyy-mm-dd) of a date folder's path."""
     return folder.rpartition(DATE_PREFIX)[2]
 
 
 class Tables:
-    """Writes the tables of a data directory; one process at a time."""
+    """Writes the tables of a data directory. Only one process at a time may do so."""
 
     def __init__(self, storage: Storage, table_log: TableLog = NO_LOG) -> None:
         self._storage = storage
         self._log = table_log
         self._batch = -1
         self._written: dict[str, list[str]] = {}
-        """The paths that the batch under way wrote, by table."""
+        """The paths that the current batch wrote, by table."""
 
     def newest_batches(self) -> list[int]:
-        """The newest batch of each table's newest date: batch ids go on from there, should states be lost."""
+        """Return the newest batch of each table's newest date. If states are lost, batch ids continue from these."""
         newest = [folders[-1] for name in TABLES if (folders := date_folders(self._storage, name))]
         return [files[-1].last for folder in newest if (files := files_of_date(self._storage, folder))]
 
     def clear_unfinished(self, newest_batch: int | None) -> None:
-        """Remove what a killed writer left: unfinished files, and those of batches after the newest completed one.
+        """Delete unfinished files, and files of batches after `newest_batch`, the newest completed one.
 
-        The batches will run again; should Spark's record of them be lost, they will hold other reports. None, as
-        nothing is known of batches, removes no rows. The log is brought up to what stays before anything is deleted.
+        Those batches will run again, with other reports if Spark's record of them is lost. None means that completed
+        batches are unknown: then no rows are deleted. The log is updated before anything is deleted.
         """
         completed = math.inf if newest_batch is None else newest_batch
         for name in TABLES:
@@ -142,7 +144,10 @@ class Tables:
                         self._storage.delete(file.path)
 
     def write(self, name: str, batch_id: int, rows: pa.Table, *, dates: Sequence[str] | None = None) -> None:
-        """Write a batch's rows as one file per date: that of each row in `dates`, or of the table's time column."""
+        """Write the rows of a batch, one file per date.
+
+        `dates` has the date of each row; None: the dates of the table's time column. Without rows nothing is written.
+        """
         table = TABLES[name]
         if batch_id != self._batch:
             self._batch, self._written = batch_id, {}
@@ -162,7 +167,7 @@ class Tables:
                 written.append(path)
 
     def commit(self, batch_id: int) -> None:
-        """Have the log name what the batch wrote, once its state is kept: it will not be taken back."""
+        """Add the files of the batch to the log. Call this after its state is stored, when it cannot run again."""
         written = self._written if batch_id == self._batch else {}
         self._log.commit(batch_id, written)
         self._written = {}

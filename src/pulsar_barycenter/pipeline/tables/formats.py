@@ -1,7 +1,7 @@
-"""The formats of the tables: plain Parquet, or Parquet with a log of Delta Lake beside it.
+"""The formats of the tables: plain Parquet, or Parquet with a log of Delta Lake.
 
-A folder of tables keeps its format; only `convert` changes it, which writes or deletes logs and no rows. That a folder
-has logs says that it is Delta, so nothing else is remembered.
+A data directory keeps its format. Only `barycenter pipeline convert` changes it: it writes or deletes logs, no rows. A
+data directory has the format Delta if it has logs; there is no other record of the format.
 """
 
 import importlib.util
@@ -15,25 +15,25 @@ from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableFormat, Tab
 
 
 class TableFormatError(OSError):
-    """The tables cannot have the format asked for; the text is a sentence that says why."""
+    """The tables cannot have the requested format; the text is a sentence with the reason."""
 
 
 def has_tables(storage: Storage) -> bool:
-    """Return whether anything was written of any table."""
+    """Return whether any table has a date."""
     return any(date_folders(storage, name) for name in TABLES)
 
 
 def format_of(storage: Storage) -> TableFormat:
-    """Return the format of the tables of a data directory; a folder without tables counts as plain Parquet."""
+    """Return the format of the tables of a data directory; plain Parquet if it has no tables."""
     has_log = any(storage.exists(log_folder(name)) for name in TABLES)
     return TableFormat.DELTA if has_log else TableFormat.PARQUET
 
 
 def chosen_format(storage: Storage, wanted: TableFormat | None) -> TableFormat:
-    """Return the format in which a run writes the tables; `wanted` None: the one that the folder has.
+    """Return the format in which a run writes the tables: `wanted`, or None for the present format.
 
     Raises:
-        TableFormatError: the folder has tables of another format.
+        TableFormatError: the data directory has tables of another format.
     """
     present = format_of(storage)
     if wanted is None or wanted is present:
@@ -47,23 +47,23 @@ def chosen_format(storage: Storage, wanted: TableFormat | None) -> TableFormat:
 
 
 def open_log(storage: Storage, table_format: TableFormat, *, clock_ms: Callable[[], int]) -> TableLog:
-    """Return the log to write of tables in a format, made if need be.
+    """Return the log for tables of a format; creates a missing one.
 
     Raises:
-        TableFormatError: the format needs a package that is not installed, or a folder of this machine.
+        TableFormatError: the format Delta needs the package deltalake and a folder of this machine.
         OSError: a log cannot be written.
     """
     if table_format is TableFormat.PARQUET:
         return NO_LOG
     if not isinstance(storage, LocalStorage):
         raise TableFormatError(
-            f"{storage.address()} is no folder of this machine, and only there are tables kept as Delta; use"
+            f"{storage.address()} is not a folder of this machine, which the table format delta needs: use"
             " --table-format parquet"
         )
     if importlib.util.find_spec("deltalake") is None:
         raise TableFormatError(
-            f"tables kept as Delta need deltalake, which is not installed: pip install '{DISTRIBUTION}[delta]', or run"
-            f" `barycenter pipeline convert --data {storage.address()} --to parquet`"
+            f"the table format delta needs the package deltalake, which is not installed: pip install"
+            f" '{DISTRIBUTION}[delta]', or run `barycenter pipeline convert --data {storage.address()} --to parquet`"
         )
     from pulsar_barycenter.pipeline.tables.delta import DeltaLog  # needs the package
 
@@ -71,6 +71,6 @@ def open_log(storage: Storage, table_format: TableFormat, *, clock_ms: Callable[
 
 
 def delete_logs(storage: Storage) -> None:
-    """Delete the logs of all tables: they are plain Parquet then. The last one deleted ends the format Delta."""
+    """Delete the logs of all tables. They are plain Parquet when the last log is deleted."""
     for name in TABLES:
         storage.delete(log_folder(name))

@@ -1,8 +1,8 @@
-"""Opening the tables' files for reading: the one place that does, so that a damaged file is named, and what to do.
+"""Opens the files of tables for reading. All readers use it, so that an error names the damaged file and what to do.
 
-A file is damaged in many ways, and each layer below has its own words for them, most without the file's name. Here all
-of them become a `DamagedTableError`. Pages have checksums (`tables.files` writes them), which are verified; a file
-without is held to its schema and to valid text.
+Arrow and the system report damage with many kinds of errors, mostly without the name of the file. Here all of them
+become a `DamagedTableError`. Pages have checksums (`tables.files` writes them), which are verified. A file without
+checksums is checked against its schema and for valid text.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,19 +19,21 @@ from pulsar_barycenter.pipeline.tables.files import table_files, with_lacking_co
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 _DAMAGE: Final = (pa.ArrowException, OSError, KeyError, ValueError, TypeError, OverflowError, MemoryError)
-"""What Arrow raises when a file is not what it should be."""
+"""The errors that Arrow raises for a damaged file."""
 _LONGEST_DETAIL: Final = 300
 
 
 class DamagedTableError(OSError):
-    """A file of the tables is damaged, or of another version. `file` is its name for people, `data` that of the data
-    directory it is in."""
+    """A file of a table is damaged, or was written by another version.
+
+    `file` is its full path or URL, `data` that of its data directory, `detail` what is wrong.
+    """
 
     def __init__(self, file: str, detail: str, data: str) -> None:
         super().__init__(
-            f"{file} cannot be read: {detail}. Restore it from a copy, or move it out of the tables: what it holds is"
-            f" then missing. `barycenter pipeline refold --from-logs --data {data} --out DIR` computes all tables anew,"
-            " as far as the logs of reports go back"
+            f"{file} cannot be read: {detail}. Restore it from a copy, or move it out of the tables: its rows are"
+            f" then missing. `barycenter pipeline refold --from-logs --data {data} --out DIR` computes all tables again"
+            " from the logs of reports, as far as these go back"
         )
         self.file = file
         self.detail = detail
@@ -43,10 +45,9 @@ class DamagedTableError(OSError):
 
 @contextmanager
 def naming_damage(file: str, data: str) -> Iterator[None]:
-    """Raise what the reading of a file within the block fails with as DamagedTableError.
+    """Convert errors of reading `file` within the block to DamagedTableError.
 
-    Errors of the system, such as a file that is absent or may not be read, are raised as they are: Python has a number
-    for them.
+    Errors of the system (with an `errno`), such as a missing file or a missing permission, are raised unchanged.
     """
     try:
         yield
@@ -60,28 +61,28 @@ def naming_damage(file: str, data: str) -> Iterator[None]:
 
 def _detail(error: BaseException) -> str:
     if isinstance(error, KeyError):
-        return f"it lacks a column, as if another version had written it: {error.args[0] if error.args else error}"
+        return f"it has no column {error.args[0] if error.args else error}; another version may have written it"
     text = str(error).strip().partition("\n")[0].rstrip(".")
     return text[:_LONGEST_DETAIL] or type(error).__name__
 
 
 @contextmanager
 def opened_table(storage: Storage, file: str) -> Iterator[pq.ParquetFile]:
-    """Open a file of a table, a path in `storage`; what fails within the block is damage of this file.
+    """Open the file of a table at the path `file` of `storage`. Errors within the block count as damage of this file.
 
     Raises:
-        DamagedTableError: it cannot be read.
-        OSError: the system does not let it be read; FileNotFoundError, it is absent.
+        DamagedTableError: the file is damaged.
+        OSError: the system cannot read the file; FileNotFoundError: it is missing.
     """
     with storage.local(file) as path, naming_damage(storage.address(file), storage.address()), _opened(path) as parquet:
         yield parquet
 
 
 def require_columns(known: Collection[str], needed: Iterable[str]) -> None:
-    """Return if a file has the columns that a reader needs.
+    """Check that `known`, the columns of a file, contain all `needed` ones.
 
     Raises:
-        KeyError: one is missing.
+        KeyError: a column is missing.
     """
     for name in needed:
         if name not in known:
@@ -90,14 +91,16 @@ def require_columns(known: Collection[str], needed: Iterable[str]) -> None:
 
 @contextmanager
 def opened_file(path: Path | str, *, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-    """Open a file of a table of this machine, where tasks have no `Storage`; columns named in `dictionaries` are read
-    as such. Raises what `opened_table` does."""
+    """Open the local file of a table, in tasks of Spark, which have no `Storage`.
+
+    The columns `dictionaries` are read as Arrow dictionaries. Raises what `opened_table` does.
+    """
     with naming_damage(str(path), _data_of(Path(path))), _opened(path, dictionaries) as parquet:
         yield parquet
 
 
 def _data_of(path: Path) -> str:
-    """Return the data directory of `<data>/tables/<name>/<date>/<file>`, or what is in its place."""
+    """Return the data directory of `<data>/tables/<name>/<date>/<file>`; of other paths the third parent folder."""
     parents = path.parents
     root = parents[min(2, len(parents) - 1)]
     return str(root.parent if root.name == TABLES_FOLDER else root)
@@ -108,7 +111,7 @@ def _opened(path: Path | str, dictionaries: Sequence[str] = ()) -> pq.ParquetFil
 
 
 def read_rows(storage: Storage, file: str, name: str, columns: Sequence[str], condition: Any | None = None) -> pa.Table:
-    """Return columns of a file of the table `name`, of the rows that meet a condition, with the types of the table.
+    """Return `columns` of a file of the table `name`, with the table's types; only rows that match `condition`.
 
     Raises what `opened_table` does.
     """
@@ -129,10 +132,10 @@ def read_rows(storage: Storage, file: str, name: str, columns: Sequence[str], co
 
 
 def raise_damage(storage: Storage, names: Collection[str], error: Exception) -> None:
-    """Find out whether a reader failed with `error` because of a damaged file of some tables.
+    """Check whether a damaged file of the tables `names` caused the `error` of a reader.
 
     Raises:
-        DamagedTableError: so it is.
+        DamagedTableError: a file is damaged.
     """
     damage = first_damaged(storage, names)
     if damage is not None:
@@ -140,10 +143,10 @@ def raise_damage(storage: Storage, names: Collection[str], error: Exception) -> 
 
 
 def first_damaged(storage: Storage, names: Collection[str]) -> DamagedTableError | None:
-    """Read all files of some tables, and return the first damage; None if all is well.
+    """Read all files of the tables `names`; return the error of the first damaged one, None if no file is damaged.
 
-    For a reader that got an error about damage without the file's name. Reads footers first, then all pages. What
-    another process removed meanwhile is passed over.
+    For a reader whose error has no file name. Reads the footers of all files first, then all pages. Ignores files that
+    another process deleted meanwhile.
     """
     files = [(name, file.path) for name in names for file in table_files(storage, name)]
     return _first(storage, files, whole=False) or _first(storage, files, whole=True)

@@ -1,8 +1,8 @@
-"""Which rows of a file are of which batch.
+"""Segments of a file: which rows belong to which batches.
 
-A compacted file has the rows of its sources one after the other, in the order of their batches. Its metadata hold the
-number of rows of each source, so the rows as of a batch are the first ones of the file. A file without such metadata,
-as earlier releases compacted it, is one segment of all its batches, which cannot be divided.
+A compacted file has the rows of its sources one after another, in the order of their batches. Its metadata has the
+number of rows of each source (a segment), so the rows as of a batch are the first rows of the file. A file that an
+early release compacted has no such metadata: it is one segment, which cannot be divided.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ SEGMENTS: Final = "barycenter.batches"
 
 
 class Segment(NamedTuple):
-    """Neighbouring rows of a file, of the batches `first` to `last`, both included."""
+    """Neighbouring rows of a file, of the batches `first` to `last`, both inclusive."""
 
     first: int
     last: int
@@ -26,9 +26,10 @@ class Segment(NamedTuple):
 
 
 def segments_of(file: TableFile, opened: pq.ParquetFile) -> list[Segment]:
-    """Return the segments of a file, in the order of its rows; those of a file without them, or with others, are one.
+    """Return the segments of a file, in the order of its rows.
 
-    Raises what reading the opened file does.
+    A file without segments in its metadata, or whose segments do not match its rows, is one segment. Raises what
+    reading the opened file does.
     """
     metadata = opened.metadata
     whole = [Segment(file.first, file.last, metadata.num_rows)]
@@ -43,12 +44,15 @@ def segments_of(file: TableFile, opened: pq.ParquetFile) -> list[Segment]:
 
 
 def as_metadata(segments: Iterable[Segment]) -> dict[str, str]:
-    """Return the metadata of a file that has these segments."""
+    """Return the key-value metadata that records `segments`."""
     return {SEGMENTS: msgspec.json.encode(list(segments)).decode()}
 
 
 def rows_as_of(segments: Sequence[Segment], batch_id: int) -> int | None:
-    """Return how many rows from the first on are of batches up to `batch_id`; None if a segment would be divided."""
+    """Return how many of the first rows belong to batches up to `batch_id` (inclusive).
+
+    None if a segment has batches before and after it.
+    """
     rows = 0
     for segment in segments:
         if segment.first > batch_id:

@@ -1,11 +1,11 @@
-"""What a table consists of: its files, and the log in which engines read which of them count.
+"""The files of a table (`TableFile`), and the log from which other engines read which files count (`TableLog`).
 
-The names of the files alone make up a table for the readers of this package (see `files`). Other engines list a
-folder, and find a compacted file beside its sources. A log names the files of each version of a table in one atomic
-step. The names stay the truth: a log is derived from them, names files of completed batches only, and is brought up to
-them at each start, so a kill at any moment leaves nothing to repair.
+Readers of this project need only the names of the files (see `files`). Other engines list a folder, and find a
+compacted file next to its sources. A log changes the list of files of a table in one atomic step. The file names stay
+the authoritative copy: a log is derived from them, lists only files of completed batches, and is updated from them at
+each start. So a kill at any moment leaves nothing to repair.
 
-Two table formats implement `TableLog`: plain Parquet has no log (`NO_LOG`), Delta Lake has one a table (see `delta`).
+Two table formats implement `TableLog`: plain Parquet has no log (`NO_LOG`), Delta Lake has one per table (see `delta`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,24 +16,24 @@ from typing import Final, Protocol
 from pulsar_barycenter.pipeline.storage.layout import TABLES_FOLDER
 
 DELTA_LOG: Final = "_delta_log"
-"""The folder of a table's log of Delta Lake."""
+"""The name of the folder of a table's Delta log."""
 
 
 class TableFormat(StrEnum):
-    """What a folder of tables is to readers of other engines."""
+    """How other engines read the tables: as plain Parquet files, or through a log of Delta Lake."""
 
     PARQUET = "parquet"
     DELTA = "delta"
 
 
 def log_folder(name: str) -> str:
-    """Return the path of the log of Delta Lake of the table `name`."""
+    """Return the path of the Delta log of the table `name`."""
     return f"{TABLES_FOLDER}/{name}/{DELTA_LOG}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableFile:
-    """A Parquet file with the rows of the batches `first` to `last`, both included, of one date."""
+    """A Parquet file with the rows of one date of the batches `first` to `last`, both inclusive."""
 
     first: int
     last: int
@@ -43,30 +43,31 @@ class TableFile:
     modified_s: float = field(default=0.0, compare=False)
 
     def stands_for(self, other: "TableFile") -> bool:
+        """Return whether this file replaces `other`: it contains all batches of `other`, and more."""
         is_within = self.first <= other.first and other.last <= self.last
         return is_within and (self.first, self.last) != (other.first, other.last)
 
 
 class TableLog(Protocol):
-    """The logs of all tables of a data directory, for the one process that writes; threads may share it.
+    """The logs of all tables of a data directory, for the one process that writes them. Thread-safe.
 
     Every method raises OSError if a log cannot be written.
     """
 
     def adopt(self, name: str, files: Sequence[TableFile], *, completed: float) -> None:
-        """Have the log of the table name exactly `files`, all of batches up to `completed`."""
+        """Make the log of the table `name` list exactly `files`; all their batches are at most `completed`."""
         ...
 
     def settle(self, name: str, folder: str, files: Iterable[TableFile]) -> None:
-        """Have the log name, of a date's folder, exactly those of `files` that are of completed batches."""
+        """Make the log list, for the folder of a date, exactly the `files` whose batches are completed."""
         ...
 
     def commit(self, batch_id: int, written: Mapping[str, Sequence[str]]) -> None:
-        """Add the paths that a completed batch wrote, by table."""
+        """Add the paths that a completed batch wrote, keyed by table."""
         ...
 
     def withdraw(self, name: str, batch_id: int) -> None:
-        """Take the files of a batch out of the log, if they are in it, before the batch writes them again."""
+        """Remove the files of a batch from the log, if they are listed, before the batch writes them again."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""The tables as they were after a batch: which files, and how many rows of each.
+"""Returns the tables as they were after a batch: which files, and how many rows of each.
 
-Rows are only ever added, so the tables as of a batch are the rows of the batches up to it. Files name their batches and
-compacted ones say which rows are of which (see `segments`), so this needs no copies and holds for as long as the dates
-are kept. It does not bring back what retention or the deletion of a tenant took away.
+Rows are only added, so the tables as of a batch are the rows of all batches up to it. File names contain the batches,
+and compacted files record which rows belong to which batch (see `segments`). So this needs no copies, and works for as
+long as the dates are kept. Rows that retention or the deletion of a tenant deleted are missing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,31 +18,32 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.pipeline.tables.segments import rows_as_of, segments_of
 
 _TIMES = "broker_data"
-"""A batch that accepted reports wrote rows to this table, whose `as_of` is the time of the newest report."""
+"""The table with the times of batches: each batch that accepted reports writes rows whose `as_of` is the time of the
+newest report."""
 
 
 class TimeTravelError(Exception):
-    """The tables are not known as of that batch or time; the text is a sentence that says why."""
+    """The tables as of a batch or time cannot be returned; the text is a sentence with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """The first `rows` rows of a file; None stands for all of them."""
+    """The first `rows` rows of a file; None means all rows."""
 
     path: str
     rows: int | None = None
 
 
 def all_parts(storage: Storage, name: str) -> list[FilePart]:
-    """Return the whole table `name` as of now."""
+    """Return all files of the table `name`, with all their rows."""
     return [FilePart(file.path) for file in table_files(storage, name)]
 
 
 def parts_as_of(storage: Storage, name: str, batch_id: int) -> list[FilePart]:
-    """Return the table `name` as of a batch: as the batch left it.
+    """Return the table `name` as it was after the batch `batch_id`.
 
     Raises:
-        TimeTravelError: a file was compacted of batches before and after, by a release that did not note their rows.
+        TimeTravelError: a file has earlier and later batches, and an early release compacted it without segments.
         DamagedTableError: a compacted file cannot be read.
     """
     found: list[FilePart] = []
@@ -54,32 +55,32 @@ def parts_as_of(storage: Storage, name: str, batch_id: int) -> list[FilePart]:
                 rows = rows_as_of(segments_of(file, opened), batch_id)
             if rows is None:
                 raise TimeTravelError(
-                    f"{storage.address(file.path)} holds batches {file.first} to {file.last} without a note of which"
-                    f" rows are of which: ask for batch {file.last} or a later one, or one before {file.first}"
+                    f"{storage.address(file.path)} has the batches {file.first} to {file.last}, but does not record"
+                    f" their rows separately: ask for batch {file.last} or a later one, or for one before {file.first}"
                 )
             found.append(FilePart(file.path, rows))
     return found
 
 
 def check_batch(storage: Storage, batch_id: int) -> None:
-    """Return if the tables are known as of a batch.
+    """Check that the tables can be returned as of the batch `batch_id`.
 
     Raises:
-        TimeTravelError: it is before the oldest batch that is kept, or after the newest.
+        TimeTravelError: the batch is before the oldest kept one or after the newest, or there are no tables.
     """
     files = [file for name in TABLES for file in table_files(storage, name)]
     if not files:
         raise TimeTravelError(f"there are no tables in {storage.address()}")
     oldest, newest = min(file.first for file in files), max(file.last for file in files)
     if not oldest <= batch_id <= newest:
-        raise TimeTravelError(f"there is no batch {batch_id}: the tables hold batches {oldest} to {newest}")
+        raise TimeTravelError(f"there is no batch {batch_id}: the tables have the batches {oldest} to {newest}")
 
 
 def batch_as_of(storage: Storage, at_ms: int) -> int:
-    """Return the newest batch whose reports are all of a time (epoch ms, by the clocks of brokers) or before it.
+    """Return the newest batch with no report after `at_ms` (inclusive; epoch ms by the brokers' clocks).
 
     Raises:
-        TimeTravelError: there is none.
+        TimeTravelError: there is no such batch.
         DamagedTableError: a file cannot be read.
     """
     dates = [date for date in map(date_of, date_folders(storage, _TIMES)) if date <= utc_date(at_ms)]
@@ -87,11 +88,14 @@ def batch_as_of(storage: Storage, at_ms: int) -> int:
         found = [batch for batch, as_of in _times(storage, date) if as_of <= at_ms]
         if found:
             return max(found)
-    raise TimeTravelError("the tables hold no batch of that time or before it")
+    raise TimeTravelError("the tables have no batch of that time or before: ask for a later time")
 
 
 def _times(storage: Storage, date: str) -> Iterator[tuple[int, int]]:
-    """The batches of a date, each with the time of its newest report, epoch ms; of rows without a note the last one."""
+    """Yield the batches of a date, each with the time of its newest report, epoch ms.
+
+    Of a file without segments only the last batch is yielded.
+    """
     for file in table_files(storage, _TIMES, dates=[date]):
         with opened_table(storage, file.path) as opened:
             times = opened.read(columns=["as_of"]).column("as_of").cast(pa.int64())

@@ -44,10 +44,10 @@ def test_a_conversion_is_refused_beside_a_pipeline_a_deletion_or_without_the_pac
 ) -> None:
     convert = ("convert", "--data", str(layout.root), "--to", "delta")
     with exclusive(layout, clock_ms=lambda: 0):
-        assert "another pipeline process works on" in run(*convert, exit_code=1)
+        assert "another process runs the pipeline of" in run(*convert, exit_code=1)
     with monkeypatch.context() as patch:
         patch.setattr(formats.importlib.util, "find_spec", lambda name: None)
-        assert "need deltalake, which is not installed" in run(*convert, exit_code=1)
+        assert "needs the package deltalake, which is not installed" in run(*convert, exit_code=1)
     write_plan(layout, Plan("acme", TableFormat.PARQUET))
     assert "tenant acme" in run(*convert, exit_code=1)
     assert not list(layout.tables.glob("*/_delta_log"))

@@ -138,7 +138,7 @@ def test_a_line_longer_than_a_piece_is_refused_and_the_rest_is_read(
     (folder / "b_1.jsonl").write_bytes(line(2, by="c") + b"y" * 1700)
     found = read_decisions(storage, {})
     assert sorted(row["number"] for row in found.rows) == [1, 2]
-    assert [refused.reason for refused in found.refused] == ["a line of 2,501 bytes, longer than 1,000"]
+    assert [refused.reason for refused in found.refused] == ["the line has 2,501 bytes, more than 1,000"]
     with (folder / "b_1.jsonl").open("ab") as stream:
         stream.write(b"\n" + line(3, by="c"))
     later = read_decisions(storage, found.offsets)

@@ -31,5 +31,5 @@ def test_any_other_place_is_left_to_spark(address: str) -> None:
 
 
 def test_a_file_address_of_another_machine_is_refused() -> None:
-    with pytest.raises(ValueError, match="names no machine"):
+    with pytest.raises(ValueError, match="names a host"):
         local_folder("file://host/a")

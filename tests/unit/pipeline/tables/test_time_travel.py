@@ -76,16 +76,18 @@ def test_what_is_not_known_is_refused(tmp_path: Path) -> None:
     for batch in range(2, 6):
         write(layout, batch, 1)
     for batch in (1, 6):
-        with pytest.raises(TimeTravelError, match=f"there is no batch {batch}: the tables hold batches 2 to 5"):
+        with pytest.raises(TimeTravelError, match=f"there is no batch {batch}: the tables have the batches 2 to 5"):
             check_batch(layout, batch)
-    with pytest.raises(TimeTravelError, match="no batch of that time or before it"):
+    with pytest.raises(TimeTravelError, match="no batch of that time or before: ask for"):
         batch_as_of(layout, 0)
 
 
 def test_a_file_that_an_earlier_release_compacted_is_not_divided(tmp_path: Path) -> None:
     """The stored folder has one of batches 0 and 1: known as of 1, not as of 0."""
     layout = copied(tmp_path / "cluster")
-    with pytest.raises(TimeTravelError, match=r"holds batches 0 to 1 without a note .* ask for batch 1 or a later one"):
+    with pytest.raises(
+        TimeTravelError, match=r"has the batches 0 to 1, but does not record .* ask for batch 1 or a later"
+    ):
         parts_as_of(layout, TABLE, 0)
     assert len(parts_as_of(layout, TABLE, 1)) == 1
     assert len(parts_as_of(layout, TABLE, 2)) == 2
@@ -106,6 +108,6 @@ def test_the_command_asks_tables_of_before(tmp_path: Path) -> None:
     assert answer() == "n\n8"
     assert answer("--as-of-batch", "1") == "n\n4"
     assert answer("--as-of", "2026-01-01T23:52:30") == "n\n6"
-    assert "there is no batch 9: the tables hold batches 0 to 3" in answer("--as-of-batch", "9")
+    assert "there is no batch 9: the tables have the batches 0 to 3" in answer("--as-of-batch", "9")
     assert "not both" in answer("--as-of-batch", "1", "--as-of", "1h")
     assert "are read by DuckDB" in answer("--as-of-batch", "1", "--engine", "spark")

@@ -16,8 +16,8 @@ from pulsar_barycenter.standalone.errors import (
     DataDirectoryBusyError,
     DataDirectoryUnusableError,
     NoLockFileError,
-    PortRangeError,
     NotReadyError,
+    PortRangeError,
     ProcessFailedError,
     SharedPortError,
 )

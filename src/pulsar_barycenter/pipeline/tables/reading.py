@@ -5,6 +5,7 @@ become a `DamagedTableError`. Pages have checksums (`tables.files` writes them),
 checksums is checked against its schema and for valid text.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,7 +62,9 @@ def naming_damage(file: str, data: str) -> Iterator[None]:
 
 def _detail(error: BaseException) -> str:
     if isinstance(error, KeyError):
-        return f"it has no column {error.args[0] if error.args else error}; another version may have written it"
+        named = re.search(r'"(.+?)"', str(error.args[0])) if error.args else None  # Arrow's words have the name in quotes
+        column = named[1] if named else error
+        return f"it has no column {column}; another version may have written it"
     text = str(error).strip().partition("\n")[0].rstrip(".")
     return text[:_LONGEST_DETAIL] or type(error).__name__
 

@@ -59,9 +59,9 @@ def run(*words: str) -> Result:
         ("brokers namespaces standalone", "--broker"),
         ("ns-isolation-policy set c p --namespaces a --primary b --auto-failover-policy-type min_available "
          "--auto-failover-policy-params min_limit=1", "usage_threshold"),
-        ("resource-quotas get -n t/n", "together"),
+        ("resource-quotas get -n t/n", "give both or neither"),
         ("resource-quotas reset-namespace-bundle-quota", "name a bundle with --namespace and --bundle"),
-        ("resource-quotas reset-namespace-bundle-quota -n t/n", "together"),
+        ("resource-quotas reset-namespace-bundle-quota -n t/n", "give both or neither"),
         ("clusters get", "CLUSTER"),
     ],
 )  # fmt: skip

@@ -43,7 +43,7 @@ def refusal(folder: Path, *lines: str) -> str:
             "bindAddress=somewhere\nauthenticationEnabled=true\nanonymousUserRole=guest",
             "anonymousUserRole=guest and authorizationEnabled=false",
         ),
-        ("authenticationEnabled=true", "brokerClientAuthenticationPlugin must be given"),
+        ("authenticationEnabled=true", "brokerClientAuthenticationPlugin must be set"),
         ("webServicePortTls=0", "tlsCertificateFilePath: set the PEM file"),
         ("metadataStoreUrl=zk:127.0.0.1", "metadata store URL 'zk:127.0.0.1': expected sqlite:PATH"),
         ("loadBalancerLoadSheddingStrategy=NoSuchShedder", "NoSuchShedder"),

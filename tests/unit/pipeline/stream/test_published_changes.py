@@ -272,7 +272,7 @@ def test_what_is_too_large_is_not_read(layout: PipelineLayout, monkeypatch: pyte
     monkeypatch.setattr("pulsar_barycenter.broker.load_manager.pipeline_feed.LARGEST_BYTES", 100)
     with structlog.testing.capture_logs() as logs:
         assert read(reader) is None
-    assert "more than 100" in logs[0]["reason"]
+    assert "at most 100 are allowed" in logs[0]["reason"]
 
 
 def test_a_document_is_known_by_its_first_bytes() -> None:

@@ -62,7 +62,8 @@ def naming_damage(file: str, data: str) -> Iterator[None]:
 
 def _detail(error: BaseException) -> str:
     if isinstance(error, KeyError):
-        named = re.search(r'"(.+?)"', str(error.args[0])) if error.args else None  # Arrow's words have the name in quotes
+        # Arrow's message has the name in quotes
+        named = re.search(r'"(.+?)"', str(error.args[0])) if error.args else None
         column = named[1] if named else error
         return f"it has no column {column}; another version may have written it"
     text = str(error).strip().partition("\n")[0].rstrip(".")

@@ -14,7 +14,7 @@ import pulsar
 import pytest
 
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.standalone.errors import DataDirectoryBusyError
+from pulsar_barycenter.standalone.errors import DataDirectoryBusyError, StandaloneError
 from pulsar_barycenter.testing import (
     AsyncCluster,
     Cluster,
@@ -102,7 +102,13 @@ def test_what_a_cluster_cannot_do_is_refused_by_a_sentence(tmp_path: Path) -> No
         Cluster(brokers=2, in_process=True)
     with pytest.raises(TestClusterError, match="use it in a `with` statement"):
         Cluster().unload(TOPIC)
+    failed = Cluster(in_process=True, data="/proc/nope")
+    with pytest.raises(StandaloneError):
+        failed.start()
+    failed.stop()
     with Cluster(in_process=True, data=tmp_path) as cluster:
+        with pytest.raises(TestClusterError, match="was started already"):
+            cluster.start()
         for act in (cluster.kill, cluster.pause, cluster.resume):
             with pytest.raises(NotInProcessError, match="use Cluster"):
                 act(0)

@@ -83,7 +83,7 @@ metadata
 
 load
     bundle_load moved_back reasons managers growing_map regexes
-    policies
+    strategy_plugins policies
     drain_notes
     decisions strategy
     reports
@@ -95,7 +95,6 @@ load
     splitting
     selection
     simple
-    strategy_plugins
     strategies
     rounds
     advice

@@ -298,7 +298,7 @@ def check_modular(config: "BrokerConfig") -> None:
         (Role.PLACEMENT, placer_name(config, ManagerKind.MODULAR)),
     ):
         if not any(row.name == name for row in _built_in(ManagerKind.MODULAR, role)):
-            strategy(ManagerKind.MODULAR, role, name).of(config)
+            made_of(strategy(ManagerKind.MODULAR, role, name), config)
 
 
 def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
@@ -355,6 +355,20 @@ def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> s
     name = _of_modular(PLACEMENT_KEY, config.load_balancer_load_placement_strategy, Role.PLACEMENT)
     is_alone = name in BOTH and name != short_name(config.load_balancer_load_shedding_strategy)
     return APART if is_alone and config.barycenter_pulsar_compatibility != "4.x" else name
+
+
+def made_of(strategy: "type[Strategy[Any]]", config: "BrokerConfig") -> "Strategy[Any]":
+    """Return a strategy with its settings.
+
+    Raises:
+        StrategyError: the settings are not allowed, or the strategy of another package fails.
+    """
+    try:
+        return strategy.of(config)
+    except (StrategyError, ValueError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise StrategyError(f"the strategy {strategy.name} cannot be made: {type(error).__name__}: {error}") from error
 
 
 def are_apart(config: "BrokerConfig") -> bool:

@@ -26,6 +26,9 @@ GROUP: Final = "pulsar_barycenter"
 """A group of entry points is this name, a point, and the role."""
 PLUGIN_ROLES: Final = ("shedding", "placement")
 
+_LONGEST_SHOWN: Final = 200
+"""Characters of a value in an error."""
+
 Settings = TypeVar("Settings", bound=msgspec.Struct)
 
 
@@ -52,7 +55,7 @@ class Plugin:
         source = f"the strategy {self.name} of the package {self.package}"
         try:
             found = self.entry_point.load()
-        except Exception as error:  # whatever the module of another package raises
+        except (Exception, SystemExit) as error:  # whatever the module of another package raises
             raise PluginError(f"{source} cannot be imported: {type(error).__name__}: {error}") from error
         if not (isinstance(found, type) and issubclass(found, base)):
             raise PluginError(
@@ -107,13 +110,14 @@ def settings_of(config: "BrokerConfig", strategy: str, settings: type[Settings])
     own = given.get(strategy, msgspec.Raw(b"{}"))
     try:
         return msgspec.json.decode(own, type=settings)
-    except msgspec.ValidationError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise PluginError(f"{SETTINGS_KEY}: settings of {strategy} are not allowed: {error}") from error
 
 
 def _objects(text: str) -> Mapping[str, msgspec.Raw]:
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         example = '{"AcmeShedder": {"band": 0.1}}'
-        raise PluginError(f"{SETTINGS_KEY}={text!r} is not a JSON object such as {example}: {error}") from error
+        shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+        raise PluginError(f"{SETTINGS_KEY}={shown!r} is not a JSON object such as {example}: {error}") from error

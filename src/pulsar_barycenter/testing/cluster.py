@@ -75,6 +75,7 @@ class AsyncCluster:
         self._new_brokers: Callable[[ClusterSettings], Brokers] = _in_process if in_process else ProcessBrokers
         self._opened = AsyncExitStack()
         self._folder: Path | None = None
+        self._is_stopped = False
         self._brokers: Sequence[RunningBroker] = ()
         self._client = AdminClient()
 
@@ -94,6 +95,8 @@ class AsyncCluster:
             pulsar_barycenter.standalone.errors.StandaloneError: a broker does not start, or another cluster runs on the
                 folder. Everything that was started is ended.
         """
+        if self._folder is not None:
+            raise TestClusterError("the cluster was started already; make another one")
         async with AsyncExitStack() as opened:
             folder = opened.enter_context(ephemeral_folder()) if self._data is None else self._data
             directory = DataDirectory(folder)
@@ -120,6 +123,7 @@ class AsyncCluster:
 
     async def stop(self) -> None:
         """End all brokers in order, and remove the data unless the caller named its folder. Idempotent."""
+        self._is_stopped = True
         for broker in self._brokers:
             if broker.is_running and self._count > 1:
                 broker.resume()
@@ -212,6 +216,8 @@ class AsyncCluster:
     async def restart(self, broker: AnyBroker) -> None:
         """Stop a broker in order if it runs, start it again with the same ports, and return when it serves."""
         chosen = self._broker(broker)
+        if self._is_stopped:
+            raise TestClusterError("the cluster was stopped; make another one")
         await chosen.stop()
         await chosen.start()
 
@@ -289,12 +295,15 @@ class Cluster:
 
     def start(self) -> None:
         """Start all brokers and return when each serves; raises as `AsyncCluster.start` does."""
-        self._thread = LoopThread("barycenter-cluster")
+        if self._thread is not None:
+            raise TestClusterError("the cluster was started already; make another one")
+        thread = LoopThread("barycenter-cluster")
         try:
-            self._thread.run(self._cluster.start())
+            thread.run(self._cluster.start())
         except BaseException:
-            self._thread.close()
+            thread.close()
             raise
+        self._thread = thread
 
     def stop(self) -> None:
         """End all brokers in order, and remove the data unless the caller named its folder. Idempotent."""
@@ -389,8 +398,8 @@ def _checked(key: str, value: object) -> str:
             f"config: {key!r} is not a key of broker.conf{f'; did you mean {near[0]}?' if near else ''}"
         )
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if "\n" in text or "\r" in text:
-        raise TestClusterError(f"config: the value of {key} has more than one line")
+    if "\n" in text or "\r" in text or text.endswith("\\"):
+        raise TestClusterError(f"config: the value of {key} has more than one line, or ends with a backslash")
     return text
 
 

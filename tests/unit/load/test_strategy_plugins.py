@@ -1,6 +1,7 @@
 """Strategies of other packages: found, checked, decided by; what is wrong with one is said in a sentence."""
 
 import importlib
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,10 @@ from pulsar_barycenter.replay.grid import scenarios
 from pulsar_barycenter.snapshots.decided_by import role_of
 from pulsar_barycenter.strategies import (
     Code,
+    Compared,
+    ListedPlan,
     Role,
+    Shed,
     config_of,
     render,
     run_round,
@@ -122,6 +126,7 @@ def test_settings_that_are_not_allowed_are_refused(installed: Installer, setting
     [
         ("raise RuntimeError('no licence')", "cannot be imported: RuntimeError: no licence"),
         ("", "cannot be imported: AttributeError"),
+        ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
         ("AcmeShedder = 3", "is 3, not a subclass of Shedder"),
         ("class AcmeShedder: pass", "not a subclass of Shedder"),
         (
@@ -134,6 +139,21 @@ def test_a_class_that_is_none_is_refused(installed: Installer, module: str, sent
     installed(module=module or "# nothing")
     with pytest.raises(PluginError, match=sentence):
         check_modular(config_of(**{SHEDDING: NAME}))
+
+
+def test_a_strategy_that_fails_to_be_made_is_refused(installed: Installer) -> None:
+    text = "from pulsar_barycenter.strategies import Shedder\nclass AcmeShedder(Shedder):\n    name = 'AcmeShedder'\n"
+    installed(module=text + "    @classmethod\n    def of(cls, config): raise KeyError('band')\n")
+    with pytest.raises(StrategyError, match="AcmeShedder cannot be made: KeyError: 'band'"):
+        check_change(config_of(), config_of(**{SHEDDING: NAME}))
+
+
+@pytest.mark.parametrize("rows", [[-1], [4], [0, 0]])
+def test_a_plan_of_rows_that_are_none_is_refused(rows: list[int]) -> None:
+    with pytest.raises(PluginError, match="each must be a row from 0 to 3, once"):
+        ListedPlan(NAME, uneven().snapshot(), [Shed(row, "so") for row in rows], "")
+    with pytest.raises(PluginError, match="not finite"):
+        ListedPlan(NAME, uneven().snapshot(), [Shed(0, "so", (Compared("a", math.nan, ">", "b", 1.0),))], "")
 
 
 def test_a_name_of_ours_stays_ours(installed: Installer) -> None:

@@ -15,13 +15,18 @@ import pytest
 from click.testing import CliRunner
 
 from pulsar_barycenter.cli.main import main
-from pulsar_barycenter.load.reports.publication import PipelinePublication
+from pulsar_barycenter.load.reports.publication import (
+    PipelinePublication,
+    PublicationChange,
+    change_file,
+    encode_publication,
+)
 from pulsar_barycenter.pipeline.deletion.marker import UnfinishedDeletionError, refuse_unfinished
 from pulsar_barycenter.pipeline.deletion.names import REDACTED, TenantNames
 from pulsar_barycenter.pipeline.deletion.tenant import delete_tenant
 from pulsar_barycenter.pipeline.local_sql import run_local_sql
 from pulsar_barycenter.pipeline.reports.decision_files import read_decisions
-from pulsar_barycenter.pipeline.storage.layout import DELETION, PipelineLayout
+from pulsar_barycenter.pipeline.storage.layout import DELETION, SHARDS, PipelineLayout
 from pulsar_barycenter.pipeline.storage.lock import exclusive
 from pulsar_barycenter.pipeline.stream.state import StateFolder
 from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
@@ -257,3 +262,22 @@ def test_names_of_the_tenant_and_no_others_are_taken_out_of_texts(text: str, cle
     names = TenantNames(TENANT)
     assert names.redacted(text) == cleaned
     assert names.mentions(text) == (text != cleaned)
+
+
+def test_changes_of_the_publication_and_shards_go_and_damaged_files_do_not_stop_it(layout: PipelineLayout) -> None:
+    whole = msgspec.json.decode(layout.publication.read_bytes(), type=PipelinePublication)
+    newer = msgspec.structs.replace(whole, batch_id=whole.batch_id + 1)
+    change = PublicationChange(
+        batch_id=newer.batch_id, published_at=newer.published_at, after=whole.id, is_whole=False, changed=newer
+    )
+    layout.publication.with_name(change_file(layout.publication.name, whole.id)).write_bytes(encode_publication(change))
+    block = layout.data / SHARDS / "000000000002-x" / "before-0.arrow"
+    block.parent.mkdir(parents=True)
+    block.write_bytes(OWNED.encode())
+    first, second, *_ = (log := layout.decisions / "b2.jsonl").read_bytes().splitlines(keepends=True)
+    log.write_bytes(first + second[:150])  # a crash cut it off below the place that the pipeline has read to
+    delete_tenant(layout, "acme", clock_ms=lambda: 0)
+    assert naming(layout) == []
+    layout.publication.write_text('{"batchId":')
+    delete_tenant(layout, "acme", clock_ms=lambda: 0)
+    assert not layout.publication.exists()

@@ -199,7 +199,7 @@ class FilePipeline:
                 self._refused = before.id, identity
                 log.warning("pipeline_publication_unreadable", file=str(file), reason=str(error))
                 return
-            if change.after != before.id:  # left over from another run
+            if change.after != before.id or change.changed.batch_id <= before.id.batch_id:  # left over from another run
                 self._refused = before.id, identity
                 return
             await self._apply(before, change)

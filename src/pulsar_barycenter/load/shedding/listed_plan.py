@@ -4,6 +4,7 @@ The strategies of this package keep their numbers in columns, because a round of
 bundles. A shedder of another package may be simpler: it lists `Shed` values, and this plan makes the reasons.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,20 +14,20 @@ from pulsar_barycenter.load.decisions import Refusal, Unload
 from pulsar_barycenter.load.reasons import Code, Compared, Reason
 from pulsar_barycenter.load.shedding.shedder import UsageSpread
 from pulsar_barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
+from pulsar_barycenter.load.strategy_plugins import PluginError
 
 
 @dataclass(frozen=True, slots=True)
 class Shed:
     """A bundle to unload: its row in the snapshot, and why.
 
-    `because` continues the sentence "the shedding strategy chose it: ". `compared` are the numbers that decided.
-    `destination` is the id of the broker to move it to; "" leaves the choice to the placement strategy.
+    `because` continues the sentence "the shedding strategy chose it: ". `compared` are the numbers that decided. The
+    placement strategy chooses the destination.
     """
 
     bundle: int
     because: str
     compared: tuple[Compared, ...] = ()
-    destination: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,17 @@ class ListedPlan:
     sheds: Sequence[Shed]
     kept_because: str
     settings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        rows = [shed.bundle for shed in self.sheds]
+        count = len(self.snapshot.bundles)
+        if any(not 0 <= row < count for row in rows) or len(set(rows)) < len(rows):
+            raise PluginError(
+                f"{self.strategy} lists bundles {rows[:16]}: each must be a row from 0 to {count - 1}, once"
+            )
+        numbers = [number for shed in self.sheds for one in shed.compared for number in (one.value, one.limit)]
+        if not all(map(math.isfinite, numbers)):
+            raise PluginError(f"{self.strategy} compares a number that is not finite")
 
     @property
     def decided(self) -> "ListedPlan":
@@ -70,7 +82,7 @@ class ListedPlan:
         for shed in self.sheds:
             name, source = bundles.names[shed.bundle], brokers.names[bundles.owner.item(shed.bundle)]
             reason = self._reason(Code.MOVES_BY_STRATEGY, name, shed.because, shed.compared)
-            yield Unload(name, source, reason, shed.destination or None)
+            yield Unload(name, source, reason)
 
     def broker_reason(self, broker: int) -> Reason:
         """Return why the broker in this row sheds, or does not."""
@@ -81,9 +93,7 @@ class ListedPlan:
         return self._reason(Code.KEPT_BY_STRATEGY, name, self.kept_because)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return bundle to destination, for the bundles whose destination the strategy chose."""
-        names = self.snapshot.bundles.names
-        return {names[shed.bundle]: shed.destination for shed in self.sheds if shed.destination}
+        return {}
 
     def refusals(self) -> Iterator[Refusal]:
         """Yield why each broker that sheds nothing does not shed."""

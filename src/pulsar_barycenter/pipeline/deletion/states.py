@@ -70,7 +70,8 @@ def _without(state: PriorState, names: TenantNames, logs: _Logs) -> PriorState:
     for name, offset in state.memory.decision_offsets.items():
         new, places = logs.get(name, (name, {offset: offset}))
         if new:
-            offsets[new] = places[offset]
+            # an offset within a line that a crash cut off: what was read of it is read again
+            offsets[new] = places[max((place for place in places if place <= offset), default=0)]
     memory = msgspec.structs.replace(pruned, decision_offsets=offsets)
     owned = pc.starts_with(state.bundles.column("bundle"), f"{names.tenant}/")
     held = state.held

@@ -25,7 +25,15 @@ from pulsar_barycenter.pipeline.deletion.text_files import (
     rewrite_lines,
 )
 from pulsar_barycenter.pipeline.storage.files import LocalStorage
-from pulsar_barycenter.pipeline.storage.layout import ARCHIVE, DECISIONS, DELETION, QUARANTINE, REPORT_LOG, STATUS
+from pulsar_barycenter.pipeline.storage.layout import (
+    ARCHIVE,
+    DECISIONS,
+    DELETION,
+    QUARANTINE,
+    REPORT_LOG,
+    SHARDS,
+    STATUS,
+)
 from pulsar_barycenter.pipeline.stream.state import StateFolder
 from pulsar_barycenter.pipeline.tables.files import Tables
 from pulsar_barycenter.pipeline.tables.formats import delete_logs, format_of, open_log
@@ -82,6 +90,8 @@ def delete_tenant(storage: LocalStorage, tenant: str, *, clock_ms: Callable[[], 
         published_bundles=clean_publication(storage, names),
         states=put_in_place(storage),
     )
+    for entry in storage.entries(SHARDS):  # copies of states and samples; a pipeline makes them again
+        storage.delete(f"{SHARDS}/{entry.name}")
     if storage.exists(STATUS):
         rewrite_lines(storage, STATUS, names, report_line)
     delete_logs(storage)

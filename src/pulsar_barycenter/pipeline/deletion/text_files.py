@@ -81,10 +81,21 @@ def refused_line(text: str, names: TenantNames) -> str:
 
 
 def clean_publication(storage: LocalStorage, names: TenantNames) -> int:
-    """Take the tenant's bundles out of the publication; return how many there were."""
+    """Remove the tenant's bundles from the publication; return how many there were.
+
+    Changes that follow the publication are deleted: they may have the tenant's bundles, and readers go on with the next
+    whole publication. A publication that cannot be decoded is deleted, too.
+    """
+    folder, _, name = PUBLICATION.rpartition("/")
+    for entry in storage.entries(folder):
+        if entry.name.startswith(f"{name}.after-"):
+            storage.delete(f"{folder}/{entry.name}")
     try:
         published = msgspec.json.decode(storage.read(PUBLICATION), type=PipelinePublication)
     except FileNotFoundError:
+        return 0
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        storage.delete(PUBLICATION)
         return 0
     kept = [not names.owns(bundle) for bundle in published.bundle]
     if all(kept):

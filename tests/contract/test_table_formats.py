@@ -212,7 +212,7 @@ def test_housekeeping_beside_a_batch_does_not_publish_it(tmp_path: Path, batches
 def test_a_date_leaves_the_table_before_its_files_are_deleted(
     tmp_path: Path, table_format: TableFormat, engine: str
 ) -> None:
-    """Retention of one date: at every step an engine can read all files that it is told of."""
+    """Retention of one date: at every step an engine can read all files in its list."""
     world = World(tmp_path, table_format)
     for batch in range(2):
         world.write(batch)

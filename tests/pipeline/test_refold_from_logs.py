@@ -17,7 +17,7 @@ from support.data_of_before import copied
 pytestmark = pytest.mark.pipeline
 
 WAITS = Path("2023-11-15") / "127.0.0.1_8080-0000-7.json"
-"""The report of the kept data folder that no table tells of yet."""
+"""The report of the stored data folder that is in no table yet."""
 
 
 @pytest.fixture(autouse=True)

@@ -144,7 +144,7 @@ def test_without_a_connection_nothing_is_written_and_no_number_is_lost() -> None
     async def scenario(cluster: ControlCluster) -> None:
         it = await reporting(cluster)
         cluster.backend.partition(it.broker.store)
-        await cluster.until(lambda: not it.manager.reporter.load.may_write, "told of it")
+        await cluster.until(lambda: not it.manager.reporter.load.may_write, "the broker knows")
         assert not await it.write(force=True)
         cluster.backend.heal(it.broker.store)
         await cluster.until(lambda: it.manager.reporter.load.may_write, "registered")

@@ -34,6 +34,7 @@ from pulsar_barycenter.pipeline.tables.files import Tables, live_files
 from pulsar_barycenter.pipeline.tables.formats import open_log
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.pipeline.tables.table_log import TableFormat
+from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from support.data_of_before import copied
 from support.killed_writer import KilledError, at_each_change
 from support.table_engines import example_row, with_polars
@@ -237,6 +238,10 @@ def test_the_command_asks_first_and_refuses_beside_a_running_pipeline(tmp_path: 
         running = CliRunner().invoke(main, [*arguments, "--yes"])
     assert running.exit_code == 1
     assert "another process runs the pipeline of" in running.output
+    with DataDirectoryLock(DataDirectory(layout.root)):
+        held = CliRunner().invoke(main, [*arguments, "--yes"])
+    assert held.exit_code == 1
+    assert "is a cluster on" in held.output
     assert len(naming(layout)) == count
     done = CliRunner().invoke(main, [*arguments, "--yes", "--json"])
     assert done.exit_code == 0, done.output

@@ -17,6 +17,7 @@ from pulsar_barycenter.pipeline.running.job_options import DataFolder
 from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
+from pulsar_barycenter.standalone.data_directory import DataDirectory, holder_of
 from pulsar_barycenter.terminal.errors import in_words
 
 
@@ -28,10 +29,12 @@ from pulsar_barycenter.terminal.errors import in_words
 def command(tenant: str, data: str, yes: bool, form: str) -> None:
     """Delete all load data of TENANT in DIR: rows of tables, reports, decisions, states.
 
-    Stop the pipeline first, and delete the tenant in the cluster, else the brokers report it again. Rows of other
-    tenants that name TENANT, such as a request to delete it, stay, with `(deleted)` in place of the name. Averages of
-    whole brokers are not computed again, so `pipeline check` finds differences in older ones. Messages, metadata and
-    the audit log are not load data, and stay.
+    Delete the tenant in the cluster first, else the brokers report it again. Then stop the pipeline and the brokers of
+    the folder: a line that a broker appends to its decision log meanwhile could be lost.
+
+    Rows of other tenants that name TENANT, such as a request to delete it, stay, with `(deleted)` in place of the name.
+    Averages of whole brokers are not computed again, so `pipeline check` finds differences in older ones. Messages,
+    metadata and the audit log are not load data, and stay.
 
     If a deletion was interrupted, the same command completes it; until then the pipeline does not start.
     """
@@ -42,6 +45,10 @@ def command(tenant: str, data: str, yes: bool, form: str) -> None:
     try:
         validate_entity_name("tenant", tenant)
         check_load_folder(folder, may_be_empty=False)
+        holder = holder_of(DataDirectory(folder))
+        if holder is not None:
+            fail(f"process {holder} is a cluster on {folder}: stop it first")
+            return
         if not yes:
             click.confirm(
                 f"Delete all load data of tenant {tenant} in {folder}? It cannot be undone", abort=True, err=True

@@ -56,7 +56,8 @@ file that an early release compacted cannot be divided into batches: the error n
 **Deletion of a tenant.** `barycenter pipeline delete-tenant TENANT --data DIR` deletes the tenant's rows and names from
 all tables, the log and archive of reports, decision logs, the quarantine, states and the publication, and older
 versions of Delta tables. Delete the tenant in the cluster first, then stop the pipeline and the brokers of the folder.
-Delete copies elsewhere yourself, such as a publication in another file or tables of `refold --out`. The audit log of brokers is not changed.
+Delete copies elsewhere yourself, such as a publication in another file or tables of `refold --out`. The audit log of
+brokers is not changed.
 
 **Queries in SQL.** `barycenter history sql --data DIR "..."` has each table as a view of its name, with the columns
 below and each row once. In a folder of this machine DuckDB runs the query, with 1 GiB of memory and a temporary folder

@@ -46,8 +46,8 @@ class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
 
 
 class _Rest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The part of a snapshot that is not about bundles; `names`, `versions`, `class_names` and the lists in `brokers` have
-    one item for each broker."""
+    """The part of a snapshot that is not about bundles. Lists have one item for each broker, except `namespaces` and
+    `held`."""
 
     version: int = _VERSION
     taken_at: int

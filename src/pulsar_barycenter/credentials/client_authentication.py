@@ -144,8 +144,9 @@ def parse_authentication(
 
 
 def parse_authentication_text(text: str, setting: str) -> ClientAuthentication:
-    """Parse a single text: a token, as `parse_authentication` parses it, or the parameters to obtain one from an
-    issuer.
+    """Parse a text that comes without the name of a plugin.
+
+    It is a token, as `parse_authentication` parses it, or the OAuth 2.0 parameters (JSON) to get one from an issuer.
 
     Raises:
         KeyMaterialError: the text is neither.

@@ -19,7 +19,7 @@ class Rates:
         self._bytes_before = 0
 
     def update(self, seconds: float) -> None:
-        """Compute both rates over the time since the last update, `seconds` ago."""
+        """Compute `rate` and `throughput` over the last `seconds`, the time since the previous update."""
         self.rate = (self.messages - self._messages_before) / seconds
         self.throughput = (self.bytes - self._bytes_before) / seconds
         self._messages_before = self.messages

@@ -323,7 +323,7 @@ class UsedPublication:
     # ---- what it published ----
 
     def state(self) -> PipelineState:
-        """Return the present state of the pipeline, from the publication read last."""
+        """Return how current the pipeline is now, by the clock and the publication read last; read no new one."""
         publication = self._feed.latest()
         now_ms = self._context.env.clock.now_ms()
         waiting = [

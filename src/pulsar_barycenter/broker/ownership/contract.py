@@ -129,7 +129,8 @@ class Ownership(ServingAuthority, Protocol):
 class OwnershipMachine(Protocol):
     """A way to own bundles: it acquires, releases and splits bundles, and finds the owners of the others.
 
-    It works on the `LocalTerms` of its broker, which end before `close` is called.
+    It works on the `LocalTerms` of its broker: a term is a time in which the broker owns a bundle. All terms have
+    ended when `close` is called.
     """
 
     def start(self) -> None:

@@ -78,7 +78,10 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def never_inherited(stored: OwnershipRecord, mine: OwnershipRecord) -> bool:
-    """Return False: no session takes over the lock of another, not even of the same process; its terms have ended."""
+    """Return False: a session never takes over a lock of another session, not even of one of the same process.
+
+    The ownership that the other session's lock proved ended with that session.
+    """
     return False
 
 

@@ -77,9 +77,11 @@ def with_client_conf(command: Command) -> Command:
 def client_conf(
     context: click.Context | None = None, url: str | None = None, *, usual_url: str = USUAL_URL
 ) -> ClientConf:
-    """Combine the options of the running command, the context or client.conf, and environment variables.
+    """Combine the options of the running command, pulsar-shell's context of --context or else client.conf, and the
+    environment; the first of these that has a value wins.
 
-    `url` is the address in the command line, `usual_url` the address if no source has one.
+    `context` is click's, of the running command. `url` is the address in the command line, `usual_url` the address if
+    no source has one.
 
     Raises:
         ClientConfError: the result cannot be used.

@@ -32,7 +32,10 @@ def with_drained(snapshot: LoadSnapshot, brokers: frozenset[str]) -> LoadSnapsho
 
 
 def drained_rows(snapshot: LoadSnapshot) -> Flags | None:
-    """Flag the drained brokers; None if no broker is drained, or all are. Do not change the result."""
+    """Return an array that flags the drained brokers; None if none is drained, or all are.
+
+    The array is cached: do not modify it.
+    """
     names = snapshot.policies.drained
     if not names:
         return None

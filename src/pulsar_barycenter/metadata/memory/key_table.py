@@ -101,7 +101,7 @@ class KeyTable:
         return [self._remove(path) for path in own]
 
     def take(self, below: str) -> "Taken":
-        """Remove all keys below a path, for `put_back`."""
+        """Remove all keys below a path, but not the path itself, and return them; `put_back` restores them."""
         paths = sorted(path for path in self._keys if path.startswith(f"{below}/"))
         keys = {path: self._keys[path] for path in paths}
         return Taken(keys, [self._remove(path) for path in paths])

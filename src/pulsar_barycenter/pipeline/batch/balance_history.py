@@ -55,7 +55,10 @@ def balance_intervals(
 def _figures_at_ends(
     load_reports: DataFrame, broker_usage: DataFrame, as_of: DataFrame, settings: BalanceSettings
 ) -> DataFrame:
-    """One row per broker and settled interval: the figures of its newest report before the end."""
+    """Return one row per broker and settled interval: the figures of its newest report before the interval's end.
+
+    There is no row if that report is older than `history_gap_ms`.
+    """
     key = ["broker", "incarnation", "sequence"]
     reports = load_reports.join(broker_usage.select(*key, "weighted_usage"), on=key).select(
         *key,

@@ -25,10 +25,11 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `reports` counts those accepted, the late ones among them; `held_reports` those that wait for a predecessor now;
     `corrupt_reports` and `corrupt_decisions` what went to the quarantine. `late_reports`, `overdue_reports` and
-    `overdue_decisions` came after what they would have changed was settled (`stream.late`); `refold` is the range of
-    time of which they leave the tables wrong, over all processes. `as_of` is the time of the newest report.
+    `overdue_decisions` came too late: the values that they would have changed were already settled (`stream.late`).
+    `refold` is the range of time for which the tables are wrong because of them, those of former processes too. `as_of`
+    is the time of the newest report.
 
-    `looked_at` is when the pipeline last looked for new reports, found or not; 0 is not known. Brokers write a report
+    `looked_at` is when the pipeline last looked for new reports, found or not; 0 if unknown. Brokers write a report
     when their load differs enough, and else every `loadBalancerReportUpdateMaxIntervalMinutes`: under steady load
     `looked_at` advances while `updated_at` and `as_of` stay.
 

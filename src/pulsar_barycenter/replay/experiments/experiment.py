@@ -189,8 +189,8 @@ def cluster_of(
 ) -> tuple[Cluster, tuple[BrokerSlowed, ...]]:
     """Return brokers of 8 cores times their strength, and the events that give each broker its `cpu_percent`.
 
-    As much goes out. CPU is a line from `idle_percent` of eight cores on; where published figures are off it, the
-    broker is slowed down, or sped up.
+    Each broker sends as many bytes as it receives. CPU grows linearly with the bytes, from `idle_percent` of eight
+    cores; a broker whose published CPU is not on this line is slowed down, or sped up, by its event.
     """
     cores = np.array([8.0 * strength.get(name, 1.0) for name in brokers])
     wanted, moved, idle = np.array(cpu_percent) * cores, 2 * MIB * np.array(mib_in), 8 * idle_percent

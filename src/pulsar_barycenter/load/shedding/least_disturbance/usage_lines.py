@@ -153,7 +153,7 @@ def is_urgent(lines: UsageLines, settings: Settings) -> Flags:
 
 
 def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floats, work: Floats) -> UsageLines:
-    """Return the lines of these brokers: the known ones, and initial ones for new brokers."""
+    """Return a usage line for each broker of the snapshot: its line in `before`, or an initial one if it is new."""
     names, count = snapshot.brokers.names, len(snapshot.brokers)
     first = UsageLines(
         names,

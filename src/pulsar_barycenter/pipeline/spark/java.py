@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,7 +160,7 @@ def _write_launcher(executable: Path, cache: Path, version: int) -> Path:
     launcher = home / "bin" / "java"
     if not launcher.exists():
         launcher.parent.mkdir(parents=True, exist_ok=True)
-        temporary = launcher.with_name(f".java-{os.getpid()}")
+        temporary = launcher.with_name(f".java-{os.getpid()}-{threading.get_ident()}")
         temporary.write_text(script)
         temporary.chmod(0o755)
         temporary.replace(launcher)  # two first starts at once both find a whole script

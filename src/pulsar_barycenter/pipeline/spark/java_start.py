@@ -205,7 +205,7 @@ def _log_settings(cache: JavaCache) -> str:
     """Write the log settings of Java to the cache and return them as a URL: errors alone, to standard error."""
     file = cache.folder / "log4j2.properties"
     if not file.exists() or file.read_text() != _LOG4J:
-        temporary = file.with_name(f".{file.name}-{os.getpid()}")
+        temporary = file.with_name(f".{file.name}-{os.getpid()}-{threading.get_ident()}")
         temporary.write_text(_LOG4J)
         temporary.replace(file)
     return file.absolute().as_uri()

@@ -210,7 +210,7 @@ def test_reports_that_no_table_can_hold_are_named_and_others_count_once(
     assert {name.removesuffix(".json"): reason[:20] for name, reason in refused.items()} == {
         "rate": "Number out of range ",
         "rate-of-a-bundle": "Number out of range ",
-        "usage": "usage and limit of a",
+        "usage": "usage, limit and per",
         "empty": "the file is empty",
         "nan": "JSON is malformed: i",
     }

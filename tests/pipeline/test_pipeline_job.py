@@ -219,7 +219,8 @@ def test_a_job_without_new_reports_says_that_it_looks_for_them(spark: SparkSessi
 
     def watch() -> bool:
         status = job.status
-        if is_published(layout, reports[-1]) and status.looked_at > status.updated_at:
+        newest = looks[-1].looked_at if looks else status.updated_at
+        if is_published(layout, reports[-1]) and status.looked_at > newest:
             looks.append(status)
         return len(looks) > 2
 

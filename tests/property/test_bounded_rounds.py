@@ -33,6 +33,9 @@ EAGER = msgspec.structs.replace(
 )
 DIVIDED = {"ThresholdShedder", "OverloadShedder", "RangeThresholdShedder"}
 """Shedders whose brokers share a full round; the others go by what is most urgent."""
+EXCHANGING = {"LeastDisturbance"}
+"""It makes an exchange whole or not at all, so a full round may have one move less than its bound. It looks one move
+further than the round: with more moves, it may find others."""
 FORESEEN = set(SHEDDER_NAMES) - {"DeviationShedder"}
 """Shedders that know who is to give something before anybody gives."""
 
@@ -70,11 +73,18 @@ def test_a_full_round_unloads_a_part_of_what_would_leave_and_says_so(name: str, 
     just_enough, _ = shed(name, snapshot, len(whole))
     assert whole.waiting is None
     assert just_enough.waiting is None
-    assert len(cut) == min(most, len(whole))
+    assert min(most, len(whole)) - len(cut) in ((0, 1) if name in EXCHANGING and len(whole) > most else (0,))
     if len(whole) <= most:
         assert cut.waiting is None
         assert (list(cut), list(cut.refusals()), cut.reason) == (list(whole), list(whole.refusals()), whole.reason)
         return
+    assert cut.waiting is not None
+    assert cut.reason.code is Code.ROUND_FULL
+    assert cut.reason.settings == (ROUND_KEY,)
+    assert render(cut.reason)
+    if name in EXCHANGING:
+        return
+    assert cut.reason.cause == whole.reason
     places = np.flatnonzero(np.isin(whole.rows, cut.rows))
     assert whole.rows[places].tolist() == cut.rows.tolist()
     assert whole.before[places].tolist() == cut.before.tolist()
@@ -82,11 +92,6 @@ def test_a_full_round_unloads_a_part_of_what_would_leave_and_says_so(name: str, 
     if name not in DIVIDED:
         assert places.tolist() == list(range(most))
     owner = snapshot.bundles.owner
-    assert cut.waiting is not None
-    assert cut.reason.code is Code.ROUND_FULL
-    assert cut.reason.cause == whole.reason
-    assert cut.reason.settings == (ROUND_KEY,)
-    assert render(cut.reason)
     for broker in range(len(snapshot.brokers)):
         mine, all_of_mine = cut.rows[owner[cut.rows] == broker], whole.rows[owner[whole.rows] == broker]
         assert all_of_mine[: len(mine)].tolist() == mine.tolist()

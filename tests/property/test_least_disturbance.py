@@ -7,9 +7,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pulsar_barycenter.load.decisions import NO_LIMIT
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.shedding.least_disturbance.alignment import rows_before
-from pulsar_barycenter.load.shedding.least_disturbance.assignment import BY_NUMBER, EXCHANGED, RETURNED
+from pulsar_barycenter.load.shedding.least_disturbance.assignment import ABOVE, BY_NUMBER, EXCHANGED, RETURNED
 from pulsar_barycenter.load.shedding.least_disturbance.budget import Budget
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
@@ -21,6 +22,8 @@ BAND = 0.08
 NEAR = 2
 """Points; some of what brokers report is taken for background, so that the edge of the band may lie so far off."""
 sizes = st.lists(st.sampled_from([2, 3, 5, 8, 12, 20]), max_size=3)
+
+crowds = st.lists(st.sampled_from([1, 4, 11, 23, 31]), max_size=8)
 
 
 def of_sizes(held: Sequence[Sequence[int]]) -> LoadSnapshot:
@@ -35,8 +38,8 @@ def of_sizes(held: Sequence[Sequence[int]]) -> LoadSnapshot:
     return found.snapshot()
 
 
-def decide(snapshot: LoadSnapshot) -> DisturbancePlan:
-    return LeastDisturbance(Settings(band=BAND)).decide(snapshot, DisturbanceMemory())[0]
+def decide(snapshot: LoadSnapshot, most: int = NO_LIMIT) -> DisturbancePlan:
+    return LeastDisturbance(Settings(band=BAND, most=most)).decide(snapshot, DisturbanceMemory())[0]
 
 
 @settings(max_examples=150, deadline=None)
@@ -61,6 +64,32 @@ def test_a_second_plan_upon_the_first_has_nothing_more_to_do_with_its_bundles(cl
     cluster.recently_unloaded = {unload.bundle for unload in plan}
     again = decide(cluster.snapshot())
     assert not {unload.bundle for unload in again} & cluster.recently_unloaded
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(crowds, min_size=2, max_size=4), st.integers(1, 5))
+def test_a_full_round_makes_the_first_moves_of_a_longer_one_or_better_ones_of_the_same_brokers(
+    held: list[list[int]], most: int
+) -> None:
+    """Only while brokers above the band give does it choose again among the moves that it saw."""
+    snapshot = of_sizes(held)
+    whole, cut = decide(snapshot), decide(snapshot, most)
+    first = whole.moves[: len(cut.moves)]
+    assert [(move.source, move.why) for move in cut.moves] == [(move.source, move.why) for move in first]
+    if any(move.why != ABOVE for move in cut.verdicts.found.moves):
+        assert cut.moves == first
+    assert (cut.waiting is None) == (len(cut.moves) == len(whole.moves))
+    if cut.waiting is not None:
+        assert cut.waiting[whole.moves[len(cut.moves)].source]
+    if len(cut.moves) < min(most, len(whole.moves)):
+        assert len(cut.moves) == most - 1
+        assert whole.moves[most - 1].why == RETURNED
+    for move, following in itertools.pairwise((*cut.moves, None)):
+        assert move is not None
+        assert (move.why == RETURNED) == (following is not None and following.why == EXCHANGED)
+    for move in cut.moves:
+        if move.why == ABOVE:
+            assert move.taker < move.before
 
 
 def fewest(held: Sequence[Sequence[int]], limit: float) -> int | None:

@@ -123,11 +123,11 @@ def test_what_a_cluster_cannot_do_is_refused_by_a_sentence(tmp_path: Path) -> No
 
 
 KILLED = """
-import sys, time
+import signal
 from pulsar_barycenter.testing import Cluster
 with Cluster(brokers=2) as cluster:
     print(cluster.data, flush=True)
-    time.sleep(600)
+    signal.pause()
 """
 
 

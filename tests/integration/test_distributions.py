@@ -1,6 +1,5 @@
 """The wheel and the source distribution: the same bytes each time, whole, and a cluster that runs from them."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -9,6 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from support.scripts import load_script
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests")]
 
@@ -25,11 +26,7 @@ with Cluster() as cluster:
 
 
 def build(target: Path) -> list[Path]:
-    spec = importlib.util.spec_from_file_location("build_distributions", ROOT / "scripts" / "build_distributions.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script("build_distributions")
     files: list[Path] = module.build(target)
     return files
 

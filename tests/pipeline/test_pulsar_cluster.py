@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pulsar_barycenter.naming.topic import TopicName
-from pulsar_barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
+from pulsar_barycenter.pipeline.batch.whole_history import fold_history
 from pulsar_barycenter.pipeline.parsing.report_lines import LOAD_REPORT_TOPIC, read_report_log, report_lines
+from pulsar_barycenter.pipeline.spark.history_tables import HistoryTables
 from pulsar_barycenter.pipeline.spark.struct_types import struct_type
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.schemas import DECISIONS

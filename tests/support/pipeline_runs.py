@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog, report_file_name
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
-from pulsar_barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
+from pulsar_barycenter.pipeline.batch.whole_history import fold_history
 from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
 from pulsar_barycenter.pipeline.parsing.report_lines import read_report_log
+from pulsar_barycenter.pipeline.spark.history_tables import HistoryTables
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.stream.batch_result import BatchResult

@@ -1,11 +1,12 @@
 """Every decision record has the same form, and docs/decisions/README.md lists all of them."""
 
-import importlib.util
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from support.scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "decisions"
@@ -48,12 +49,7 @@ def test_a_record_has_a_number_of_its_own() -> None:
 
 def test_the_index_lists_every_record() -> None:
     """If this fails: .venv/bin/python scripts/generate_decisions_doc.py"""
-    path = ROOT / "scripts" / "generate_decisions_doc.py"
-    spec = importlib.util.spec_from_file_location("generate_decisions_doc", path)
-    assert spec is not None
-    assert spec.loader is not None
-    generator = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generator)
+    generator = load_script("generate_decisions_doc")
     index = (FOLDER / "README.md").read_text()
     assert re.findall(r"^\| \[\d+\]\((.*?)\)", index, re.MULTILINE) == [record.name for record in RECORDS]
     assert index == generator.document()

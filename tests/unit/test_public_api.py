@@ -1,7 +1,6 @@
 """The public modules are as the page says, and their examples run."""
 
 import importlib
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -9,16 +8,13 @@ from types import ModuleType
 
 import pytest
 
+from support.scripts import load_script
+
 ROOT = Path(__file__).parents[2]
 
 
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_api_doc", ROOT / "scripts" / "generate_api_doc.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("generate_api_doc")
 
 
 def test_the_page_is_as_the_code_makes_it() -> None:

@@ -9,45 +9,19 @@
 questions without Spark there is `barycenter history`.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from os import PathLike, fspath
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
+from pulsar_barycenter.pipeline.spark.history_tables import HistoryTables
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
-__all__ = ["Tables", "tables"]
+__all__ = ["HistoryTables", "tables"]
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables as DataFrames, one attribute per table. Iteration yields pairs of name and DataFrame."""
-
-    load_reports: DataFrame
-    broker_usage: DataFrame
-    bundle_samples: DataFrame
-    bundle_data: DataFrame
-    broker_data: DataFrame
-    ownership: DataFrame
-    decisions: DataFrame
-    balance: DataFrame
-
-    def __iter__(self) -> Iterator[tuple[str, DataFrame]]:
-        return ((field.name, getattr(self, field.name)) for field in fields(self))
-
-    def create_views(self) -> None:
-        """Make each table a temporary view of its name, for `spark.sql`."""
-        for name, rows in self:
-            rows.createOrReplaceTempView(name)
-
-
-assert [field.name for field in fields(Tables)] == list(TABLES)
-
-
-def tables(spark: SparkSession, folder: str | PathLike[str]) -> Tables:
+def tables(spark: SparkSession, folder: str | PathLike[str]) -> HistoryTables:
     """Return the tables of the data directory `folder`: a path, or an address that Spark reaches.
 
     Each row is there once, also while the pipeline writes, because replaced files are left out. The DataFrames read
@@ -60,4 +34,4 @@ def tables(spark: SparkSession, folder: str | PathLike[str]) -> Tables:
         OSError: Spark cannot reach `folder`.
     """
     storage = open_storage(fspath(folder), spark)
-    return Tables(**{name: read_table(spark, storage, name) for name in TABLES})
+    return HistoryTables(**{name: read_table(spark, storage, name) for name in TABLES})

@@ -1,24 +1,17 @@
 """The configuration page matches the code."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 from pulsar_barycenter.config.broker_conf import keys
 from pulsar_barycenter.config.key import format_value
+from support.scripts import load_script
 
 ROOT = Path(__file__).parents[3]
 
 
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "generate_configuration_doc", ROOT / "scripts" / "generate_configuration_doc.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("generate_configuration_doc")
 
 
 def test_the_page_is_current() -> None:

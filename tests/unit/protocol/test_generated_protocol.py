@@ -1,18 +1,15 @@
-import importlib.util
 from pathlib import Path
 
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.parsing import FIELD_OF_TYPE
+from support.scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "src"
 
 
 def _generator():
-    spec = importlib.util.spec_from_file_location("generate_protocol", ROOT / "scripts" / "generate_protocol.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("generate_protocol")
 
 
 def test_the_generated_modules_are_those_of_the_definitions(tmp_path):

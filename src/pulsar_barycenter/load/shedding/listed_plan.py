@@ -12,7 +12,7 @@ import numpy as np
 
 from pulsar_barycenter.load.decisions import Refusal, Unload
 from pulsar_barycenter.load.reasons import Code, Compared, Reason
-from pulsar_barycenter.load.shedding.shedder import UsageSpread
+from pulsar_barycenter.load.shedding.shedder import UsageSpread, refusals_to_shed
 from pulsar_barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
 from pulsar_barycenter.load.strategy_plugins import PluginError
 
@@ -97,10 +97,7 @@ class ListedPlan:
 
     def refusals(self) -> Iterator[Refusal]:
         """Yield why each broker that sheds nothing does not shed."""
-        shedding = set(self.snapshot.bundles.owner[self.rows].tolist())
-        for row, name in enumerate(self.snapshot.brokers.names):
-            if row not in shedding:
-                yield Refusal("unload", name, self.broker_reason(row))
+        return refusals_to_shed(self)
 
     def _reason(self, code: Code, subject: str, detail: str, compared: tuple[Compared, ...] = ()) -> Reason:
         return Reason(

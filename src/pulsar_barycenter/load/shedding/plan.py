@@ -17,7 +17,7 @@ import numpy as np
 from pulsar_barycenter.load.decisions import NO_LIMIT, ROUND_KEY, Refusal, Unload
 from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
 from pulsar_barycenter.load.shedding.ordering import by_group, heaviest_first, heaviest_values, sheddable_rows
-from pulsar_barycenter.load.shedding.shedder import UsageSpread
+from pulsar_barycenter.load.shedding.shedder import UsageSpread, refusals_to_shed
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 THROUGHPUT_MARGIN = 0.05
@@ -145,10 +145,7 @@ class ShedPlan:
 
     def refusals(self) -> Iterator[Refusal]:
         """Yield why each broker that sheds nothing does not shed."""
-        shedding = set(self.snapshot.bundles.owner[self.rows].tolist())
-        for row, name in enumerate(self.snapshot.brokers.names):
-            if row not in shedding:
-                yield Refusal("unload", name, self.broker_reason(row))
+        return refusals_to_shed(self)
 
 
 def take_heaviest(

@@ -67,6 +67,14 @@ class SheddingPlan(Protocol):
         ...
 
 
+def refusals_to_shed(plan: SheddingPlan) -> Iterator[Refusal]:
+    """Yield for each broker that sheds nothing why it does not shed."""
+    shedding = set(plan.snapshot.bundles.owner[plan.rows].tolist())
+    for row, name in enumerate(plan.snapshot.brokers.names):
+        if row not in shedding:
+            yield Refusal("unload", name, plan.broker_reason(row))
+
+
 class Shedder(Strategy[Memory]):
     """Chooses the bundles that leave their brokers."""
 

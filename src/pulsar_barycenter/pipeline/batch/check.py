@@ -16,9 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users kn
 
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_tables, compare_with_recorded
-from pulsar_barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
+from pulsar_barycenter.pipeline.batch.whole_history import fold_history
 from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
 from pulsar_barycenter.pipeline.parsing.report_lines import is_report, read_report_log
+from pulsar_barycenter.pipeline.spark.history_tables import HistoryTables
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import REPORT_LOG

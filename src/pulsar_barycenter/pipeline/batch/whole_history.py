@@ -3,8 +3,6 @@
 For recovery, for replay, and as the yardstick the stream is held against.
 """
 
-from dataclasses import dataclass
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
@@ -16,21 +14,8 @@ from pulsar_barycenter.pipeline.batch.windows import fold_windows
 from pulsar_barycenter.pipeline.folds.balance import BalanceSettings
 from pulsar_barycenter.pipeline.parsing.report_lines import distinct_reports, valid_reports
 from pulsar_barycenter.pipeline.parsing.report_rows import broker_usage, bundle_samples, load_reports
+from pulsar_barycenter.pipeline.spark.history_tables import HistoryTables
 from pulsar_barycenter.pipeline.tables.schemas import BROKER_DATA, BUNDLE_DATA, OWNERSHIP
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryTables:
-    """The tables of all reports; BUNDLE_DATA and BROKER_DATA as of the newest report alone."""
-
-    load_reports: DataFrame
-    broker_usage: DataFrame
-    bundle_samples: DataFrame
-    bundle_data: DataFrame
-    broker_data: DataFrame
-    ownership: DataFrame
-    decisions: DataFrame
-    balance: DataFrame
 
 
 def fold_history(

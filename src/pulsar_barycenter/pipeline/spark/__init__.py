@@ -4,7 +4,8 @@
   cheaper.
 - `java_start` and `session` start Java and a session, or connect to a server.
 - `hadoop_storage`, `listed_storage` and `addresses` are for data directories that only Spark reaches.
-- `struct_types` and `table_reader` give the tables as DataFrames; `sql` runs queries on them.
+- `struct_types` and `table_reader` give one table as a DataFrame, `history_tables` has all of them; `sql` runs queries
+  on them.
 - `tasks` runs many tasks as one Spark job, and yields each result when it is ready.
 
 `parsing`, `batch` and `stream` define what Spark computes; replays on Spark use `tasks`.

@@ -1,6 +1,5 @@
 """docs/metrics.md is generated from the code, and names every metric of a broker."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -9,19 +8,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pulsar_barycenter.load.managers import ManagerKind
 from support.leaders_metrics import scrape_of_leader
+from support.scripts import load_script
 
 ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    path = ROOT / "scripts" / "generate_metrics_doc.py"
-    spec = importlib.util.spec_from_file_location("generate_metrics_doc", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("generate_metrics_doc")
 
 
 def test_the_page_is_as_the_code_makes_it(generator: ModuleType) -> None:

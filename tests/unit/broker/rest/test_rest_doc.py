@@ -1,6 +1,5 @@
 """The page of the REST interface, and the OpenAPI document of a broker, match the routes."""
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
@@ -8,17 +7,13 @@ from types import ModuleType
 from pulsar_barycenter.admin.routes.table import ROUTES
 from pulsar_barycenter.broker.rest.openapi import PATH, document
 from support.rest_cluster import rest_cluster
+from support.scripts import load_script
 
 ROOT = Path(__file__).parents[4]
 
 
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_rest_doc", ROOT / "scripts" / "generate_rest_doc.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("generate_rest_doc")
 
 
 def test_the_page_is_current() -> None:

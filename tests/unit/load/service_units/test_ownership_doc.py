@@ -1,17 +1,13 @@
 """docs/ownership-channel.md matches the tables."""
 
-import importlib.util
 from pathlib import Path
+
+from support.scripts import load_script
 
 ROOT = Path(__file__).parents[4]
 
 
 def test_the_page_is_as_the_tables_make_it() -> None:
     """If this fails: .venv/bin/python scripts/generate_ownership_doc.py"""
-    path = ROOT / "scripts" / "generate_ownership_doc.py"
-    spec = importlib.util.spec_from_file_location("generate_ownership_doc", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script("generate_ownership_doc")
     assert (ROOT / "docs" / "ownership-channel.md").read_text() == module.document()

@@ -1,0 +1,33 @@
+"""All tables of a history as DataFrames."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from pyspark.sql import DataFrame
+
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTables:
+    """The tables as DataFrames, one attribute per table. Iteration yields pairs of name and DataFrame."""
+
+    load_reports: DataFrame
+    broker_usage: DataFrame
+    bundle_samples: DataFrame
+    bundle_data: DataFrame
+    broker_data: DataFrame
+    ownership: DataFrame
+    decisions: DataFrame
+    balance: DataFrame
+
+    def __iter__(self) -> Iterator[tuple[str, DataFrame]]:
+        return ((field.name, getattr(self, field.name)) for field in fields(self))
+
+    def create_views(self) -> None:
+        """Make each table a temporary view of its name, for `spark.sql`."""
+        for name, rows in self:
+            rows.createOrReplaceTempView(name)
+
+
+assert [field.name for field in fields(HistoryTables)] == list(TABLES)

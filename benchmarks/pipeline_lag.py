@@ -1,11 +1,14 @@
 """Lag of the pipeline: reports written as brokers write them, folded by the real job in its own process.
 
     python benchmarks/pipeline_lag.py --brokers 3 --bundles 100 --interval 1 --trigger 1 --batches 60
+    python -m benchmarks pipeline_lag --brokers 1000 --bundles 1000 --interval 60 --workers 2 --fold sharded
 
 Each broker writes one report per interval into a fresh data directory; the brokers' reports are spread evenly over the
 interval. Printed: lag (from a report's `lastUpdate` to the publication that holds it: of the oldest report of each
 batch) and seconds per batch, both without the first twenty batches in which Java warms up, CPU time per batch, which
 other work on the machine disturbs less, memory of the job, and the machine's load average as the measure of that work.
+With --workers the job runs on a Spark cluster of this machine, workers of one core each; CPU time and memory are then
+those of the driver alone.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -28,6 +33,10 @@ from pulsar_barycenter.pipeline.running.phases import percentile
 from pulsar_barycenter.pipeline.running.status import read_status
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.replay.synthetic.reports import LoadGenerator, LoadPlan
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from support.spark_cluster import spark_cluster
 
 _WARM_UP_BATCHES = 20
 _DEADLINE_S = 900.0
@@ -50,11 +59,12 @@ def write_reports(log: FileReportLog, options: argparse.Namespace, stop: threadi
 
 def usage(process: psutil.Process) -> tuple[float, float]:
     """CPU seconds and resident MiB of the process and its children."""
-    family = [process, *process.children(recursive=True)]
-    return (
-        sum(sum(member.cpu_times()[:2]) for member in family),
-        sum(member.memory_info().rss for member in family) / 2**20,
-    )
+    seconds = resident = 0.0
+    for member in [process, *process.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):  # Spark's workers come and go
+            used, memory = sum(member.cpu_times()[:2]), member.memory_info().rss
+            seconds, resident = seconds + used, resident + memory / 2**20
+    return seconds, resident
 
 
 def wait_for_batches(layout: PipelineLayout, batches: int) -> None:
@@ -78,6 +88,16 @@ def watch_memory(layout: PipelineLayout, process: psutil.Process, batches: int) 
     return found
 
 
+@contextmanager
+def spark(workers: int, folder: Path) -> Iterator[tuple[list[str], dict[str, str] | None]]:
+    """Where the job runs: its options and its environment; None is this one."""
+    if not workers:
+        yield [], None
+        return
+    with spark_cluster(folder, workers=workers) as cluster:
+        yield ["--master", cluster.master], cluster.environment
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brokers", type=int, default=3)
@@ -86,16 +106,22 @@ def main() -> None:
     parser.add_argument("--trigger", type=float, default=1.0)
     parser.add_argument("--batches", type=int, default=60, help="batches measured after the warm-up")
     parser.add_argument("--driver-memory", default="512m")
+    parser.add_argument("--fold", choices=("driver", "sharded"), default="driver")
+    parser.add_argument("--workers", type=int, default=0, help="of a Spark cluster; 0: a local session")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="pipeline-lag-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="pipeline-lag-") as folder,
+        spark(options.workers, Path(folder) / "spark") as (where, environment),
+    ):
         layout = PipelineLayout.of(folder)
         layout.create()
         report_log = FileReportLog(layout.report_log, retention_hours=1)
         command = [sys.executable, "-m", "pulsar_barycenter.pipeline.job", "--data", folder]
         command += ["--trigger-seconds", str(options.trigger), "--driver-memory", options.driver_memory]
+        command += ["--fold", options.fold, *where]
         stop = threading.Event()
         with (Path(folder) / "job.log").open("w+") as log:
-            job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+            job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
             try:
                 assert job.stdout is not None
                 assert b"ready\n" in iter(job.stdout.readline, b""), (Path(folder) / "job.log").read_text()
@@ -117,7 +143,8 @@ def main() -> None:
     lags = [batch["lag_seconds"] for batch in batches]
     seconds = [batch["seconds"] for batch in batches]
     print(f"{options.brokers} brokers x {options.bundles} bundles, a report each {options.interval:g} s, ", end="")
-    print(f"trigger {options.trigger:g} s, {os.cpu_count()} cores: {len(batches)} batches")
+    place = f"{options.workers} workers" if options.workers else "local"
+    print(f"trigger {options.trigger:g} s, {os.cpu_count()} cores, {options.fold}, {place}: {len(batches)} batches")
     print(f"  lag of the oldest report  p50 {percentile(lags, 50):.2f} s  p99 {percentile(lags, 99):.2f} s")
     print(f"  one batch                 p50 {percentile(seconds, 50):.2f} s  p99 {percentile(seconds, 99):.2f} s")
     cpu = (cpu_after - cpu_before) / options.batches

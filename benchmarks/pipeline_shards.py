@@ -1,17 +1,20 @@
 """Batches folded in the driver and by shard: CPU seconds of each part, in turns.
 
-    python -m benchmarks.pipeline_shards [--brokers 1000] [--bundles 1000] [--batch 100] [--batches 3] [--master URL]
+    python -m benchmarks.pipeline_shards [--brokers 1000] [--bundles 1000] [--batch 100] [--batches 3] [--workers 2]
 
 All brokers report once, so that all bundles are known; then `--batches` batches of `--batch` reports are folded, once
 by each way, from the same files. Printed for a batch, without the first of each way: seconds, and the CPU seconds of
 the driver's Python, of Java (in a local session its tasks, too) and of the Python of the tasks. What the driver's
 Python takes is the part that more workers do not shorten; `Java` parses, which they do. Next to other work CPU seconds
-say more than seconds.
+say more than seconds. With --workers the session is one of a Spark cluster of this machine, workers of one core each;
+the CPU time of tasks is then that of the workers.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -37,6 +40,10 @@ from pulsar_barycenter.pipeline.storage.layout import REPORT_LOG, PipelineLayout
 from pulsar_barycenter.pipeline.stream.micro_batches import FILE, BatchFold
 from pulsar_barycenter.pipeline.stream.windows import DriverWindows, Windows
 from pulsar_barycenter.replay.synthetic.reports import LoadGenerator, LoadPlan
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from support.spark_cluster import spark_cluster
 
 _LOADED_AT_ONCE = 250
 
@@ -90,18 +97,10 @@ def measure(session: SparkSession, folders: list[Path], make: Callable[[Pipeline
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--brokers", type=int, default=1000)
-    parser.add_argument("--bundles", type=int, default=1000, help="bundles per broker")
-    parser.add_argument("--batch", type=int, default=100, help="reports of a batch")
-    parser.add_argument("--batches", type=int, default=3)
-    parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--driver-memory", default="2g")
-    options = parser.parse_args()
+def compare(options: argparse.Namespace, master: str) -> None:
     conf = {"spark.sql.adaptive.enabled": "false", "spark.driver.memory": options.driver_memory}
-    session = create_session("benchmark", options.master, conf)
-    cores = session.sparkContext.defaultParallelism
+    session = create_session("benchmark", master, conf)
+    cores = options.workers or session.sparkContext.defaultParallelism
     ways: dict[str, Callable[[PipelineLayout], Windows]] = {
         "driver": lambda layout: DriverWindows(),
         "sharded": lambda layout: ShardedWindows(SparkJobs(session), layout, shards=cores),
@@ -112,9 +111,31 @@ def main() -> None:
         for name, make in ways.items():
             measured = measure(session, folders, make)[-options.batches :]
             rows.append([name, *(median(column) for column in zip(*measured, strict=True))])
-    title = f"{options.brokers} x {options.bundles} bundles, a batch of {options.batch} reports, {options.master}"
+    place = f"{options.workers} workers" if options.workers else master
+    title = f"{options.brokers} x {options.bundles} bundles, a batch of {options.batch} reports, {place}"
     print_table(title, ["fold", "seconds", "CPU driver", "CPU Java", "CPU Python of tasks"], rows)
     session.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--brokers", type=int, default=1000)
+    parser.add_argument("--bundles", type=int, default=1000, help="bundles per broker")
+    parser.add_argument("--batch", type=int, default=100, help="reports of a batch")
+    parser.add_argument("--batches", type=int, default=3)
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--workers", type=int, default=0, help="of a Spark cluster of this machine; 0: --master")
+    parser.add_argument("--driver-memory", default="2g")
+    options = parser.parse_args()
+    if not options.workers:
+        compare(options, options.master)
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="pipeline-shards-") as folder,
+        spark_cluster(Path(folder), workers=options.workers) as cluster,
+    ):
+        os.environ.update(cluster.environment)
+        compare(options, cluster.master)
 
 
 if __name__ == "__main__":

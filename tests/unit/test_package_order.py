@@ -83,7 +83,7 @@ metadata
 
 load
     bundle_load moved_back reasons managers growing_map regexes
-    strategy_plugins policies
+    installed strategy_plugins policies
     drain_notes
     decisions strategy
     reports

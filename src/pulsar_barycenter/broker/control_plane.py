@@ -122,6 +122,7 @@ class ControlPlane:
                 ownership=self.way.changes,
                 decisions=DecisionLog(urls.broker_id, data / "decisions"),
                 policies=self.policies,
+                balances=self._parts.candidacy is None,
             )
         )
         self.way.search.set_identity(urls)
@@ -192,6 +193,7 @@ class ControlPlane:
         own bundles. Return the number of released bundles.
         """
         await self._parts.own_namespaces.close()
+        await self._end_candidacy()
         self.ownership.refuse_acquisitions("this broker is leaving the cluster")
         await self._switch.settle()
         me = self._identity().broker_id
@@ -211,6 +213,7 @@ class ControlPlane:
         """End everything without handing bundles over. Idempotent."""
         self.ownership.refuse_acquisitions("this broker is stopped")
         await self._parts.own_namespaces.close()
+        await self._end_candidacy()
         await self._periodic.close()
         await self.writing.step_down()
         await self.lookup.close()
@@ -226,6 +229,10 @@ class ControlPlane:
         self.bundles.close()
         await self.policies.close()
         await self.dynamic_configuration.close()
+
+    async def _end_candidacy(self) -> None:
+        if self._parts.candidacy is not None:
+            await self._parts.candidacy.close()
 
     # ---- this broker ----
 

@@ -173,6 +173,8 @@ class ControlPlane:
 
     async def _lead(self, urls: ServiceUrls) -> None:
         """Take part in the election."""
+        if self._parts.candidacy is not None:
+            await self._parts.candidacy.start(urls.broker_id)
         duties = self.way.leader_duties(self.rounds)
         await self.leadership.start(urls.broker_id, urls.web_url or urls.web_url_tls, duties)
 

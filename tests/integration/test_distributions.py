@@ -70,7 +70,7 @@ def uv(*words: str, **environment: str) -> None:
 
 
 def test_the_source_distribution_builds_the_same_wheel_and_the_program_runs_from_it(tmp_path: Path) -> None:
-    """The last step is what `uvx --from WHEEL barycenter standalone` runs; the packages are those of this environment."""
+    """The last step is what `uvx --from WHEEL barycenter standalone` runs, with the packages of this environment."""
     wheel, source = build(tmp_path)
     out = tmp_path / "from-source"
     uv("build", "--quiet", "--offline", "--wheel", "--no-build-isolation", "--out-dir", str(out), str(source))

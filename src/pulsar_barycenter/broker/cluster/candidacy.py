@@ -1,14 +1,14 @@
 """Keeps a broker that cannot balance from leading while another broker can.
 
 A broker without numpy assigns bundles, but does not shed or split them (`load.installed`). Its registration says so
-(`only_places`). If it led, the whole cluster would not be balanced. So it stands in the election only while each other
-registered broker with the same election cannot balance either; when one that can is registered, it ends its term.
+(`only_assigns`). If it led, the whole cluster would not be balanced. So it takes part in the election only while no
+other registered broker with the same election can balance. When one that can is registered, it ends its term.
 
-| registered                                | this broker                                                     |
-|-------------------------------------------|-----------------------------------------------------------------|
-| no broker that balances                   | stands in the election, and leads if it wins                    |
-| a broker that balances                    | observes; if it leads, it deletes its key, so another can lead  |
-| a broker with the no-op load manager, or with another election | as if it were not there                    |
+| another registered broker                     | this broker                                                    |
+|-----------------------------------------------|----------------------------------------------------------------|
+| balances                                      | observes; if it leads, it deletes its key, so another can lead |
+| has the no-op load manager, or leads others   | as if it were not there                                        |
+| none of these                                 | takes part in the election, and leads if it wins               |
 
 Between the end of its term and the next leader's, brokers decide themselves, as between any two leaders.
 """
@@ -32,18 +32,18 @@ _LOOK_AGAIN_S: Final = 5.0
 _MAX_LOGGED_BROKERS: Final = 10
 
 
-class Stands(Protocol):
+class Candidate(Protocol):
     """The part of `Leadership` that this module needs."""
 
-    async def stand_aside(self) -> None: ...
+    async def leave_to_others(self) -> None: ...
 
-    def stand(self) -> None: ...
+    def take_part(self) -> None: ...
 
 
 def can_lead(data: LocalBrokerData, *, by_records: bool) -> bool:
     """Return whether the broker that registered `data` balances, and takes part in the election of brokers that own
     bundles by records, or by locks."""
-    if data.only_places is True or owns_by_records(data) is not by_records:
+    if data.only_assigns is True or owns_by_records(data) is not by_records:
         return False
     try:
         return manager_kind(data.load_manager_class_name or "") is not ManagerKind.NOOP
@@ -52,20 +52,20 @@ def can_lead(data: LocalBrokerData, *, by_records: bool) -> bool:
 
 
 class Candidacy:
-    """Decides whether a broker that only places stands in the election; `by_records`: which election it is."""
+    """Decides whether a broker that only assigns takes part in the election; `by_records`: which election it is."""
 
-    def __init__(self, registration: Registration, leadership: Stands, *, by_records: bool) -> None:
+    def __init__(self, registration: Registration, leadership: Candidate, *, by_records: bool) -> None:
         self._registration = registration
         self._leadership = leadership
         self._by_records = by_records
         self._me = ""
-        self._stands: bool | None = None
+        self._takes_part: bool | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, me: str) -> None:
         """Look at the registered brokers now, before the election, and again after each change."""
         log.warning(
-            "broker_only_places",
+            "broker_only_assigns",
             broker=me,
             reason="numpy is not installed",
             effect="it assigns bundles by their number, and does not shed or split them",
@@ -93,14 +93,14 @@ class Candidacy:
         except MetadataError as error:
             log.warning("candidacy_not_decided", reason=str(error))
             return
-        stands = not found
-        if stands is not self._stands:
-            self._stands = stands
-            log.info("stands_for_leader", stands=stands, brokers_that_balance=found[:_MAX_LOGGED_BROKERS])
-        if stands:
-            self._leadership.stand()
+        takes_part = not found
+        if takes_part is not self._takes_part:
+            self._takes_part = takes_part
+            log.info("candidacy_changed", takes_part=takes_part, brokers_that_balance=found[:_MAX_LOGGED_BROKERS])
+        if takes_part:
+            self._leadership.take_part()
         else:
-            await self._leadership.stand_aside()
+            await self._leadership.leave_to_others()
 
     async def _balancing(self, brokers: Iterable[str]) -> list[str]:
         found = []

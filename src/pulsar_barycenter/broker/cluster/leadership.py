@@ -7,7 +7,7 @@
 | session lost | follows, though its key may exist for a while | stop |
 | session re-established, key still there or won again | takes an epoch, then leads | start |
 | another epoch was taken, without a notification of another leader | takes an epoch again if it has the key | stop |
-| stands aside for others | follows, and deletes its key; after `stand` it may be elected again | stop |
+| leaves the lead to others | follows, and deletes its key; after `take_part` it may be elected again | stop |
 | resigned (it is about to stop) | follows, and deletes its key; it still knows the leader | stop |
 
 The election itself does not notify a leader that cannot reach the store; this class stops leading at SESSION_LOST. A
@@ -106,7 +106,7 @@ class Leadership:
         self._session_lost = False
         self._resigned = False
         self._declined = False
-        self._stands = True
+        self._takes_part = True
         self._state = TermState.FOLLOWS
         self._epoch: Epoch | None = None
         self._taking: asyncio.Task[None] | None = None
@@ -149,7 +149,7 @@ class Leadership:
     def _is_elected(self) -> bool:
         return (
             self._election is not None
-            and self._stands
+            and self._takes_part
             and not self._resigned
             and not self._session_lost
             and self._election.state is LeaderElectionState.LEADING
@@ -198,7 +198,7 @@ class Leadership:
             same_owner=self._same_owner,
             source=self._source,
         )
-        if not self._stands:
+        if not self._takes_part:
             self._election.decline()
         await self._elect(self._election)
         if self._taking is not None:
@@ -217,14 +217,14 @@ class Leadership:
         if self._election is not None:
             self._election.decline()
 
-    async def stand_aside(self) -> None:
-        """Leave the lead to other brokers until `stand`. If this broker leads, end its term and delete its key; it
+    async def leave_to_others(self) -> None:
+        """Leave the lead to other brokers until `take_part`. If this broker leads, end its term and delete its key; it
         continues to observe who leads. Idempotent; has no effect after `decline` or `resign`.
         """
         if self._declined or self._resigned:
             return
         epoch = self.epoch_of_term()
-        self._stands = False
+        self._takes_part = False
         if self._election is None:
             return
         self._election.decline()
@@ -235,11 +235,11 @@ class Leadership:
         if not self._resigned:
             await self._elect(self._election)
 
-    def stand(self) -> None:
-        """Stand in the election again after `stand_aside`. Idempotent; has no effect after `decline`."""
-        self._stands = True
+    def take_part(self) -> None:
+        """Take part in the election again after `leave_to_others`. Idempotent; has no effect after `decline`."""
+        self._takes_part = True
         if self._election is not None and not self._declined:
-            self._election.stand()
+            self._election.take_part()
 
     async def resign(self) -> None:
         """Leave the election, and delete the leader's key if this broker has it. Idempotent."""

@@ -74,7 +74,7 @@ class ControlParts:
     switch: LoadManagerSwitch
     leadership: Leadership
     candidacy: Candidacy | None
-    """When a broker that cannot balance stands in the election; None if this one can."""
+    """When a broker that cannot balance takes part in the election; None if this one can."""
     way: OwnershipWay
     own_namespaces: OwnNamespaces
     lookup: ClusterLookup

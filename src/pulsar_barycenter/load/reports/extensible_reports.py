@@ -184,7 +184,7 @@ class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     """The addresses and the version of a registered broker; it has no load.
 
     `properties` are the entries of its configuration whose keys begin with `lookup.`. Barycenter's are `incarnation`,
-    which is new at each start of the process, and `only_places` of a broker without numpy.
+    which is new at each start of the process, and `only_assigns` of a broker without numpy.
     """
 
     web_service_url: str | None = None
@@ -200,7 +200,7 @@ class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     broker_version: str | None = None
     properties: dict[str, str] = {}
     incarnation: str = ""
-    only_places: bool | msgspec.UnsetType = msgspec.UNSET
+    only_assigns: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 _BROKER_LOAD: Final = msgspec.json.Decoder(BrokerLoadData)

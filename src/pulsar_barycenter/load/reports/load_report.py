@@ -143,7 +143,7 @@ class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
 
     `bundles` are the keys of `last_stats`; gains and losses are the changes since the last written report; all three
     are sorted. In addition to Pulsar's fields it has `incarnation` (new at each start of the process) and `sequence`
-    (1, 2, 3, ... within one incarnation), which together with the broker identify a report; and `only_places` of a
+    (1, 2, 3, ... within one incarnation), which together with the broker identify a report; and `only_assigns` of a
     broker without numpy, which assigns bundles but does not shed or split them.
     """
 
@@ -182,7 +182,7 @@ class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
     load_report_type: str = "LocalBrokerData"
     incarnation: str = ""
     sequence: int = 0
-    only_places: bool | msgspec.UnsetType = msgspec.UNSET
+    only_assigns: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class TimeAverageMessageData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):

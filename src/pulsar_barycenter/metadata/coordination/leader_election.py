@@ -164,7 +164,7 @@ class LeaderElection(Generic[T]):
         """Do not begin to lead from now on, only observe who leads. A current leader leads until `close`."""
         self._only_observes = True
 
-    def stand(self) -> None:
+    def take_part(self) -> None:
         """Take part again after `decline`. Idempotent."""
         if self._only_observes:
             self._only_observes = False

@@ -28,12 +28,12 @@ def leads(broker: Balanced) -> bool:
     return broker.broker.plane.leadership.is_leader()
 
 
-def test_alone_it_leads_and_assigns_and_its_reports_say_that_it_only_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alone_it_leads_and_assigns_and_its_reports_say_that_it_only_assigns(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(cluster: ControlCluster) -> None:
         await cluster.create_namespace(4)
         with capture_logs() as logs:
             broker = await started(cluster, monkeypatch, 8080, balances=False)
-        (told,) = [line for line in logs if line["event"] == "broker_only_places"]
+        (told,) = [line for line in logs if line["event"] == "broker_only_assigns"]
         assert told["to_change"] == "pip install 'pulsar-barycenter[balance]'"
         assert leads(broker)
         assert (await cluster.follow(topic("a"), broker.broker)).broker_id == broker.id
@@ -41,7 +41,7 @@ def test_alone_it_leads_and_assigns_and_its_reports_say_that_it_only_places(monk
         assert "it has the fewest bundles" in assigned.sentence
         record = await cluster.admin.get(f"/loadbalance/brokers/{broker.id}")
         assert record is not None
-        assert msgspec.json.decode(record.value)["onlyPlaces"] is True
+        assert msgspec.json.decode(record.value)["onlyAssigns"] is True
         await broker.do(lambda manager: manager.shed())
         await broker.do(lambda manager: manager.check_splits())
         await broker.do(lambda manager: manager.write_resource_quotas())
@@ -80,7 +80,7 @@ def test_it_gives_the_lead_to_a_broker_that_balances_and_takes_it_when_that_one_
         assert leader is not None
         assert leader.broker_id == able.id
         able.broker.crash()
-        await cluster.until(lambda: leads(plain) or leads(third), "a broker that only places leads again")
+        await cluster.until(lambda: leads(plain) or leads(third), "a broker that only assigns leads again")
         assert leads(plain) is not leads(third)
 
     on_virtual_time(scenario)
@@ -103,7 +103,7 @@ def test_after_it_left_it_stands_in_no_election(monkeypatch: pytest.MonkeyPatch)
     ("data", "by_records", "found"),
     [
         (LocalBrokerData(load_manager_class_name=ManagerKind.MODULAR.class_name), False, True),
-        (LocalBrokerData(load_manager_class_name=ManagerKind.MODULAR.class_name, only_places=True), False, False),
+        (LocalBrokerData(load_manager_class_name=ManagerKind.MODULAR.class_name, only_assigns=True), False, False),
         (LocalBrokerData(load_manager_class_name=ManagerKind.EXTENSIBLE.class_name), False, False),
         (LocalBrokerData(load_manager_class_name=ManagerKind.EXTENSIBLE.class_name), True, True),
         (LocalBrokerData(load_manager_class_name=ManagerKind.NOOP.class_name), False, False),

@@ -26,7 +26,7 @@ def identity_report(context: LoadManagerContext) -> LocalBrokerData:
         load_manager_class_name=manager_in_force(config).class_name,
         start_timestamp=context.started_at_ms,
         incarnation=context.incarnation,
-        only_places=UNSET if context.balances else True,
+        only_assigns=UNSET if context.balances else True,
     )
 
 
@@ -46,7 +46,7 @@ def lookup_data(context: LoadManagerContext) -> BrokerLookupData:
         broker_version=version(),
         properties=context.ownership.properties(),
         incarnation=context.incarnation,
-        only_places=UNSET if context.balances else True,
+        only_assigns=UNSET if context.balances else True,
     )
 
 

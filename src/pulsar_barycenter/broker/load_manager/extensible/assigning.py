@@ -20,7 +20,7 @@ from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocume
 from pulsar_barycenter.naming.bundle import Bundle
 
 
-class ExtensiblePlacing:
+class ExtensibleAssigning:
     """The decisions of one broker's load manager; the same methods as `ExtensibleDecisions`."""
 
     def __init__(

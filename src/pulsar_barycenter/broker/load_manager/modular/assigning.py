@@ -22,7 +22,7 @@ from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.naming.bundle import Bundle
 
 
-class ModularPlacing:
+class ModularAssigning:
     """The leader's part of one broker's load manager; the same methods as `ModularLeader`."""
 
     def __init__(

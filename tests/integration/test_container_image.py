@@ -66,7 +66,7 @@ def test_a_broker_of_the_image_serves_without_root_on_a_read_only_root(
     tmp_path.chmod(0o755)
     started = run(
         *(program, "run", "--detach", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"),
-        *("--tmpfs", "/var/lib/barycenter:mode=1777", "--volume", f"{tmp_path}:/etc/barycenter:ro"),
+        *("--volume", "/var/lib/barycenter", "--volume", f"{tmp_path}:/etc/barycenter:ro"),
         *("--hostname", "localhost", image),
     )
     container = started.stdout.strip()
@@ -86,4 +86,4 @@ def test_a_broker_of_the_image_serves_without_root_on_a_read_only_root(
         run(program, "stop", container, within_s=120)
         assert run(program, "inspect", "--format", "{{.State.ExitCode}}", container).stdout.strip() == "0"
     finally:
-        run(program, "rm", "--force", container, check=False)
+        run(program, "rm", "--force", "--volumes", container, check=False)

@@ -412,9 +412,12 @@ def _window_rank(window: TimeAverageMessageData) -> tuple[int, int, int]:
 
 
 def encode_without_none(data: msgspec.Struct) -> bytes:
-    """Return the JSON of `data`, without fields that are None, as Pulsar writes its records."""
+    """Return the JSON of `data`, without fields that are None or not set, as Pulsar writes its records."""
     fields = zip(data.__struct_encode_fields__, data.__struct_fields__, strict=True)
-    return msgspec.json.encode({key: value for key, name in fields if (value := getattr(data, name)) is not None})
+    values = ((key, getattr(data, name)) for key, name in fields)
+    return msgspec.json.encode(
+        {key: value for key, value in values if value is not None and value is not msgspec.UNSET}
+    )
 
 
 def encode_report(data: LocalBrokerData) -> bytes:

@@ -7,10 +7,13 @@ other registered broker with the same election can balance. When one that can is
 | another registered broker                     | this broker                                                    |
 |-----------------------------------------------|----------------------------------------------------------------|
 | balances                                      | observes; if it leads, it deletes its key, so another can lead |
+| balances, but there was no leader for a while | as if it were not there, for PASSED_S or until it restarts     |
 | has the no-op load manager, or leads others   | as if it were not there                                        |
 | none of these                                 | takes part in the election, and leads if it wins               |
 
-Between the end of its term and the next leader's, brokers decide themselves, as between any two leaders.
+The second row is needed where the leader writes all metadata: the registration of a broker that died stays until a
+leader deletes it. Between the end of a term and the next leader's, brokers decide themselves, as between any two
+leaders.
 """
 
 import asyncio
@@ -27,13 +30,19 @@ from pulsar_barycenter.metadata.errors import MetadataError
 
 log = structlog.get_logger(__name__)
 
-_LOOK_AGAIN_S: Final = 5.0
-"""The longest time between two looks at the registered brokers."""
+PATIENCE_S: Final = 5.0
+"""How long there may be no leader until the registered brokers that balance are passed over, in seconds."""
+PASSED_S: Final = 600.0
+"""How long a broker is passed over."""
+_LOOK_AGAIN_S: Final = 1.0
+"""The longest time between two looks at the registered brokers and the leader."""
 _MAX_LOGGED_BROKERS: Final = 10
 
 
 class Candidate(Protocol):
     """The part of `Leadership` that this module needs."""
+
+    def leader(self) -> object | None: ...
 
     async def leave_to_others(self) -> None: ...
 
@@ -60,6 +69,10 @@ class Candidacy:
         self._by_records = by_records
         self._me = ""
         self._takes_part: bool | None = None
+        self._led_at_s = 0.0
+        """When a leader was known last, in the time of the event loop."""
+        self._passed: dict[str, tuple[str, float]] = {}
+        """The brokers that are passed over: their incarnations, and when that began."""
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, me: str) -> None:
@@ -71,7 +84,7 @@ class Candidacy:
             effect="it assigns bundles by their number, and does not shed or split them",
             to_change=BALANCE_INSTALL,
         )
-        self._me = me
+        self._me, self._led_at_s = me, asyncio.get_running_loop().time()
         await self._look()
         self._task = asyncio.create_task(self._follow(), name="candidacy")
 
@@ -88,24 +101,35 @@ class Candidacy:
             await self._look()
 
     async def _look(self) -> None:
+        now_s = asyncio.get_running_loop().time()
         try:
-            found = await self._balancing(self._registration.brokers - {self._me})
+            found = await self._balancing(self._registration.brokers - {self._me}, now_s)
         except MetadataError as error:
             log.warning("candidacy_not_decided", reason=str(error))
             return
+        if not found or self._leadership.leader() is not None:
+            self._led_at_s = now_s
+        elif now_s - self._led_at_s >= PATIENCE_S:
+            self._passed = {broker: (incarnation, now_s) for broker, incarnation in found.items()}
+            log.warning("brokers_that_balance_do_not_lead", brokers=list(found)[:_MAX_LOGGED_BROKERS])
+            found = {}
         takes_part = not found
         if takes_part is not self._takes_part:
             self._takes_part = takes_part
-            log.info("candidacy_changed", takes_part=takes_part, brokers_that_balance=found[:_MAX_LOGGED_BROKERS])
+            log.info("candidacy_changed", takes_part=takes_part, brokers_that_balance=list(found)[:_MAX_LOGGED_BROKERS])
         if takes_part:
             self._leadership.take_part()
         else:
             await self._leadership.leave_to_others()
 
-    async def _balancing(self, brokers: Iterable[str]) -> list[str]:
-        found = []
+    async def _balancing(self, brokers: Iterable[str], now_s: float) -> dict[str, str]:
+        """Return the brokers that balance and are not passed over, with their incarnations."""
+        found = {}
         for broker in sorted(brokers):
             data = await self._registration.data_of(broker)
-            if data is not None and can_lead(data, by_records=self._by_records):
-                found.append(broker)
+            if data is None or not can_lead(data, by_records=self._by_records):
+                continue
+            incarnation, since_s = self._passed.get(broker, ("", -PASSED_S))
+            if data.incarnation != incarnation or now_s - since_s >= PASSED_S:
+                found[broker] = data.incarnation
         return found

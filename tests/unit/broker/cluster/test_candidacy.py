@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from pulsar_barycenter.broker.cluster.candidacy import can_lead
+from pulsar_barycenter.broker.cluster.candidacy import PASSED_S, PATIENCE_S, Candidacy, can_lead
 from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
 from pulsar_barycenter.broker.control import parts
 from pulsar_barycenter.broker.load_manager import factory
@@ -95,6 +95,59 @@ def test_after_it_left_it_stands_in_no_election(monkeypatch: pytest.MonkeyPatch)
         await asyncio.sleep(4 * SESSION_S)
         assert not await cluster.admin.exists(LEADER_PATH)
         assert not leads(plain)
+
+    on_virtual_time(scenario)
+
+
+def test_a_broker_that_is_registered_and_does_not_lead_is_passed_over_until_it_restarts() -> None:
+    """As one that died where the leader writes all metadata: only a leader deletes its registration."""
+
+    class Seen:
+        brokers = frozenset({"able:1"})
+        incarnation = "first"
+
+        async def data_of(self, broker: str) -> LocalBrokerData:
+            return LocalBrokerData(load_manager_class_name=ManagerKind.MODULAR.class_name, incarnation=self.incarnation)
+
+        async def wait_change(self, timeout_s: float) -> None:
+            await asyncio.sleep(timeout_s)
+
+    class Part:
+        takes_part = False
+        known: str | None = "able:1"
+
+        def leader(self) -> str | None:
+            return "me:1" if self.takes_part else self.known
+
+        async def leave_to_others(self) -> None:
+            self.takes_part = False
+
+        def take_part(self) -> None:
+            self.takes_part = True
+
+    async def scenario(_cluster: ControlCluster) -> None:
+        seen, part = Seen(), Part()
+        candidacy = Candidacy(seen, part, by_records=False)  # type: ignore[arg-type]
+        await candidacy.start("me:1")
+        await asyncio.sleep(10 * PATIENCE_S)
+        assert not part.takes_part
+        part.known = None
+        await asyncio.sleep(PATIENCE_S - 2)
+        assert not part.takes_part
+        await asyncio.sleep(4)
+        assert part.takes_part
+        await asyncio.sleep(PASSED_S / 2)
+        assert part.takes_part
+        seen.incarnation, part.known = "second", "able:1"
+        await asyncio.sleep(2)
+        assert not part.takes_part
+        part.known = None
+        await asyncio.sleep(PATIENCE_S + 2)
+        assert part.takes_part
+        part.known = "able:1"
+        await asyncio.sleep(PASSED_S)
+        assert not part.takes_part
+        await candidacy.close()
 
     on_virtual_time(scenario)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind
 from pulsar_barycenter.pipeline.running.status import StatusFile
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
@@ -159,10 +160,23 @@ def test_a_broker_serves_without_arrow() -> None:
     assert loaded == "['numpy']"
 
 
-def test_a_broker_serves_without_numpy() -> None:
-    program = WITHOUT.format(refused=CORE).partition("sys.argv")[0] + CLUSTER
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+def cluster_without_numpy(manager: ManagerKind) -> subprocess.CompletedProcess[str]:
+    conf = {MANAGER_KEY: manager.class_name}
+    program = WITHOUT.format(refused=CORE).partition("sys.argv")[0]
+    program += CLUSTER.replace("in_process=True", f"in_process=True, config={conf}")
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("manager", [ManagerKind.MODULAR, ManagerKind.EXTENSIBLE])
+def test_a_broker_serves_without_numpy(manager: ManagerKind) -> None:
+    found = cluster_without_numpy(manager)
     assert found.returncode == 0, found.stderr
     first, _, loaded = found.stdout.splitlines()
     assert first.startswith("0 ")
     assert loaded == "[]"
+
+
+def test_the_simple_load_manager_places_by_numpy_and_says_so() -> None:
+    found = cluster_without_numpy(ManagerKind.SIMPLE)
+    assert found.returncode == 1
+    assert "needs numpy, which is not installed: pip install 'pulsar-barycenter[balance]'" in found.stderr

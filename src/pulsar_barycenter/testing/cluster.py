@@ -10,20 +10,23 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.config.broker_conf import FORMER_NAMES, keys
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.standalone.cluster import OWN_KEYS, ClusterSettings
 from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from pulsar_barycenter.standalone.ephemeral import ephemeral_folder
+from pulsar_barycenter.standalone.scheduling import imports_without_collections
 from pulsar_barycenter.testing.brokers import Brokers, ClusterBroker, RunningBroker
 from pulsar_barycenter.testing.errors import NotBalancedError, TestClusterError, UnknownBrokerError
 from pulsar_barycenter.testing.loop_thread import LoopThread
 from pulsar_barycenter.testing.processes import ProcessBrokers
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.admin.client import AdminClient
 
 T = TypeVar("T")
 
@@ -77,7 +80,7 @@ class AsyncCluster:
         self._folder: Path | None = None
         self._is_stopped = False
         self._brokers: Sequence[RunningBroker] = ()
-        self._client = AdminClient()
+        self._client: AdminClient | None = None
 
     async def __aenter__(self) -> "AsyncCluster":
         await self.start()
@@ -116,8 +119,7 @@ class AsyncCluster:
             opened.push_async_callback(brokers.kill)
             await brokers.start()
             opened.push_async_callback(brokers.stop)
-            self._client = AdminClient()
-            opened.push_async_callback(self._client.close)
+            opened.push_async_callback(self._close_client)
             self._brokers, self._folder = brokers.brokers, folder
             self._opened = opened.pop_all()
 
@@ -169,7 +171,8 @@ class AsyncCluster:
         """
         if not path.startswith("/"):
             raise TestClusterError(f"the path {path!r} has to begin with /, such as /admin/v2/clusters")
-        return await self._client.call(method, self.admin_url, path, body=body, or_text=True)
+        url = self.admin_url
+        return await self._admin_client().call(method, url, path, body=body, or_text=True)
 
     async def create_namespace(self, name: str, bundles: int = 4) -> None:
         """Create a namespace such as `public/orders` with `bundles` bundles of equal size.
@@ -244,6 +247,18 @@ class AsyncCluster:
                     await asyncio.sleep(_POLL_S)
         except TimeoutError:
             raise NotBalancedError(timeout_s, state) from None
+
+    def _admin_client(self) -> "AdminClient":
+        if self._client is None:
+            # imports an HTTP client, for which the start of a cluster does not wait
+            from pulsar_barycenter.admin.client import AdminClient
+
+            self._client = AdminClient()
+        return self._client
+
+    async def _close_client(self) -> None:
+        if self._client is not None:
+            await self._client.close()
 
     def _broker(self, broker: AnyBroker) -> RunningBroker:
         for index, found in enumerate(self._brokers):
@@ -379,7 +394,8 @@ class Cluster:
 
 def _in_process(settings: ClusterSettings) -> Brokers:
     # imports a whole broker, which a cluster of processes does without
-    from pulsar_barycenter.testing.in_process import InProcessBrokers
+    with imports_without_collections():
+        from pulsar_barycenter.testing.in_process import InProcessBrokers
 
     return InProcessBrokers(settings)
 

@@ -49,6 +49,14 @@ assert tried
 """
 
 
+def test_every_name_of_the_module_for_tests_has_an_example(subtests: pytest.Subtests) -> None:
+    """A user copies from these; that they run is the next test's subject."""
+    module = importlib.import_module("pulsar_barycenter.testing")
+    for export in module.__all__:
+        with subtests.test(export=export):
+            assert ">>> " in getattr(module, export).__doc__
+
+
 def test_the_examples_in_docstrings_run() -> None:
     """In a process of their own: other tests configure logging, and a broker would log to their output."""
     command = [sys.executable, "-c", EXAMPLES, *generator().MODULES]

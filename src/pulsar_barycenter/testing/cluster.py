@@ -56,6 +56,14 @@ class AsyncCluster:
 
     Raises:
         TestClusterError: the arguments contradict each other, or a key of `config` is unknown or set by the cluster.
+
+    >>> import asyncio
+    >>> async def first_owner():
+    ...     async with AsyncCluster(in_process=True) as cluster:
+    ...         await cluster.create_namespace("public/orders", bundles=8)
+    ...         return (await cluster.owner("persistent://public/orders/new")).index
+    >>> asyncio.run(first_owner())
+    0
     """
 
     def __init__(

@@ -38,7 +38,7 @@ status        naming config load doctor
 operations    naming bounds load cluster_logs admin snapshots observer
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
 screen        naming terminal load cluster_logs observer status questions
-strategies    config load
+strategies    config load snapshots
 standalone    config
 demo          naming config html_pages load cluster_logs admin pipeline replay standalone
 run           config terminal metadata load ledger cluster_logs broker pipeline standalone

@@ -6,8 +6,8 @@ the same strategy works in a live cluster, in `barycenter decide`, in `replay`, 
 calls it as a function.
 
 A package offers a strategy by an entry point (docs/strategy-plugins.md); a configuration names it by its name.
-`catalogue` lists all strategies that are installed, `run_round` shows what a leader would do, `settings_of` reads a
-strategy's own settings.
+`catalogue` lists all strategies that are installed, `read_snapshot` reads recorded load, `run_round` shows what a
+leader would do with it, `settings_of` reads a strategy's own settings.
 
 A shedder returns a plan. `ListedPlan` makes it from a list of `Shed` values, each with a sentence. Reasons of such
 strategies have the codes `Code.SHEDS_BY_STRATEGY`, `MOVES_BY_STRATEGY`, `KEPT_BY_STRATEGY` and `CHOSEN_BY_STRATEGY`,
@@ -17,6 +17,7 @@ What this module exports is public: it changes only with the major version.
 """
 
 import random
+from pathlib import Path
 from typing import Any
 
 from pulsar_barycenter.config.broker_conf import with_overrides
@@ -62,6 +63,7 @@ __all__ = [
     "Unload",
     "catalogue",
     "config_of",
+    "read_snapshot",
     "render",
     "run_round",
     "settings_of",
@@ -79,6 +81,19 @@ def config_of(**keys: object) -> BrokerConfig:
     """
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in keys.items()}
     return with_overrides(BrokerConfig(), texts)
+
+
+def read_snapshot(path: Path | str) -> LoadSnapshot:
+    """Return the load in a file or folder that `barycenter decide` reads, such as a file of `barycenter snapshot`.
+
+    Raises:
+        ValueError: the content is of no known kind, or not valid; the text says what is accepted.
+        OSError: a file cannot be read.
+    """
+    # not what a broker needs, which imports this module for a strategy
+    from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file
+
+    return read_snapshot_file(path).snapshot
 
 
 def run_round(

@@ -16,6 +16,7 @@ import pulsar
 import pytest
 
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.standalone.cluster import free_ports
 from pulsar_barycenter.standalone.errors import DataDirectoryBusyError, StandaloneError
 from pulsar_barycenter.testing import (
     AsyncCluster,
@@ -147,6 +148,18 @@ def test_what_a_cluster_cannot_do_is_refused_by_a_sentence(tmp_path: Path) -> No
         cluster.wait_until_balanced()  # one broker is
     assert (tmp_path / "metadata.sqlite").exists(), "a folder of the caller stays"
     assert issubclass(NotBalancedError, TimeoutError)
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_program_with_a_fixed_address_gets_its_ports(in_process: bool) -> None:
+    first, web = free_ports(2)
+    with Cluster(in_process=in_process, broker_port=first, web_port=web) as cluster:
+        assert cluster.service_url == f"pulsar://127.0.0.1:{first}"
+        assert cluster.admin_url == f"http://127.0.0.1:{web}"
+        with pytest.raises(StandaloneError, match=f"{first} is in use"):
+            Cluster(in_process=in_process, broker_port=first).start()
+        cluster.restart(0)
+        assert cluster.admin("GET", "/admin/v2/clusters") == ["standalone"]
 
 
 KILLED = """

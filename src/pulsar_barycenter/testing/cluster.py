@@ -53,6 +53,9 @@ class AsyncCluster:
         data: The folder of all state, kept at the end. None: a temporary folder that is removed at the end.
         pipeline: Run the load-data pipeline, too; needs PySpark and Java, and its start takes several seconds.
         in_process: Run the broker inside this process; for one broker without pipeline.
+        broker_port: The port of the first broker for Pulsar clients, such as 6650 for a program whose address is fixed;
+            the brokers after it have the next ports. 0: the system chooses each.
+        web_port: The same for HTTP.
 
     Raises:
         TestClusterError: the arguments contradict each other, or a key of `config` is unknown or set by the cluster.
@@ -74,6 +77,8 @@ class AsyncCluster:
         data: Path | str | None = None,
         pipeline: bool = False,
         in_process: bool = False,
+        broker_port: int = 0,
+        web_port: int = 0,
     ) -> None:
         if brokers < 1:
             raise TestClusterError(f"a cluster has at least 1 broker, not {brokers}")
@@ -83,6 +88,7 @@ class AsyncCluster:
         self._config = {**_QUICK, **{key: _checked(key, value) for key, value in (config or {}).items()}}
         self._data = None if data is None else Path(data).absolute()
         self._pipeline = pipeline
+        self._broker_port, self._web_port = broker_port, web_port
         self._new_brokers: Callable[[ClusterSettings], Brokers] = _in_process if in_process else ProcessBrokers
         self._opened = AsyncExitStack()
         self._folder: Path | None = None
@@ -116,8 +122,8 @@ class AsyncCluster:
                 ClusterSettings(
                     directory,
                     brokers=self._count,
-                    web_port=0,
-                    broker_port=0,
+                    web_port=self._web_port,
+                    broker_port=self._broker_port,
                     configuration=self._config,
                     pipeline=self._pipeline,
                     restart=False,
@@ -295,8 +301,18 @@ class Cluster:
         data: Path | str | None = None,
         pipeline: bool = False,
         in_process: bool = False,
+        broker_port: int = 0,
+        web_port: int = 0,
     ) -> None:
-        self._cluster = AsyncCluster(brokers, config, data=data, pipeline=pipeline, in_process=in_process)
+        self._cluster = AsyncCluster(
+            brokers,
+            config,
+            data=data,
+            pipeline=pipeline,
+            in_process=in_process,
+            broker_port=broker_port,
+            web_port=web_port,
+        )
         self._thread: LoopThread | None = None
 
     def __enter__(self) -> "Cluster":

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pulsar_barycenter.testing.cluster import Cluster
 
 _MARKER = (
-    "barycenter(brokers=1, config=None, data=None, pipeline=False, in_process=False): "
+    "barycenter(brokers=1, config=None, data=None, pipeline=False, in_process=False, broker_port=0, web_port=0): "
     "the cluster that `barycenter_cluster` starts"
 )
-_ARGUMENTS = frozenset({"brokers", "config", "data", "pipeline", "in_process"})
+_ARGUMENTS = frozenset({"brokers", "config", "data", "pipeline", "in_process", "broker_port", "web_port"})
 _KEPT = pytest.StashKey[list[Path]]()
 
 

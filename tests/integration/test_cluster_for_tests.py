@@ -221,6 +221,8 @@ def test_the_fixtures_serve_a_project_of_others(tmp_path: Path, workers: int) ->
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 passed" in done.stdout
-    assert list(kept.rglob("broker-0.log")), "the logs are kept"
+    logs = list(kept.rglob("broker-0.log"))
+    assert logs, "the logs are kept"
+    assert all(f"a cluster are in {log.parents[1]}\n" in done.stdout for log in logs), done.stdout
     shown = subprocess.run([sys.executable, "-c", other], cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert shown.stdout.startswith("pulsar://127.0.0.1:"), shown.stderr

@@ -110,8 +110,10 @@ def test_it_is_in_the_catalogue_and_where_people_name_strategies(installed: Inst
 
 
 def test_a_package_that_is_missing_is_named(installed: Installer) -> None:
-    with pytest.raises(StrategyError, match=r"is not a strategy known here; .*has to be installed on every broker"):
+    with pytest.raises(StrategyError, match=r"is not a strategy known here; .*needs that package on every broker"):
         shedder_name(config_of(**{SHEDDING: "acme_strategies.AcmeShedder"}))
+    with pytest.raises(StrategyError, match="needs that package on every broker"):
+        shedder_name(config_of(**{SHEDDING: "AcmeShedder"}))
     installed()
     with pytest.raises(StrategyError, match="did you mean AcmeShedder"):
         shedder_name(config_of(**{SHEDDING: "AcmeSheder"}))

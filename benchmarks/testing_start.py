@@ -31,7 +31,6 @@ import pulsar
 
 from benchmarks.machine import percentile, print_table
 from pulsar_barycenter.standalone.cluster import free_ports
-from pulsar_barycenter.standalone.ephemeral import PREFIX
 
 _COLD: Final = """\
 from pulsar_barycenter.testing import Cluster
@@ -196,8 +195,9 @@ def pulsar_standalone(measured: Measured, java: Sequence[str]) -> None:
 def _served(process: subprocess.Popen[bytes], url: str, log: Path) -> pulsar.Client:
     """Return a client whose first message was received; it tries again until the server answers."""
     end = time.monotonic() + _PULSAR_START_S
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, str(log.with_name("client.log")))
     while time.monotonic() < end and process.poll() is None:
-        client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Fatal), operation_timeout_seconds=2)
+        client = pulsar.Client(url, logger=logger, operation_timeout_seconds=2)
         try:
             client.create_producer("persistent://public/default/first").send(b"x")
         except pulsar.PulsarException:
@@ -224,17 +224,19 @@ def java_command() -> tuple[str, list[str]]:
     return str(version), [tool("java"), *memory, *JVM_OPTIONS, "-cp", os.pathsep.join(jars)]
 
 
-def temporary_folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob(f"{PREFIX}*"))
-
-
 def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="barycenter-bench-") as folder:
+        os.environ["TMPDIR"] = folder  # of the test processes, so that what they leave is seen
+        measure_all(Path(folder))
+
+
+def measure_all(temporary: Path) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--starts", type=int, default=50, help="of each kind, in a row")
     parser.add_argument("--pulsar", action="store_true", help="start Apache Pulsar's standalone, too")
     parser.add_argument("--pulsar-starts", type=int, default=5)
     options = parser.parse_args()
-    folders, loads = temporary_folders(), [os.getloadavg()[0]]
+    loads = [os.getloadavg()[0]]
     one, three = Measured("one broker, cold"), Measured("three brokers, cold")
     rows, notes = [one, three], []
     turns: list[tuple[int, Callable[[], None]]] = [
@@ -257,7 +259,7 @@ def main() -> None:
         notes.append(note)
         loads.append(os.getloadavg()[0])
     print_table("Start and stop of a cluster for tests", _HEADER, [measured.row() for measured in rows])
-    print("\n" + " ".join(notes), f"{len(temporary_folders() - folders)} folders are left.")
+    print("\n" + " ".join(notes), f"{len(list(temporary.iterdir()))} temporary files or folders are left.")
     print(f"Load average {min(loads):.1f} to {max(loads):.1f}.")
 
 

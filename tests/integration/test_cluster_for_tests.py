@@ -162,6 +162,19 @@ def test_a_program_with_a_fixed_address_gets_its_ports(in_process: bool) -> None
         assert cluster.admin("GET", "/admin/v2/clusters") == ["standalone"]
 
 
+IMPORTED = """
+import sys
+from pulsar_barycenter.testing import Cluster
+with Cluster():
+    print(*sorted({"aiohttp", "structlog", "rich", "numpy"} & sys.modules.keys()))
+"""
+
+
+def test_a_start_waits_for_no_library_that_it_does_not_need() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 KILLED = """
 import signal
 from pulsar_barycenter.testing import Cluster

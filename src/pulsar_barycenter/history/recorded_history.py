@@ -307,7 +307,7 @@ def open_history(
     >>> history.table("load_reports").num_rows
     180
     """
-    since_ms, until_ms = _ms(since, 0), _ms(until, END_OF_TIME)
+    since_ms, until_ms = epoch_ms(since, 0), epoch_ms(until, END_OF_TIME)
     if since_ms >= until_ms:
         raise ValueError(f"since={since} is not before until={until}")
     return RecordedHistory(storage_at(fspath(folder), spark), since_ms, until_ms)
@@ -327,7 +327,8 @@ def storage_at(address: str, spark: "SparkSession | None" = None) -> Storage:
     return open_storage(address, spark)
 
 
-def _ms(moment: datetime | None, otherwise: int) -> int:
+def epoch_ms(moment: datetime | None, otherwise: int) -> int:
+    """Return a time as epoch ms, `otherwise` for None; raises ValueError if it has no offset from UTC."""
     if moment is None:
         return otherwise
     if moment.tzinfo is None:

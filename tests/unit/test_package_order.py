@@ -360,7 +360,7 @@ def test_the_public_names_of_replay_are_those_of_the_package_that_defines_them()
     for name in replay.__all__:
         assert getattr(replay, name) is getattr(programs, name)
     stub = ast.parse((SOURCE / "replay" / "__init__.pyi").read_text())
-    assert {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names} == set(
+    assert {alias.name for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names} == set(
         replay.__all__
     )
 

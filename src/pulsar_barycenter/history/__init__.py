@@ -19,7 +19,9 @@ from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.history.data_frames import tables
 from pulsar_barycenter.history.errors import MissingLibraryError, UnknownTableError
 from pulsar_barycenter.history.recorded_history import RecordedHistory, open_history
+from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.pipeline.history import BundleLife, NoHistoryError
+from pulsar_barycenter.pipeline.local_sql import QueryError
 from pulsar_barycenter.pipeline.spark.history_tables import HistoryTables
 from pulsar_barycenter.pipeline.tables.reading import DamagedTableError
 
@@ -27,8 +29,10 @@ __all__ = [
     "BundleLife",
     "DamagedTableError",
     "HistoryTables",
+    "InvalidNameError",
     "MissingLibraryError",
     "NoHistoryError",
+    "QueryError",
     "RecordedHistory",
     "UnknownTableError",
     "WrongFolderError",

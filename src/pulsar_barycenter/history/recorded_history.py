@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Final, Literal
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _RANKINGS: Final = {"rate": Ranking.MSG_RATE, "throughput": Ranking.MSG_THROUGHPUT}
 
 
+@dataclass(frozen=True, repr=False)
 class RecordedHistory:
     """The recorded history of a cluster in a period; `open_history` makes it.
 
@@ -42,11 +44,9 @@ class RecordedHistory:
     OSError if the folder or bucket cannot be reached.
     """
 
-    def __init__(self, storage: Storage, since_ms: int, until_ms: int) -> None:
-        """Not public: call `open_history`."""
-        self._storage = storage
-        self._since_ms = since_ms
-        self._until_ms = until_ms
+    _storage: Storage
+    _since_ms: int
+    _until_ms: int
 
     def __repr__(self) -> str:
         return f"<RecordedHistory of {self.address}>"
@@ -141,7 +141,7 @@ class RecordedHistory:
             manager: Only decisions of this load manager, as for `decisions`.
 
         Raises:
-            InvalidNameError (a ValueError): the name is neither a bundle's nor a topic's.
+            InvalidNameError: the name is neither a bundle's nor a topic's.
             NoHistoryError: nothing of it is recorded in the period.
 
         >>> history = open_history("docs/examples/history")
@@ -186,7 +186,7 @@ class RecordedHistory:
             decision, null if none is recorded: `strategy`, `principal`, `sentence`, `request`.
 
         Raises:
-            InvalidNameError (a ValueError): `bundle` is neither a bundle's nor a topic's name.
+            InvalidNameError: `bundle` is neither a bundle's nor a topic's name.
             NoHistoryError: no owner of a bundle is recorded in the period.
 
         >>> open_history("docs/examples/history").moves(2).num_rows
@@ -303,6 +303,7 @@ def open_history(
         ValueError: a time has no offset from UTC, `since` is not before `until`, or Arrow does not know the address.
         OSError: the folder or bucket cannot be reached.
 
+    >>> from datetime import UTC, datetime
     >>> history = open_history("docs/examples/history", until=datetime(2026, 1, 1, 10, tzinfo=UTC))
     >>> history.table("load_reports").num_rows
     180

@@ -60,10 +60,12 @@ class NoTablesError(NoHistoryError):
 
 @dataclass(frozen=True, slots=True)
 class BundleLife:
-    """What is recorded of a bundle in the period. A part without rows is empty.
+    """What is recorded of a bundle in the period: Arrow tables, oldest row first. A part without rows is empty.
 
-    `owners` are as of `History.bundle_owners`, `decisions` as of `History.bundle_decisions`, `load` as of
-    `History.bundle_load`.
+    `owners` has broker, owned_from, owned_to (null: it still owns the bundle), ended. `decisions` has the decisions
+    about the bundle: at, by, manager, strategy, kind, source, destination, refused, principal, sentence, request.
+    `load` has the means of each interval, weighted by time: interval_start, broker (the last one), samples, covered
+    (the share of the interval with reports), msg_rate (msg/s in + out), msg_throughput (bytes/s in + out), topics.
     """
 
     bundle: str

@@ -36,14 +36,11 @@ from importlib import import_module
 from typing import Any
 
 __all__ = [
-    "MEASURES",
     "GridError",
     "Load",
-    "Measure",
     "Recommendation",
     "ReplayInputError",
     "ReplayResults",
-    "SnapshotFileError",
     "recorded_load",
     "scenario_load",
     "scenario_names",

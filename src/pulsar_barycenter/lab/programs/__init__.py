@@ -18,18 +18,13 @@ from pulsar_barycenter.lab.programs.loads import (
 from pulsar_barycenter.lab.programs.recommendation import Recommendation
 from pulsar_barycenter.lab.programs.results import ReplayResults
 from pulsar_barycenter.replay.errors import ReplayInputError
-from pulsar_barycenter.replay.measures import MEASURES, Measure
-from pulsar_barycenter.snapshots.snapshot_file import SnapshotFileError
 
 __all__ = [
-    "MEASURES",
     "GridError",
     "Load",
-    "Measure",
     "Recommendation",
     "ReplayInputError",
     "ReplayResults",
-    "SnapshotFileError",
     "recorded_load",
     "scenario_load",
     "scenario_names",

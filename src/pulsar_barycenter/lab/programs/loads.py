@@ -112,7 +112,7 @@ class Load:
         Raises:
             ReplayInputError: a key is unknown, the load cannot be replayed, or there are too many or too few runs.
             StrategyError: a strategy does not exist, or two cannot be combined.
-            ConfigError (a ValueError): a value is not allowed.
+            ConfigError: a value is not allowed.
             GridError: a run failed; the text says why.
 
         >>> from pulsar_barycenter.replay import synthetic_load
@@ -161,7 +161,7 @@ class Load:
         Raises:
             ReplayInputError: the load is too short, of a snapshot, a scenario or a bucket, or a setting is not valid.
             StrategyError: a strategy does not exist.
-            ConfigError (a ValueError): a value is not allowed.
+            ConfigError: a value is not allowed.
             ValueError: `prefer` is not valid, or there are too few seeds.
         """
         numbers = list(seeds)
@@ -206,7 +206,7 @@ def recorded_load(
         WrongFolderError: the folder is not a data folder.
         NoHistoryError: there are no tables of that time.
         ReplayInputError: the history has gaps of more than 20 minutes, or cannot be replayed for another reason.
-        ConfigError (a ValueError): a broker.conf in the folder is not valid.
+        ConfigError: a broker.conf in the folder is not valid.
         OSError: the folder or bucket cannot be read.
 
     >>> from pulsar_barycenter.replay import recorded_load
@@ -368,8 +368,8 @@ def snapshot_load(
 
     Raises:
         ReplayInputError: no broker has bundles, a broker is unknown, or a number is out of its bounds.
-        SnapshotFileError (a ValueError): the file is of no known kind, or not valid.
-        ConfigError (a ValueError): a broker.conf in the folder is not valid.
+        SnapshotFileError: the file is of no known kind, or not valid.
+        ConfigError: a broker.conf in the folder is not valid.
         OSError: a file cannot be read.
 
     >>> from pulsar_barycenter.replay import snapshot_load

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -95,6 +96,8 @@ def _members(value: type) -> list[str]:
 def _member(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, property):
         yield f"{name}: {_type(inspect.signature(value.fget).return_annotation)}"
+    elif isinstance(value, cached_property):
+        yield f"{name}: {_type(inspect.signature(value.func).return_annotation)}"
     elif isinstance(value, classmethod | staticmethod):
         yield f"{name}{_signature(value.__func__)}"
     elif isinstance(value, FunctionType):

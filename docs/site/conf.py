@@ -9,6 +9,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
@@ -127,5 +128,7 @@ def _has_entry(value: Any, member: str) -> bool:
     for base in getattr(value, "__mro__", ()):
         found = vars(base).get(member)
         if found is not None and base.__module__.startswith("pulsar_barycenter"):
-            return isinstance(found, FunctionType | property | classmethod | staticmethod) and bool(found.__doc__)
+            return isinstance(found, FunctionType | property | cached_property | classmethod | staticmethod) and bool(
+                found.__doc__
+            )
     return False

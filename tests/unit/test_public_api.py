@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from difflib import unified_diff
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -85,12 +86,15 @@ def methods(value: type) -> list[str]:
     return [name for name in vars(value) if not name.startswith("_") and inspect.isroutine(getattr(value, name))]
 
 
-def test_every_public_method_is_documented(subtests: pytest.Subtests) -> None:
+def test_every_public_method_and_property_is_documented(subtests: pytest.Subtests) -> None:
     for export, value in exports():
         if isinstance(value, type):
-            for name in methods(value):
-                with subtests.test(method=f"{export}.{name}"):
-                    assert inspect.getdoc(getattr(value, name))
+            for name, member in vars(value).items():
+                of_member = member.func if isinstance(member, cached_property) else member
+                is_property = isinstance(member, property | cached_property)
+                if not name.startswith("_") and (is_property or inspect.isroutine(getattr(value, name))):
+                    with subtests.test(member=f"{export}.{name}"):
+                        assert inspect.getdoc(of_member)
 
 
 def test_what_does_something_has_an_example_or_a_reason() -> None:

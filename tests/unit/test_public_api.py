@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 WITHOUT_EXAMPLE: Final = {
     "history.tables": "needs Java; tests/pipeline/test_public_tables.py runs it",
     "history.HistoryTables": "likewise",
-    "replay.Recommendation": "takes minutes of a recorded load; tests/unit/lab/test_programs.py makes one",
+    "replay.Recommendation": "what `Load.advise` returns",
     "replay.trace_load": "needs files; tests/unit/lab/test_programs.py has some",
     "replay.workload_load": "likewise",
     "strategies.Placer": "docs/strategy-plugins.md and its notebook have whole strategies",

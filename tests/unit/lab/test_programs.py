@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from pulsar_barycenter.cli.replay.advise import command as advise
 from pulsar_barycenter.cli.replay.command import command
 from pulsar_barycenter.history import NoHistoryError, WrongFolderError
 from pulsar_barycenter.lab.programs.line_picture import Line, line_picture
@@ -58,6 +60,24 @@ def test_results_are_those_of_the_command(tmp_path: Path) -> None:
     assert len(results) == len(rows) == 8
     regrets = results.medians()["regret"].to_pylist()
     assert regrets == sorted(regrets)
+
+
+def test_advice_is_that_of_the_command(tmp_path: Path) -> None:
+    key = "barycenterLeastDisturbanceMovesPerHour"
+    arguments = ["--strategy", "LeastDisturbance", "--set", f"{key}=0,30", "--seeds", "1-2", "--processes", "1"]
+    found = CliRunner().invoke(advise, ["--input", str(EXAMPLE), *arguments, "--format", "json"])
+    assert found.exit_code == 0, found.output
+    advice = recorded_load(EXAMPLE).advise(["LeastDisturbance"], settings={key: [0, 30]}, seeds=[1, 2])
+    document = json.loads(found.stdout)
+    assert json.loads(advice.json()) == document
+    assert (advice.verdict, advice.sentence) == (document["verdict"], document["sentence"])
+    assert len(advice.configurations()) == len(document["configurations"])
+    assert advice.changes()["key"].to_pylist() == [change["key"] for change in document["changes"]]
+    assert advice.findings()["remedy"].to_pylist() == [finding["mend"] for finding in document["findings"]]
+    assert escape(advice.sentence) in advice._repr_html_()
+    advice.write(tmp_path)
+    assert (tmp_path / "broker.conf.fragment").read_text() == advice.broker_conf
+    assert (tmp_path / "commands.sh").read_text() == advice.commands
 
 
 def test_processes_give_the_same_results() -> None:

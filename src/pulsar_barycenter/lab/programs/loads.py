@@ -163,6 +163,11 @@ class Load:
             StrategyError: a strategy does not exist.
             ConfigError: a value is not allowed.
             ValueError: `prefer` is not valid, or there are too few seeds.
+
+        >>> from pulsar_barycenter.replay import recorded_load
+        >>> load = recorded_load("docs/examples/history")
+        >>> load.advise(["AvgShedder"], settings={"loadBalancerAvgShedderLowThreshold": [15, 20]}).verdict
+        'keep'
         """
         numbers = list(seeds)
         if len(numbers) < LEAST_SEEDS:

@@ -181,3 +181,5 @@ def test_addresses_choose_their_storage() -> None:
     s3 = storage_at("s3a://bucket/cluster?region=eu-west-1")
     assert isinstance(s3, ArrowStorage)
     assert s3.address("tables") == "s3a://bucket/cluster/tables"
+    with_secret = storage_at("s3://key:secret@bucket/cluster?endpoint_override=127.0.0.1:9000&scheme=http")
+    assert with_secret.address() == "s3://bucket/cluster", "messages do not show credentials"

@@ -1,5 +1,6 @@
 """The runs of a replay as tables, as a picture, and as the pages and files of `barycenter replay`."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -163,7 +164,7 @@ class ReplayResults:
         most = max(float(np.nanmax(line.values)) for line in lines)
         hours = max(len(run.series.at_ms) * run.series.step_ms for run in shown) / 3_600_000
         title = "Usage of the fullest broker over time, by strategy"
-        return line_picture(lines, title=title, hours=hours, most=max(1.0, -(-most // 0.2) * 0.2))
+        return line_picture(lines, title=title, hours=hours, most=math.ceil(max(most, 0.01) * 5) / 5)
 
 
 def _points(run: RunFile, values: Sequence[float]) -> Any:

@@ -4,6 +4,7 @@ Credentials and regions are those that Arrow finds (environment variables, profi
 `s3://bucket/data?region=eu-west-1`).
 """
 
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -23,13 +24,15 @@ class ArrowStorage:
 
     def __init__(self, address: str) -> None:
         """Raises ValueError if Arrow knows no file system for the address, OSError if it cannot be used."""
-        self._address = address.partition("?")[0].rstrip("/")
+        # an address may hold credentials and options, which messages must not show
+        self._address = re.sub(r"(?<=://)[^/@]*@", "", address.partition("?")[0]).rstrip("/")
         self._files: Any
         try:
             # Hadoop's name for S3 is not known to Arrow
             self._files, root = fs.FileSystem.from_uri(address.replace("s3a://", "s3://", 1))
         except pa.ArrowInvalid as error:
-            raise ValueError(f"Arrow cannot read {address}: {str(error).partition(chr(10))[0]}") from error
+            detail = str(error).partition("\n")[0].replace(address, self._address)
+            raise ValueError(f"Arrow cannot read {self._address}: {detail}") from error
         self._root = root.rstrip("/")
 
     def address(self, path: str = "") -> str:

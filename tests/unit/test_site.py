@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "site"
 
+pytestmark = pytest.mark.xdist_group("site")  # one worker builds it, once
+
 
 def configuration() -> Any:
     spec = spec_from_file_location("site_configuration", SITE / "conf.py")

@@ -15,6 +15,14 @@ A history needs the extra `history` (Arrow, DuckDB); pandas, Polars and PySpark 
 `recorded_history` has the questions, `data_frames` the tables for libraries of DataFrames, `errors` the errors.
 """
 
+try:
+    import duckdb  # noqa: F401 - with the next one, what the extra installs
+    import pyarrow as pa  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"pulsar_barycenter.history needs {error.name}: pip install 'pulsar-barycenter[history]'", name=error.name
+    ) from error
+
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.history.data_frames import tables
 from pulsar_barycenter.history.errors import MissingLibraryError, UnknownTableError

@@ -55,11 +55,20 @@ _DEFINED_IN = "pulsar_barycenter.lab.programs"
 types.
 """
 
+_OF_EXTRA = {"pyarrow", "duckdb"}
+
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_DEFINED_IN), name)
+    try:
+        return getattr(import_module(_DEFINED_IN), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _OF_EXTRA:
+            raise
+        raise ModuleNotFoundError(
+            f"{__name__}.{name} needs {error.name}: pip install 'pulsar-barycenter[history]'", name=error.name
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -189,6 +189,13 @@ def test_a_line_has_gaps_and_stays_within_the_picture() -> None:
     assert "<a & b>" in [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
 
 
+@pytest.mark.parametrize("use", ["import pulsar_barycenter.history", "from pulsar_barycenter.replay import Load"])
+def test_without_the_extra_the_error_names_it(use: str) -> None:
+    code = f"import sys\nsys.modules['pyarrow'] = None\n{use}\n"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "needs pyarrow: pip install 'pulsar-barycenter[history]'" in found.stderr.splitlines()[-1]
+
+
 def test_the_public_names_cost_nothing_until_they_are_used() -> None:
     """The package is imported by brokers and commands that replay nothing."""
     code = (

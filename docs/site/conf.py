@@ -32,11 +32,6 @@ default_role = "code"
 nitpicky = True
 nitpick_ignore_regex = [(r"py:class", r".*"), (r"py:data", r".*")]
 """Types in signatures: those of other libraries have no page here."""
-nitpick_ignore = [
-    ("py:exc", "pulsar_barycenter.standalone.errors.StandaloneError"),
-    ("py:exc", "AdminRequestError"),
-]
-"""Errors that `testing` names and does not export."""
 python_use_unqualified_type_names = True
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"

@@ -37,7 +37,6 @@ WITHOUT_EXAMPLE: Final = {
     "strategies.Placement": "what `RoundOutcome.placements` has",
     "strategies.catalogue": "what is installed differs",
     "strategies.render": "the sentences are not public",
-    "testing.AsyncCluster": "`Cluster` has the example",
 }
 """Functions, and classes with methods, without an example in their docstrings or those of their methods; and why."""
 

@@ -109,8 +109,8 @@ class AsyncCluster:
         """Start all brokers and return when each serves.
 
         Raises:
-            pulsar_barycenter.standalone.errors.StandaloneError: a broker does not start, or another cluster runs on the
-                folder. Everything that was started is ended.
+            StandaloneError: a broker does not start, or another cluster runs on the folder. Everything that was started
+                is ended.
         """
         if self._folder is not None:
             raise TestClusterError("the cluster was started already; make another one")

@@ -165,7 +165,7 @@ def without_numpy(picture: Picture) -> Iterator[ClusterFinding]:
     if reports and all(report.only_assigns is True for report in reports.values()):
         yield found(
             Severity.INFO if len(reports) == 1 else Severity.WARNING,
-            next(iter(sorted(reports))) if len(reports) == 1 else f"{len(reports)} brokers",
+            next(iter(sorted(reports))) if len(reports) == 1 else count_of(len(reports), "broker"),
             "numpy is not installed: bundles are assigned by their number, and none is shed or split",
             fix,
         )

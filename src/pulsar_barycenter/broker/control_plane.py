@@ -122,7 +122,7 @@ class ControlPlane:
                 ownership=self.way.changes,
                 decisions=DecisionLog(urls.broker_id, data / "decisions"),
                 policies=self.policies,
-                balances=self._parts.candidacy is None,
+                balances=self._parts.balances,
             )
         )
         self.way.search.set_identity(urls)
@@ -173,8 +173,7 @@ class ControlPlane:
 
     async def _lead(self, urls: ServiceUrls) -> None:
         """Take part in the election."""
-        if self._parts.candidacy is not None:
-            await self._parts.candidacy.start(urls.broker_id)
+        await self._parts.candidacy.start(urls.broker_id)
         duties = self.way.leader_duties(self.rounds)
         await self.leadership.start(urls.broker_id, urls.web_url or urls.web_url_tls, duties)
 
@@ -195,7 +194,7 @@ class ControlPlane:
         own bundles. Return the number of released bundles.
         """
         await self._parts.own_namespaces.close()
-        await self._end_candidacy()
+        await self._parts.candidacy.close()
         self.ownership.refuse_acquisitions("this broker is leaving the cluster")
         await self._switch.settle()
         me = self._identity().broker_id
@@ -215,7 +214,7 @@ class ControlPlane:
         """End everything without handing bundles over. Idempotent."""
         self.ownership.refuse_acquisitions("this broker is stopped")
         await self._parts.own_namespaces.close()
-        await self._end_candidacy()
+        await self._parts.candidacy.close()
         await self._periodic.close()
         await self.writing.step_down()
         await self.lookup.close()
@@ -231,10 +230,6 @@ class ControlPlane:
         self.bundles.close()
         await self.policies.close()
         await self.dynamic_configuration.close()
-
-    async def _end_candidacy(self) -> None:
-        if self._parts.candidacy is not None:
-            await self._parts.candidacy.close()
 
     # ---- this broker ----
 

@@ -60,7 +60,29 @@ def can_lead(data: LocalBrokerData, *, by_records: bool) -> bool:
         return True
 
 
-class Candidacy:
+class Candidacy(Protocol):
+    """Decides whether a broker takes part in the election."""
+
+    async def start(self, me: str) -> None:
+        """Decide for the broker `me` before the election, and from then on."""
+        ...
+
+    async def close(self) -> None:
+        """Stop deciding. Idempotent."""
+        ...
+
+
+class AlwaysCandidate:
+    """A broker that balances takes part in each election."""
+
+    async def start(self, me: str) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class CandidateOfLastResort:
     """Decides whether a broker that only assigns takes part in the election; `by_records`: which election it is."""
 
     def __init__(self, registration: Registration, leadership: Candidate, *, by_records: bool) -> None:

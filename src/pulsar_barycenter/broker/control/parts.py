@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pulsar_barycenter.broker.cluster.candidacy import Candidacy
+from pulsar_barycenter.broker.cluster.candidacy import AlwaysCandidate, Candidacy, CandidateOfLastResort
 from pulsar_barycenter.broker.cluster.configuration_warnings import ConfigurationWarnings
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder, DynamicConfiguration
 from pulsar_barycenter.broker.cluster.leader_writes import LeaderWrites
@@ -73,8 +73,9 @@ class ControlParts:
     policies: ClusterPolicyWatch
     switch: LoadManagerSwitch
     leadership: Leadership
-    candidacy: Candidacy | None
-    """When a broker that cannot balance takes part in the election; None if this one can."""
+    balances: bool
+    """Whether this broker can shed and split, see `load.installed`."""
+    candidacy: Candidacy
     way: OwnershipWay
     own_namespaces: OwnNamespaces
     lookup: ClusterLookup
@@ -155,6 +156,7 @@ def control_parts(
     way.ownership.handovers.observe = env.instruments.handed_over
     topic_stats = TopicStats()
     refusing_brokers = RefusingBrokers(refuses_connections, longest_s=writing.former_session_s * 1.2 + 2)
+    balances = can_balance()
     return ControlParts(
         config=config,
         env=env,
@@ -168,9 +170,10 @@ def control_parts(
         policies=policies,
         switch=switch,
         leadership=base.leadership,
-        candidacy=None
-        if can_balance()
-        else Candidacy(
+        balances=balances,
+        candidacy=AlwaysCandidate()
+        if balances
+        else CandidateOfLastResort(
             registration, base.leadership, by_records=manager_in_force(config.current) is ManagerKind.EXTENSIBLE
         ),
         way=way,

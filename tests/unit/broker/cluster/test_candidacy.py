@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from pulsar_barycenter.broker.cluster.candidacy import PASSED_S, PATIENCE_S, Candidacy, can_lead
+from pulsar_barycenter.broker.cluster.candidacy import PASSED_S, PATIENCE_S, CandidateOfLastResort, can_lead
 from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
 from pulsar_barycenter.broker.control import parts
 from pulsar_barycenter.broker.load_manager import factory
@@ -127,7 +127,7 @@ def test_a_broker_that_is_registered_and_does_not_lead_is_passed_over_until_it_r
 
     async def scenario(_cluster: ControlCluster) -> None:
         seen, part = Seen(), Part()
-        candidacy = Candidacy(seen, part, by_records=False)  # type: ignore[arg-type]
+        candidacy = CandidateOfLastResort(seen, part, by_records=False)  # type: ignore[arg-type]
         await candidacy.start("me:1")
         await asyncio.sleep(10 * PATIENCE_S)
         assert not part.takes_part

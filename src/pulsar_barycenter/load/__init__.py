@@ -15,7 +15,7 @@ headers.
 Then, in the order of a decision: `reports` (what brokers report, and its averages over time), `service_units` (the
 records of ownership), `snapshot` (the load at one moment, as columns), `filters` (which brokers may own a bundle),
 `shedding` (which bundles leave), `placement` (which broker gets a bundle), `splitting` (which bundles are split),
-`selection` (filters and placement together), `simple` (the simple load manager), `strategy_plugins` (strategies of
-other packages), `strategies` (the catalogue of all strategies), `rounds` (rounds of a leader) and `advice` (problems of
-a configuration).
+`selection` (filters and placement together), `simple` (the simple load manager), `strategy_plugins` and
+`strategy_page` (strategies of other packages, and their pages), `strategies` (the catalogue of all strategies),
+`rounds` (rounds of a leader) and `advice` (problems of a configuration).
 """

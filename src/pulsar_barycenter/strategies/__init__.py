@@ -7,7 +7,8 @@ calls it as a function.
 
 A package offers a strategy by an entry point (docs/strategy-plugins.md); a configuration names it by its name.
 `catalogue` lists all strategies that are installed, `read_snapshot` reads a snapshot, `run_round` shows what a leader
-would do with it, `settings_of` reads a strategy's own settings. `pulsar_barycenter.replay` tries a strategy over time.
+would do with it, `settings_of` reads a strategy's own settings, `strategy_page` documents them.
+`pulsar_barycenter.replay` tries a strategy over time.
 
 A shedder returns a plan. `ListedPlan` makes it from a list of `Shed` values, each with a sentence. Reasons of such
 strategies have the codes `Code.SHEDS_BY_STRATEGY`, `MOVES_BY_STRATEGY`, `KEPT_BY_STRATEGY` and `CHOSEN_BY_STRATEGY`,
@@ -34,6 +35,7 @@ from pulsar_barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from pulsar_barycenter.load.snapshot.load_snapshot import BrokerTable, BundleTable, LoadSnapshot, MessageColumns
 from pulsar_barycenter.load.strategies import Role, catalogue
 from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.load.strategy_page import strategy_page
 from pulsar_barycenter.load.strategy_plugins import PluginError, settings_of
 from pulsar_barycenter.snapshots.settings_in_force import read_with_settings
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFileError
@@ -73,6 +75,7 @@ __all__ = [
     "render",
     "run_round",
     "settings_of",
+    "strategy_page",
 ]
 
 

@@ -54,7 +54,8 @@ class ShedPlan:
     """Bundles to unload: `rows` of `snapshot.bundles`, sorted by broker name, then in the order of selection.
 
     `before` is the traffic (bytes/s) that was already selected from the same broker when a row was selected. `waiting`
-    is set if the round is full, and flags the brokers that have more bundles to unload.
+    is set if the round is full, and flags the brokers that have more bundles to unload. `limit_key` is the
+    configuration key that bounds the round.
     """
 
     strategy: str
@@ -63,6 +64,7 @@ class ShedPlan:
     rows: Integers
     before: Floats
     waiting: Flags | None = field(default=None, kw_only=True)
+    limit_key: str = field(default=ROUND_KEY, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -101,7 +103,7 @@ class ShedPlan:
             strategy=self.strategy,
             subject=subject,
             compared=(Compared("bundles of this round", count, "=", "maximum", count, "bundles"),),
-            settings=(ROUND_KEY,),
+            settings=(self.limit_key,),
             cause=cause,
         )
 

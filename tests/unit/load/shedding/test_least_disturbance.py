@@ -423,3 +423,16 @@ def test_a_broker_that_joins_is_filled_at_once_and_other_load_by_the_budget() ->
     changed = cluster({"b1": 60, "b2": 20}).snapshot()
     plans, _ = run(LeastDisturbance(), [old] * 60 + [changed] * 5)
     assert max(map(len, plans)) == 1
+
+
+def test_a_round_that_waits_for_the_budget_names_its_key() -> None:
+    calm = cluster({"b1": 40, "b2": 40, "b3": 40, "b4": 40}).snapshot()
+    busy = cluster({"b1": 70, "b2": 66, "b3": 10, "b4": 14}).snapshot()
+    plans, _ = run(LeastDisturbance(), [calm] * 15 + [busy] * 12)
+    waits = [plan.reason for plan in plans if plan.waiting is not None]
+    assert waits
+    assert {(reason.code, reason.settings) for reason in waits} == {
+        (Code.ROUND_FULL, ("barycenterLeastDisturbanceMovesPerHour",))
+    }
+    bounded, _ = LeastDisturbance(Settings(most=1)).decide(busy, DisturbanceMemory())
+    assert bounded.waiting is None or bounded.reason.settings == ("barycenterMaxBundlesPerRound",)

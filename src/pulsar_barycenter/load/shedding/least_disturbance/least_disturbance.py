@@ -23,13 +23,19 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
+from pulsar_barycenter.load.decisions import ROUND_KEY
 from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import Search, movable_rows
 from pulsar_barycenter.load.shedding.least_disturbance.budget import Budget, is_new_structure, made
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
-from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, NAME, Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import (
+    MINUTE_MS,
+    MOVES_KEY,
+    NAME,
+    Settings,
+)
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import predict
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     UsageLines,
@@ -106,7 +112,15 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
             waiting = np.zeros(len(snapshot.brokers), bool)
             waiting[[move.source for move in found.moves[len(rows) :]]] = True
         plan = DisturbancePlan(
-            NAME, snapshot, verdicts, rows, np.zeros(len(rows)), waiting=waiting, loads=loads, lines=lines
+            NAME,
+            snapshot,
+            verdicts,
+            rows,
+            np.zeros(len(rows)),
+            waiting=waiting,
+            limit_key=MOVES_KEY if budget.moves(now_ms) < settings.most else ROUND_KEY,
+            loads=loads,
+            lines=lines,
         )
         return plan, DisturbanceMemory(now_ms, loads, lines, budget.spent(count, now_ms))
 

@@ -83,7 +83,7 @@ metadata
 
 load
     bundle_load moved_back reasons managers growing_map regexes
-    installed strategy_plugins policies
+    installed strategy_plugins strategy_page policies
     drain_notes
     decisions strategy
     reports

@@ -179,6 +179,9 @@ class NonPersistentSubscription:
     def ack_individual(self, consumer: Consumer, positions: Sequence[Position]) -> None:
         """Do nothing: no message is stored."""
 
+    def ack_parts(self, consumer: Consumer, parts: Sequence[tuple[Position, int]]) -> None:
+        """Do nothing: no message is stored."""
+
     def ack_cumulative(self, consumer: Consumer, position: Position) -> bool:
         return True
 

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from pulsar_barycenter.broker.clients.link import ClientLink
 from pulsar_barycenter.broker.clients.rates import Rates
+from pulsar_barycenter.ledger.managed.partial_acks import ALL
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -50,7 +51,7 @@ class Consumable(Protocol):
     def ack_parts(self, consumer: "Consumer", parts: Sequence[tuple[Position, int]]) -> None: ...
     def ack_cumulative(self, consumer: "Consumer", position: Position) -> bool: ...
     def redeliver(self, consumer: "Consumer", positions: Sequence[Position] | None, epoch: int | None) -> None: ...
-    async def seek(self, position: Position) -> None: ...
+    async def seek(self, position: Position, bits: int = ALL) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

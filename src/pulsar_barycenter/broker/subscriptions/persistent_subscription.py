@@ -297,16 +297,17 @@ class PersistentSubscription:
         while self._opened is not None:
             await asyncio.shield(self._opened)
 
-    async def seek(self, position: Position) -> None:
-        """Move the cursor, so that `position` is delivered next. The connected consumers are closed, and attach again
-        by themselves: if they stayed, the permits for the messages in their queues would be lost (reference 3.8).
+    async def seek(self, position: Position, bits: int = ALL) -> None:
+        """Move the cursor, so that `position` is delivered next, of it only the messages in the bit set `bits`. The
+        connected consumers are closed, and attach again by themselves: if they stayed, the permits for the messages in
+        their queues would be lost (reference 3.8).
         """
         await self.wait_open()
         self._opened = asyncio.get_running_loop().create_future()
         self.is_sought = True
         try:
             self.disconnect_all()
-            await self.cursor.reset(position)
+            await self.cursor.reset(position, bits)
         finally:
             self._opened.set_result(None)
             self._opened = None

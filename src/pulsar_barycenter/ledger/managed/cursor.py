@@ -199,8 +199,9 @@ class Cursor:
             if self.on_mark_delete is not None:
                 self.on_mark_delete(mark)
 
-    async def reset(self, position: Position) -> None:
-        """Make `position` the next entry to deliver, forget later acknowledgements, and store that.
+    async def reset(self, position: Position, bits: int = ALL) -> None:
+        """Make `position` the next entry to deliver, forget later acknowledgements, and store that. Of the entry at
+        `position`, the messages that are not in the bit set `bits` count as acknowledged; see `ack_part`.
 
         EARLIEST starts at the first entry that exists. A position after the last entry starts at the next entry that is
         appended.
@@ -214,6 +215,8 @@ class Cursor:
             self._mark_delete = EARLIEST
         self._ranges.clear()
         self._partial.clear()
+        if bits != ALL:
+            self.ack_part(position, bits)
         await self.store()
 
     async def move(self, position: Position, properties: Mapping[str, str]) -> None:

@@ -23,8 +23,8 @@ WORD_BITS: Final = 64
 MAX_WORDS: Final = 250_000
 """The most words that a cursor keeps in memory. 10,000 entries of 1,600 messages need as many."""
 
-MAX_STORED_WORDS: Final = 20_000
-"""The most words in a stored record. A word takes up to 21 bytes there, and the stores take values of 600,000 bytes."""
+MAX_STORED_WORDS: Final = 10_000
+"""The most words in a stored record, so that it fits every metadata store: a word takes up to 21 bytes there."""
 
 _WORD_MASK: Final = (1 << WORD_BITS) - 1
 

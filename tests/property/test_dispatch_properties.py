@@ -11,6 +11,7 @@ from pulsar_barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from pulsar_barycenter.broker.clients.producer import Producer, ProducerOptions
 from pulsar_barycenter.broker.subscriptions.key_shared_dispatch import KeySharedDispatcher
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
+from pulsar_barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -197,10 +198,11 @@ class World:
                         assert self.held.get(earlier) is consumer, f"{position} came before {earlier} of {key}"
             self.held[position] = consumer
         self.seen = len(self.link.delivered)
-        if self.kind.is_shared:
+        if isinstance(dispatcher := self.subscription.dispatcher, SharedDispatcher):
             for consumer in self.members:
                 assert consumer.unacked == sum(self.left_of(position) for position in self.held_by(consumer))
-        if isinstance(dispatcher := self.subscription.dispatcher, KeySharedDispatcher):
+            assert dispatcher.unacked == sum(consumer.unacked for consumer in self.members)
+        if isinstance(dispatcher, KeySharedDispatcher):
             assert not self.overdue(dispatcher), "entries wait that could be sent"
 
     def left_of(self, position: Position) -> int:

@@ -31,7 +31,7 @@ _WORD_MASK: Final = (1 << WORD_BITS) - 1
 
 def bits_of(words: Sequence[int]) -> int:
     """Return the bit set of 64-bit words, which may be signed."""
-    return int.from_bytes(b"".join([(word & _WORD_MASK).to_bytes(8, "little") for word in words]), "little")
+    return int.from_bytes(struct.pack(f"<{len(words)}Q", *[word & _WORD_MASK for word in words]), "little")
 
 
 def words_of(bits: int) -> tuple[int, ...]:

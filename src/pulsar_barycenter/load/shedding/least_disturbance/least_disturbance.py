@@ -18,6 +18,7 @@ go back for twice as long.
 Source: our own; decision 0038 names the work that it builds on.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
@@ -26,9 +27,10 @@ import numpy as np
 from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
-from pulsar_barycenter.load.shedding.least_disturbance.assignment import Search, movable_rows
+from pulsar_barycenter.load.shedding.least_disturbance.assignment import Found, Search
 from pulsar_barycenter.load.shedding.least_disturbance.budget import Budget, is_new_structure, made
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
+from pulsar_barycenter.load.shedding.least_disturbance.givers import movable_rows
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, NAME, Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import predict
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
@@ -51,12 +53,13 @@ _LONGEST_MIN: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class DisturbanceMemory:
     """What is carried from round to round: the time of the last round (epoch ms), its loads and lines (None at first),
-    and the budget."""
+    the budget, and what the best move of each broker has missed (`unevenness`)."""
 
     at_ms: int = 0
     loads: BundleLoads | None = None
     lines: UsageLines | None = None
     budget: Budget = field(default_factory=Budget)
+    missed: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,12 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
             movable = movable_rows(snapshot, loads, view, settings, now_ms)
             allowed = AllowedBrokers(snapshot, loads, self.filters, now_ms - 2 * settings.grace_ms)
             most = min(settings.most, budget.moves(now_ms))
-            found = Search(snapshot, loads, view, movable, allowed, replace(settings, most=most)).run()
+            search = Search(snapshot, loads, view, movable, allowed, replace(settings, most=most))
+            if budget.is_free(now_ms):
+                found = search.run()
+            else:
+                missed = [memory.missed.get(name, 0.0) for name in snapshot.brokers.names]
+                found = search.run_by_price(np.array(missed), minutes)
         verdicts = Verdicts(settings, view, found, now_ms)
         count = made(found.moves, budget.moves(now_ms), settings)
         rows = np.array([move.row for move in found.moves[:count]], np.int64)
@@ -108,7 +116,15 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
         plan = DisturbancePlan(
             NAME, snapshot, verdicts, rows, np.zeros(len(rows)), waiting=waiting, loads=loads, lines=lines
         )
-        return plan, DisturbanceMemory(now_ms, loads, lines, budget.spent(count, now_ms))
+        still = _missed_after(found, count, snapshot.brokers.names)
+        return plan, DisturbanceMemory(now_ms, loads, lines, budget.spent(count, now_ms), still)
+
+
+def _missed_after(found: Found, made_moves: int, names: tuple[str, ...]) -> dict[str, float]:
+    """Return what the best move of each broker has missed; a broker that gives a bundle begins anew."""
+    missed = found.missed.copy()
+    missed[[move.source for move in found.moves[:made_moves]]] = 0.0
+    return {names[row]: float(missed[row]) for row in np.flatnonzero(missed).tolist()}
 
 
 def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, float]:

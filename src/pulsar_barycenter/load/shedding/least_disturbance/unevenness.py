@@ -1,0 +1,69 @@
+"""What a single move gains, and when it is worth its price.
+
+The unevenness of the brokers is
+
+    scale × log(sum over brokers of exp(excess / scale))
+
+where the excess of a broker is how far it is above its reachable usage by the recent estimate, and the scale is half of
+the band. It is nearly the highest excess, but a move away from one of several equally full brokers counts as well. The
+gain of a move is by how much it lowers the unevenness, without the least gain that any move must have
+(`Settings.least_gain`; for a bundle with many sessions it is more).
+
+A gain may be gone in the next minute, and a move disturbs clients at once. So a broker waits until its best move has
+missed as much as it costs: the sum, over the minutes since a move of this broker gained something, of the gain. That is
+the price (`Settings.price`). A large gain is taken at once, a small one if it lasts, and load that comes and goes within
+minutes never adds up to the price.
+
+Worked example (band 6 points, patience 3 minutes: the price is 2 points × minutes): a broker is 8 points above its
+reachable usage, all others are below theirs, and one of its bundles takes 4. The gain is about 3.5 points, so it moves
+in this round. If the broker is 3 points above, and the best gain is 0.5, the bundle moves in the fourth minute.
+
+Source: our own; to pay once the loss equals the price is the rule of the ski-rental problem.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers
+
+_MOST_STEPS: Final = 50.0
+_MOST_SOURCES: Final = 8
+
+
+class Offer(NamedTuple):
+    """The best single move of a broker: its gain without the least gain, its gain (fractions), the position of the
+    bundle in its giver, and the taker (row)."""
+
+    net: float
+    gain: float
+    at: int
+    taker: int
+
+
+class Unevenness:
+    """The unevenness of the brokers that are `counted`, and how moves change it; `excess` and `scale` are fractions."""
+
+    def __init__(self, excess: Floats, counted: Flags, scale: float) -> None:
+        self._scale = max(scale, 1e-9)
+        top = float(excess[counted].max(initial=-np.inf))
+        self._weight: Floats = np.where(counted, np.exp(np.minimum((excess - top) / self._scale, 0.0)), 0.0)
+        self._total = max(float(self._weight.sum()), 1e-300)
+
+    def promising(self, least_gain: float) -> Integers:
+        """Return the brokers (rows) that could lower the unevenness by half of `least_gain` if they gave all their load.
+
+        These are few: each has a large part of the sum.
+        """
+        share = np.minimum(self._weight / self._total, 1 - 1e-12)
+        bound = -self._scale * np.log1p(-share)
+        rows = np.flatnonzero(bound > least_gain / 2)
+        return rows[np.argsort(-bound[rows], kind="stable")][:_MOST_SOURCES]
+
+    def gains(self, source: int, taker: int, slope: Floats, work: Floats) -> Floats:
+        """Return the gain of moving each bundle of this work from one broker to another; negative if it is a loss."""
+        less = self._weight[source] * -np.expm1(-slope[source] * work / self._scale)
+        more = self._weight[taker] * np.expm1(np.minimum(slope[taker] * work / self._scale, _MOST_STEPS))
+        after = np.maximum((self._total - less + more) / self._total, 1e-12)
+        found: Floats = -self._scale * np.log(after)
+        return found

@@ -161,12 +161,15 @@ class Search:
     # ---- single moves, by their price ----
 
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
-        """Make the moves whose price is reached, best first; return what each broker's best move has missed by now."""
+        """Make the moves whose price was reached before this round, best first.
+
+        Return what the best move of each broker has missed with this round.
+        """
         now = np.zeros(len(missed))
         for source, offer in offers.items():
             self._asked[source] = True
             now[source] = missed[source] + offer.net * minutes
-        worth = now >= self._settings.price
+        worth = missed >= self._settings.price
         while not self._is_full:
             offers = {source: offer for source, offer in offers.items() if worth[source]}
             if not offers:
@@ -176,7 +179,7 @@ class Search:
             worth[source] = False
             apart = float(self._apart[:, source].min())
             self._move(self._givers[source], offer.at, source, offer.taker, apart, EVENS)
-            self._moves[-1] = self._moves[-1]._replace(gain=offer.gain, missed=float(now[source]))
+            self._moves[-1] = self._moves[-1]._replace(gain=offer.gain, missed=float(missed[source]))
             offers = self._offers()
         return now
 

@@ -6,17 +6,17 @@ The unevenness of the brokers is
 
 where the excess of a broker is how far it is above its reachable usage by the recent estimate, and the scale is half of
 the band. It is nearly the highest excess, but a move away from one of several equally full brokers counts as well. The
-gain of a move is by how much it lowers the unevenness, without the least gain that any move must have
-(`Settings.least_gain`; for a bundle with many sessions it is more).
+gain of a move is by how much it lowers the unevenness. What counts is the gain above the least gain that any move must
+have (`Settings.least_gain`, for a bundle with many sessions more).
 
 A gain may be gone in the next minute, and a move disturbs clients at once. So a broker waits until its best move has
-missed as much as it costs: the sum, over the minutes since a move of this broker gained something, of the gain. That is
-the price (`Settings.price`). A large gain is taken at once, a small one if it lasts, and load that comes and goes within
-minutes never adds up to the price.
+missed as much as it costs: the sum of the gain over the minutes in which there was one. That is the price
+(`Settings.price`). A minute without a gain begins anew. So a large gain is taken in the next round, a small one if it
+lasts, and load that comes and goes from minute to minute never adds up to the price.
 
 Worked example (band 6 points, patience 3 minutes: the price is 2 points × minutes): a broker is 8 points above its
-reachable usage, all others are below theirs, and one of its bundles takes 4. The gain is about 3.5 points, so it moves
-in this round. If the broker is 3 points above, and the best gain is 0.5, the bundle moves in the fourth minute.
+reachable usage, and its best move gains 3.3 points, of which 3.0 count. It is made in the next round. If the best move
+gains 0.8 points, 0.5 of them count, and it is made after four minutes.
 
 Source: our own; to pay once the loss equals the price is the rule of the ski-rental problem.
 """
@@ -51,9 +51,9 @@ class Unevenness:
         self._total = max(float(self._weight.sum()), 1e-300)
 
     def promising(self, least_gain: float) -> Integers:
-        """Return the brokers (rows) that could lower the unevenness by half of `least_gain` if they gave all their load.
+        """Return the brokers (rows) that could lower the unevenness by half of `least_gain` if they gave all they have.
 
-        These are few: each has a large part of the sum.
+        They are the first _MOST_SOURCES, by how much that is.
         """
         share = np.minimum(self._weight / self._total, 1 - 1e-12)
         bound = -self._scale * np.log1p(-share)

@@ -27,11 +27,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
 from pulsar_barycenter.load.shedding.least_disturbance.givers import SESSIONS, Giver, collect
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, Prediction
-from pulsar_barycenter.load.shedding.least_disturbance.unevenness import Offer, Unevenness
+from pulsar_barycenter.load.shedding.least_disturbance.unevenness import Offer, Price, Unevenness
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 MayGo = Callable[[int, int], Flags]
@@ -58,9 +59,7 @@ class RowMove(NamedTuple):
     """The bundle in `row` moves from one broker to another (rows). `why` is one of the constants below.
 
     `before` and `after` are how far the giver is above its reachable usage (fractions), `taker` how far the taker is
-    after the move. For BY_NUMBER they are numbers of idle bundles. `gain` and `missed` are those of a move by its
-    price (EVENS): by how much it lowers the unevenness (fraction), and what it has missed until now (fraction ×
-    minutes).
+    after the move. For BY_NUMBER they are numbers of idle bundles. Only a move by its price (EVENS) has a `price`.
     """
 
     row: int
@@ -70,8 +69,7 @@ class RowMove(NamedTuple):
     after: float
     taker: float
     why: int
-    gain: float = 0.0
-    missed: float = 0.0
+    price: Price | None = None
 
 
 ABOVE: Final = 0
@@ -167,19 +165,20 @@ class Search:
         """
         now = np.zeros(len(missed))
         for source, offer in offers.items():
-            self._asked[source] = True
             now[source] = missed[source] + offer.net * minutes
         worth = missed >= self._settings.price
         while not self._is_full:
-            offers = {source: offer for source, offer in offers.items() if worth[source]}
-            if not offers:
+            ranked = sorted(offers.items(), key=lambda item: (-item[1].net, item[0]))
+            made = next(((source, offer) for source, offer in ranked if worth[source]), None)
+            if made is None:
                 break
-            ranked = sorted(offers, key=lambda source: (-offers[source].net, source))
-            source, offer = ranked[0], offers[ranked[0]]
-            worth[source] = False
+            source, offer = made
+            worth[source], self._asked[source] = False, True
+            others = [(self._givers[other].rows.item(that.at), that.gain) for other, that in ranked if other != source]
+            price = Price(offer.gain, float(missed[source]), tuple(others[:MAX_ALTERNATIVES]))
             apart = float(self._apart[:, source].min())
             self._move(self._givers[source], offer.at, source, offer.taker, apart, EVENS)
-            self._moves[-1] = self._moves[-1]._replace(gain=offer.gain, missed=float(missed[source]))
+            self._moves[-1] = self._moves[-1]._replace(price=price)
             offers = self._offers()
         return now
 

@@ -41,6 +41,15 @@ class Offer(NamedTuple):
     taker: int
 
 
+class Price(NamedTuple):
+    """Why a single move was made: its gain (fraction), and what the best move of its broker had missed before (fraction
+    × minutes). `others` are the best moves of other brokers at that time: bundle (row) and gain."""
+
+    gain: float
+    missed: float
+    others: tuple[tuple[int, float], ...] = ()
+
+
 class Unevenness:
     """The unevenness of the brokers that are `counted`, and how moves change it; `excess` and `scale` are fractions."""
 

@@ -20,7 +20,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.assignment import EXCHANG
 from pulsar_barycenter.load.shedding.least_disturbance.budget import FREE_MS, Budget, made
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import first_loads, next_loads, part_of
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
-from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MOVES_KEY, Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import reachable
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import next_lines
 from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
@@ -152,7 +152,7 @@ def test_a_spike_moves_nothing_and_what_lasts_does_after_the_patience() -> None:
     assert plans[8].broker_reason(0).code is Code.MAY_NOT_LAST
     lasting, _ = run(LeastDisturbance(PATIENT), [calm] * 3 + [high] * 14)
     acted = [minute for minute, plan in enumerate(lasting) if len(plan)]
-    assert acted[0] == 3 + 11, "the twelfth minute"
+    assert acted[0] == 3 + 13, "the twelfth minute, and the price of a move for the next two"
 
 
 def test_by_default_a_spike_of_two_minutes_moves_nothing_and_a_longer_one_what_the_budget_allows() -> None:
@@ -163,7 +163,7 @@ def test_by_default_a_spike_of_two_minutes_moves_nothing_and_a_longer_one_what_t
     longer, _ = run(LeastDisturbance(), [calm] * 12 + [high] * 10)
     assert 1 <= sum(map(len, longer)) <= 5
     assert max(map(len, longer)) == 1
-    assert next(minute for minute, plan in enumerate(longer) if len(plan)) == 12 + 2, "the third minute"
+    assert next(minute for minute, plan in enumerate(longer) if len(plan)) == 12 + 3, "the round after the third minute"
 
 
 def test_an_overloaded_broker_is_believed_sooner() -> None:
@@ -374,7 +374,7 @@ def test_settings_follow_the_configuration() -> None:
     settings = LeastDisturbance.of(config).settings
     assert (settings.band, settings.patience_min, settings.stale_ms) == (0.04, 20.0, 7 * MINUTE_MS)
     assert settings.moves_of_an_hour(100) == 7
-    assert [Settings().moves_of_an_hour(brokers) for brokers in (3, 100)] == [30, 300]
+    assert [Settings().moves_of_an_hour(brokers) for brokers in (3, 100)] == [30, 50]
 
 
 def test_traffic_of_next_to_nothing_counts_as_none() -> None:
@@ -423,3 +423,51 @@ def test_a_broker_that_joins_is_filled_at_once_and_other_load_by_the_budget() ->
     changed = cluster({"b1": 60, "b2": 20}).snapshot()
     plans, _ = run(LeastDisturbance(), [old] * 60 + [changed] * 5)
     assert max(map(len, plans)) == 1
+
+
+# ---- the price ----
+
+
+def test_a_small_gain_moves_a_bundle_once_it_has_lasted_and_says_why() -> None:
+    """b1 is 5 points above the mean, within the band: after the free minutes, a bundle moves for its price."""
+    even, uneven = (cluster({"b1": usage, "b2": 40, "b3": 40, "b4": 40}).snapshot() for usage in (40, 47))
+    plans, _ = run(LeastDisturbance(), [even] * 12 + [uneven] * 20)
+    acted = [minute for minute, plan in enumerate(plans) if len(plan)]
+    assert acted[0] > 12 + 3
+    before, plan = plans[acted[0] - 1], plans[acted[0]]
+    assert before.broker_reason(0).code is Code.GAIN_TOO_NEW
+    assert plan.broker_reason(0).code is Code.EVENS_OUT
+    (unload,) = plan
+    assert unload.reason.code is Code.WORTH_ITS_PRICE
+    gain, missed = unload.reason.compared[:2]
+    assert gain.value > gain.limit == Settings().least_gain
+    assert missed.value >= missed.limit == pytest.approx(100 * Settings().price)
+
+
+def test_a_move_names_the_best_moves_of_other_brokers() -> None:
+    even = cluster({"b1": 40, "b2": 40, "b3": 40, "b4": 40}).snapshot()
+    uneven = cluster({"b1": 56, "b2": 55, "b3": 30, "b4": 30}).snapshot()
+    plans, _ = run(LeastDisturbance(), [even] * 12 + [uneven] * 20)
+    reasons = [unload.reason for plan in plans for unload in plan if unload.reason.code is Code.WORTH_ITS_PRICE]
+    others = [other for reason in reasons for other in reason.alternatives]
+    assert others
+    assert {other.code for other in others} == {Code.GAINS_TOO_LITTLE}
+
+
+def test_what_the_budget_forbids_names_the_key_of_the_budget() -> None:
+    even, uneven = (cluster({"b1": usage, "b2": 40, "b3": 40, "b4": 40}).snapshot() for usage in (40, 90))
+    plans, _ = run(LeastDisturbance(Settings(moves_an_hour=1)), [even] * 12 + [uneven] * 20)
+    told = [plan.reason for plan in plans if plan.reason.code is Code.BUDGET_USED]
+    assert told
+    assert {reason.settings for reason in told} == {(MOVES_KEY,)}
+
+
+def test_a_bundle_that_fills_a_weak_broker_goes_to_a_stronger_one() -> None:
+    """It takes 90 % of b1 and would take less than a third of b2, which has four times the cores."""
+    found = Cluster()
+    found.add("b1", cpu=90, bundles={bundle_name(0): NamespaceBundleStats(msg_rate_in=9e4, topics=1)})
+    for number, name in enumerate(("b2", "b3"), 1):
+        small = {bundle_name(10 * number + at): NamespaceBundleStats(msg_rate_in=4e4, topics=1) for at in range(4)}
+        found.add(name, cpu=160, cpu_limit=400, bundles=small)
+    plan, _ = LeastDisturbance().decide(found.snapshot(), DisturbanceMemory())
+    assert [unload.bundle for unload in plan][:1] == [bundle_name(0)]

@@ -119,8 +119,11 @@ class Search:
 
     def run(self) -> Found:
         """Return the plan that brings all brokers within the band, or the first moves of it."""
+        return self._planned(self._settings.edge)
+
+    def _planned(self, edge: float) -> Found:
         if self._is_possible:
-            self._relieve()
+            self._relieve(edge)
             self._share_out()
             self._refine()
             self._fill()
@@ -131,11 +134,12 @@ class Search:
     def run_by_price(self, missed: Floats, minutes: float) -> Found:
         """Return the single moves that are worth their price, `minutes` after the round that `missed` is from.
 
-        If no broker has a move that gains anything, return the plan of `run`.
+        If no broker has a move that gains anything, return a plan like that of `run`, in which only brokers above the
+        band give.
         """
         offers = self._offers() if self._is_possible else {}
         if not offers:
-            return self.run()
+            return self._planned(self._settings.band)
         now = self._by_price(offers, missed, minutes)
         return Found(tuple(self._moves), self._asked, now)
 
@@ -173,7 +177,8 @@ class Search:
             if made is None:
                 break
             source, offer = made
-            worth[source], self._asked[source] = False, True
+            # without a price (no patience) a broker gives as long as there is a gain
+            worth[source], self._asked[source] = self._settings.price <= 0, True
             others = [(self._givers[other].rows.item(that.at), that.gain) for other, that in ranked if other != source]
             price = Price(offer.gain, float(missed[source]), tuple(others[:MAX_ALTERNATIVES]))
             apart = float(self._apart[:, source].min())
@@ -221,11 +226,12 @@ class Search:
 
     # ---- brokers above the band ----
 
-    def _relieve(self) -> None:
+    def _relieve(self, edge: float) -> None:
+        """Relieve the brokers whose excess is more than `edge`, if one is above the band."""
         lower = self._apart.min(axis=0)
         if not (self._gives & (lower > self._settings.band)).any():
             return
-        above = np.flatnonzero(self._gives & (lower > self._settings.edge))
+        above = np.flatnonzero(self._gives & (lower > edge))
         self._asked[above] = True
         self._prepare(above)
         for source in above[np.argsort(-lower[above], kind="stable")].tolist():

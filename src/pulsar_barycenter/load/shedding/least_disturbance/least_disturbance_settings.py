@@ -23,9 +23,9 @@ _RECENT_MIN: Final = 1.5
 _SETTLED: Final = 5.0
 """The time constants of the two estimates, in minutes (of the recent one at most) and in multiples of the patience:
 after it 37 % of a change is still missing."""
-_MOVES_OF_A_BROKER: Final = 1
+_BROKERS_OF_A_MOVE: Final = 2
 _LEAST_MOVES: Final = 30
-"""The default budget of an hour: this many moves for each broker, but at least _LEAST_MOVES."""
+"""The default budget of an hour: a move for this many brokers, but at least _LEAST_MOVES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Settings:
 
     def moves_of_an_hour(self, brokers: int) -> int:
         """Return the budget of an hour for this many brokers."""
-        return self.moves_an_hour or max(_LEAST_MOVES, _MOVES_OF_A_BROKER * brokers)
+        return self.moves_an_hour or max(_LEAST_MOVES, brokers // _BROKERS_OF_A_MOVE)
 
     @property
     def goal(self) -> float:

@@ -115,6 +115,7 @@ class Code(StrEnum):
     MAY_NOT_LAST = "may_not_last"
     GAINS_TOO_LITTLE = "gains_too_little"
     GAIN_TOO_NEW = "gain_too_new"
+    NO_GAIN = "no_gain"
     TOO_LITTLE_KNOWN = "too_little_known"
     OUTDATED_LOAD_DATA = "outdated_load_data"
     NO_TOP_BUNDLES = "no_top_bundles"
@@ -310,6 +311,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.WITHIN_BAND: "its predicted usage is above the reachable usage by no more than the band",
     Code.MAY_NOT_LAST: "only one of two estimates puts its predicted usage above the band, so the load may not last",
     Code.GAINS_TOO_LITTLE: "moving it gains less",
+    Code.NO_GAIN: "it is above the band, but moving one of its bundles would even out the brokers too little",
     Code.GAIN_TOO_NEW: "its best move would gain something, but that has not lasted long enough for its price",
     Code.TOO_LITTLE_KNOWN: "there is not yet enough data about it, or about its new bundles, to decide",
     Code.OUTDATED_LOAD_DATA: "its load data is too old",

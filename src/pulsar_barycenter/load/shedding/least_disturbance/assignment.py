@@ -1,7 +1,8 @@
 """The search for moves: single moves by their price, or the fewest that bring every broker within the band.
 
-While moves are free (`budget`), and while no single move gains anything, the search makes a plan of many moves. Else
-single moves are made, each once it is worth its price (`unevenness`). The plan has three steps:
+While moves are free (`budget`), the search makes a plan of many moves. Else it makes single moves, each once it is
+worth its price (`unevenness`). If no single move gains anything, such as with many brokers that are equally full, and a
+broker is more than one and a half bands above its reachable usage, it makes a plan as well. A plan has three steps:
 
 1. **Relieve.** A round acts once a broker is above the band: by both estimates its usage exceeds the usage that it can
    reach by more than the band. Then all brokers near the edge of the band give bundles as well, until they are near the
@@ -38,6 +39,9 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 MayGo = Callable[[int, int], Flags]
 """Returns for a bundle (row) and its broker (row) the flags of the brokers that may take it."""
 
+_FAR_ABOVE: Final = 1.5
+"""Where moves have a price, a plan of many moves begins when a broker is more than this many bands above the reachable
+usage."""
 FAR_BELOW: Final = 2.0
 """A broker is filled once it is more than this many bands below the reachable usage."""
 IDLE: Final = 1e-4
@@ -119,11 +123,11 @@ class Search:
 
     def run(self) -> Found:
         """Return the plan that brings all brokers within the band, or the first moves of it."""
-        return self._planned(self._settings.edge)
+        return self._planned(self._settings.band, self._settings.edge)
 
-    def _planned(self, edge: float) -> Found:
+    def _planned(self, limit: float, edge: float) -> Found:
         if self._is_possible:
-            self._relieve(edge)
+            self._relieve(limit, edge)
             self._share_out()
             self._refine()
             self._fill()
@@ -134,12 +138,12 @@ class Search:
     def run_by_price(self, missed: Floats, minutes: float) -> Found:
         """Return the single moves that are worth their price, `minutes` after the round that `missed` is from.
 
-        If no broker has a move that gains anything, return a plan like that of `run`, in which only brokers above the
-        band give.
+        If no broker has a move that gains anything, return a plan like that of `run`, which begins when a broker is far
+        above the band, and in which only brokers above it give.
         """
         offers = self._offers() if self._is_possible else {}
         if not offers:
-            return self._planned(self._settings.band)
+            return self._planned(_FAR_ABOVE * self._settings.band, self._settings.band)
         now = self._by_price(offers, missed, minutes)
         return Found(tuple(self._moves), self._asked, now)
 
@@ -226,10 +230,10 @@ class Search:
 
     # ---- brokers above the band ----
 
-    def _relieve(self, edge: float) -> None:
-        """Relieve the brokers whose excess is more than `edge`, if one is above the band."""
+    def _relieve(self, limit: float, edge: float) -> None:
+        """Relieve the brokers whose excess is more than `edge`, if that of one is more than `limit`."""
         lower = self._apart.min(axis=0)
-        if not (self._gives & (lower > self._settings.band)).any():
+        if not (self._gives & (lower > limit)).any():
             return
         above = np.flatnonzero(self._gives & (lower > edge))
         self._asked[above] = True

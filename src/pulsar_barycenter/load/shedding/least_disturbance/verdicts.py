@@ -99,6 +99,8 @@ class Verdicts:
             waits = (_missed(missed, "<", price),) if missed < price else ()
             return Code.GAIN_TOO_NEW, waits, (BAND_KEY, PATIENCE_KEY)
         less, more = int(np.argmin(view.apart[:, broker])), int(np.argmax(view.apart[:, broker]))
+        if view.apart[less, broker] > band and not self.found.asked[broker]:
+            return Code.NO_GAIN, (self._against(less, broker, ">"),), (BAND_KEY,)
         if view.apart[less, broker] > band:
             return Code.ABOVE_BAND, (self._against(less, broker, ">"),), (BAND_KEY,)
         if self.found.asked[broker] and why == ABOVE:

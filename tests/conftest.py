@@ -42,6 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rehearsal-rounds", type=int, default=1, metavar="N", help="take all steps N times")
     group.addoption("--rehearsal-topics", type=int, default=4, metavar="N", help="topics with traffic all the time")
     group.addoption("--rehearsal-seed", type=int, default=0, metavar="SEED", help="who is concerned, in which order")
+    group = parser.getgroup("clusters", "clusters for tests (tests/integration/test_cluster_for_tests.py)")
+    group.addoption("--cluster-starts", type=int, default=4, metavar="N", help="start and stop a cluster N times")
     group = parser.getgroup("faults", "what befalls clusters of processes and their stores (tests/faults)")
     group.addoption("--faults", type=int, default=5, metavar="N", help="have N faults befall them, over all stores")
     group.addoption("--fault-seed", type=int, default=0, metavar="SEED", help="which, in which order, how long")

@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from pulsar_barycenter.load.reasons import Code, Reason
 from support.browser_pages import NEEDS_CHROMIUM
@@ -59,6 +59,22 @@ def test_the_buttons_of_a_long_dialog_are_in_sight(browser: Browser, served: Ser
     assert preview.evaluate("one => one.scrollWidth <= one.clientWidth")
     assert barriers(page) == []
     assert complaints == []
+
+
+def test_a_button_stays_where_it_is_pressed_when_the_load_arrives(browser: Browser, served: ServedCluster) -> None:
+    served.report()
+    page = browser.new_page()
+    held: list[Route] = []
+    page.route("**/barycenter/v1/overview", lambda route: held.append(route))
+    page.goto(f"{served.url}/{address('broker', served.cluster.brokers[0].broker_id)}")
+    page.locator("#now-title").wait_for()
+    page.get_by_role("button", name="Drain…", exact=True).hover()
+    page.mouse.down()
+    for route in held:
+        route.continue_()
+    page.get_by_text("by its newest report").wait_for()
+    page.mouse.up()
+    expect(page.get_by_role("dialog")).to_be_visible()
 
 
 def test_a_dialog_closes_with_its_page(browser: Browser, served: ServedCluster) -> None:

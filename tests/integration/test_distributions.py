@@ -1,13 +1,17 @@
 """The wheel and the source distribution: the same bytes each time, whole, and a cluster that runs from them."""
 
 import os
+import signal
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from support.scripts import load_script
 
@@ -52,3 +56,52 @@ def test_distributions_are_reproducible_whole_and_run(tmp_path: Path) -> None:
     file, clusters, page = ran.stdout.splitlines()
     assert Path(file).is_relative_to(tmp_path / "installed")
     assert (clusters, page) == ("['standalone']", "True")
+
+
+def members(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def uv(*words: str, **environment: str) -> None:
+    command = [sys.executable, "-m", "uv", *words]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_source_distribution_builds_the_same_wheel_and_the_program_runs_from_it(tmp_path: Path) -> None:
+    """The last step is what `uvx --from WHEEL barycenter standalone` runs, with the packages of this environment."""
+    wheel, source = build(tmp_path)
+    out = tmp_path / "from-source"
+    uv("build", "--quiet", "--offline", "--wheel", "--no-build-isolation", "--out-dir", str(out), str(source))
+    (again,) = out.glob("*.whl")
+    assert members(again) == members(wheel)
+    installed = tmp_path / "installed"
+    uv("pip", "install", "--quiet", "--offline", "--no-deps", "--target", str(installed), str(again))
+    process = subprocess.Popen(
+        [str(installed / "bin" / "barycenter"), "standalone", "--no-pipeline", "--web-port", "0", "--broker-port", "0"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert ready.startswith("ready: pulsar://127.0.0.1:"), said
+    assert process.returncode == 0
+    assert said.startswith("starting a broker: when `ready` is printed, connect clients")
+    assert not Path(ready.partition("data in ")[2].partition(", deleted")[0]).exists()
+
+
+def test_the_wheel_names_every_extra_and_only_light_packages_without_one(tmp_path: Path) -> None:
+    wheel, _ = build(tmp_path)
+    (metadata,) = (text for name, text in members(wheel).items() if name.endswith(".dist-info/METADATA"))
+    found = Parser().parsestr(metadata.decode())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(found.get_all("Provides-Extra", [])) == set(project["optional-dependencies"])
+    core = {Requirement(text).name for text in found.get_all("Requires-Dist", []) if "extra ==" not in text}
+    assert not core & {"numpy", "pandas", "pyarrow", "duckdb", "pyspark", "rich", "grpcio", "textual", "deltalake"}

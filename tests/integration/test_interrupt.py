@@ -26,6 +26,14 @@ _DEADLINE_S = 90.0
 MARK = "BARYCENTER_INTERRUPT_TEST"
 
 
+@pytest.fixture(autouse=True)
+def hangup_has_its_effect() -> Iterator[None]:
+    """A run of the tests under `nohup` ignores SIGHUP, and so would the commands that they start."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 def of_run(mark: str) -> list[psutil.Process]:
     """All processes that a run started, in whichever group, known by its environment."""
     found = []

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,15 +26,18 @@ from support.zookeeper_server import shared_zookeeper
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
 
 
+_OWNED = "/admin/v2/brokers/standalone/{}/ownedNamespaces"
+
+
 def arguments(folder: Path, web: int, broker: int, *more: str) -> list[str]:
     ports = ["--web-port", str(web), "--broker-port", str(broker)]
     return ["standalone", "--brokers", "2", "--no-pipeline", "--data", str(folder), *ports, *more]
 
 
-async def start(*words: str) -> asyncio.subprocess.Process:
+async def start(*words: str, environment: Mapping[str, str] | None = None) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pulsar_barycenter", *words, stdout=pipe, stderr=pipe
+        sys.executable, "-m", "pulsar_barycenter", *words, stdout=pipe, stderr=pipe, env=environment
     )
 
 
@@ -258,7 +261,10 @@ async def test_each_step_of_the_start_is_a_line_and_the_first_says_what_to_do_ne
             lines = [await said_until(process, "")]
             while not lines[-1].startswith("next: "):
                 lines.append(await said_until(process, ""))
-        assert lines[0].startswith("starting 2 brokers: clients can connect once `ready` is printed; Ctrl-C ends")
+        assert lines[0] == (
+            f"starting 2 brokers: when `ready` is printed, connect clients to pulsar://127.0.0.1:{ports[2]}, "
+            f"or open http://127.0.0.1:{ports[0]}/; Ctrl-C ends the cluster\n"
+        )
         assert [line.partition(":")[0] for line in lines[1:3]] == ["metadata", "metadata"]
         assert sorted(lines[3:5]) == ["broker-0: starting\n", "broker-1: starting\n"]
         assert sorted(line.partition(" after")[0] for line in lines[5:7]) == ["broker-0: ready", "broker-1: ready"]
@@ -310,13 +316,71 @@ async def test_the_system_chooses_ports_and_the_folder_and_a_program_is_told_whi
     assert not Path(ready["data"]).exists()
 
 
+async def test_without_options_the_folder_is_temporary_and_gone_after_ctrl_c() -> None:
+    """One broker, as after `pip install`; only the ports are chosen here, as others may use the usual ones."""
+    process = await start("standalone", "--web-port", "0", "--broker-port", "0", "--no-pipeline")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(60):
+            said = [(await process.stderr.readline()).decode() for _ in range(2)]
+            ready = (await process.stdout.readline()).decode()
+            folder = Path(ready.partition("data in ")[2].partition(", deleted")[0])
+            assert (folder / "metadata.sqlite").exists()
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 0
+    finally:
+        for child in [*children(process), process.pid]:
+            if psutil.pid_exists(child):
+                os.kill(child, signal.SIGKILL)
+        await process.wait()
+    assert said == [
+        "starting a broker: when `ready` is printed, connect clients to the address in that line; "
+        "Ctrl-C ends the cluster\n",
+        "all data is deleted at the end; to keep it, give --data DIR\n",
+    ]
+    assert not folder.exists()
+
+
+async def test_a_cluster_without_numpy_says_so_and_spreads_its_bundles(tmp_path: Path) -> None:
+    """As after `pip install` without extras: every process starts with a module that hides numpy."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['numpy'] = None\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH", "")])])
+    words = ["--ephemeral", "--no-pipeline", "--brokers", "2", "--web-port", "0", "--broker-port", "0", "--json"]
+    process = await start("standalone", *words, environment={**os.environ, "PYTHONPATH": path})
+    assert process.stdout is not None
+    client = AdminClient()
+    try:
+        async with asyncio.timeout(60):
+            line = await said_until(process, "no balancing")
+            assert line.endswith("to install it: pip install 'pulsar-barycenter[balance]'\n")
+            ready = json.loads(await process.stdout.readline())
+            url = ready["webUrls"][0]
+            for number in range(8):
+                topic = f"/admin/v2/persistent/public/default/t{number}"
+                await client.call("PUT", url, topic)
+            owned = [
+                sum(name.startswith("public/default/") for name in await client.call("GET", web, _OWNED.format(broker)))
+                for web, broker in zip(ready["webUrls"], [b["broker"] for b in ready["brokers"]], strict=True)
+            ]
+            assert min(owned) >= 2, owned
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+    finally:
+        await client.close()
+        for child in [*children(process), process.pid]:
+            if psutil.pid_exists(child):
+                os.kill(child, signal.SIGKILL)
+        await process.wait()
+
+
 async def test_folders_that_contradict_each_other_are_refused_in_a_sentence(tmp_path: Path) -> None:
     folder = str(tmp_path / "data")
     both = await refusal("standalone", "--ephemeral", "--data", folder)
     assert f"--ephemeral deletes its folder at the end, and --data {folder} names a folder to keep" in both
-    assert "give --data DIR to keep the data, or --ephemeral" in await refusal("standalone")
-    store = await refusal("standalone", "--ephemeral", "--metadata-store", "zk:127.0.0.1:2181")
-    assert "would stay and name topics without messages" in store
+    for words in (["--ephemeral"], []):
+        store = await refusal("standalone", *words, "--metadata-store", "zk:127.0.0.1:2181")
+        assert "would stay and name topics without messages" in store
     assert not (tmp_path / "data").exists()
 
 

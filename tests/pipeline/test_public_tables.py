@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from pulsar_barycenter.history import tables
+from pulsar_barycenter.history import open_history, tables
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.files import live_files
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
@@ -41,3 +41,13 @@ def test_each_table_has_the_rows_of_its_files_once_beside_a_compacted_file(spark
 def test_a_folder_without_tables_gives_empty_ones(spark: SparkSession, tmp_path: Path) -> None:
     PipelineLayout.of(tmp_path).create()
     assert {name: frame.isEmpty() for name, frame in tables(spark, tmp_path)} == dict.fromkeys(TABLES, True)
+
+
+def test_a_history_gives_its_tables_to_a_session(spark: SparkSession, tmp_path: Path) -> None:
+    """The same rows as Arrow, also where Spark reads the address."""
+    layout = copied(tmp_path / "cluster")
+    history = open_history(layout.data)
+    rows = {name: frame.count() for name, frame in history.spark(spark)}
+    assert rows == {name: history.table(name).num_rows for name in TABLES}
+    of_spark = open_history(layout.data, spark=spark)
+    assert of_spark.moves().equals(history.moves())

@@ -51,8 +51,9 @@ MANAGERS: tuple[dict[str, str], ...] = (
 )
 """What histories are played with, one after the other: mostly the modular load manager."""
 
-ONCE_FAILED = {96000365: (*OF_ONE, *OF_ALL, *OF_BALANCE)}
-"""Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""
+ONCE_FAILED = {96000365: (*OF_ONE, *OF_ALL, *OF_BALANCE), 118599083: None}
+"""Seeds of histories that found a fault, and among which faults they were drawn (None: all); they are always
+played."""
 
 ROUGH = ("crash", "pause", "store partition", "partition", "lookups", "burst", "unload")
 LATE = ("leader writes", "leader commands", "leader away")

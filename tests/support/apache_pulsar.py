@@ -39,7 +39,7 @@ _OPENED: Final = (
     *("java.base/jdk.internal.loader", "java.base/jdk.internal.misc", "java.base/jdk.internal.platform"),
     *("java.management/sun.management", "jdk.management/com.sun.management.internal"),
 )
-_JVM: Final = (
+JVM_OPTIONS: Final = (
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dbookkeeper.metadata.bookie.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataBookieDriver",
     "-Dbookkeeper.metadata.client.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver",
@@ -368,7 +368,7 @@ class ApachePulsar:
 
     def _java(self, name: str, *command: str) -> "subprocess.Popen[bytes]":
         logs = f"-Dlog4j2.configurationFile={self.logging}"
-        options = [*self._deployment.jvm, *self._class_options(), *_JVM, logs]
+        options = [*self._deployment.jvm, *self._class_options(), *JVM_OPTIONS, logs]
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 ["java", *options, "-cp", self._class_path, *command],

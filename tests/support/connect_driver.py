@@ -22,8 +22,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 
 
 def example() -> str:
-    """The block of Python in the page."""
-    (found,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
+    """The block of Python in the page that takes a session."""
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
+    (found,) = (block for block in blocks if "(spark, " in block)
     return str(found)
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Browser, Page, Route, expect
 
 from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.reasons import Code, Reason
@@ -28,6 +28,9 @@ OLD_DECISIONS: Final = 700
 OLD_BUNDLE: Final = "public/old/0x00000000_0xffffffff"
 NO_PATCHES: Final[Mapping[str, Callable[[Any], Any]]] = {}
 _MINUTE: Final = timedelta(minutes=1)
+_PATIENCE_MS: Final = 15_000
+
+expect.set_options(timeout=_PATIENCE_MS)
 
 
 @contextmanager
@@ -88,7 +91,7 @@ def opened(
     `patches` change the JSON answers of the broker, by path.
     """
     page = browser.new_page(**context)
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(_PATIENCE_MS)
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda message: complaints.append(message.text))

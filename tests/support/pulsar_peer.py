@@ -141,7 +141,7 @@ def plain(value: Any) -> Any:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, msgspec.Struct):
         pairs = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        return {key: plain(item) for key, name in pairs if (item := getattr(value, name)) is not None}
+        return {key: plain(item) for key, name in pairs if (item := getattr(value, name)) not in (None, msgspec.UNSET)}
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

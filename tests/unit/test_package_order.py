@@ -28,17 +28,17 @@ cluster_logs  naming load
 admin         naming credentials load cluster_logs
 broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin
 pipeline      naming config load
-history       pipeline
+history       naming load cluster_logs pipeline
 snapshots     naming config metadata load cluster_logs pipeline
 replay        naming config load
 observer      naming config terminal load cluster_logs admin
-lab           naming config html_pages terminal load cluster_logs pipeline snapshots replay observer
+lab           naming config html_pages terminal load cluster_logs pipeline history snapshots replay observer
 doctor        naming config metadata load ledger admin observer
 status        naming config load doctor
 operations    naming bounds load cluster_logs admin snapshots observer
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
 screen        naming terminal load cluster_logs observer status questions
-strategies    config load
+strategies    config load snapshots
 standalone    config
 demo          naming config html_pages load cluster_logs admin pipeline replay standalone
 run           config terminal metadata load ledger cluster_logs broker pipeline standalone
@@ -83,7 +83,7 @@ metadata
 
 load
     bundle_load moved_back reasons managers growing_map regexes
-    strategy_plugins policies
+    installed strategy_plugins strategy_page policies
     drain_notes
     decisions strategy
     reports
@@ -200,6 +200,7 @@ lab
     spark_grid board
     results report
     benches advising
+    programs
 
 questions
     topics monitored examination
@@ -239,8 +240,8 @@ IMPURE = {"asyncio", "time", "os", "pathlib", "pyarrow", "socket", "threading"}
 
 SPARK_PARTS = {
     f"pipeline.{part}" for part in ["spark", "pulsar_source", "parsing", "batch", "stream", "sharded", "running", "job"]
-} | {"history"}
-"""The parts of the pipeline that run on Spark, and the package that gives tables to programs that do."""
+} | {"history.data_frames", "history.recorded_history", "lab.programs"}
+"""The parts of the pipeline that run on Spark, and the modules that take a session of a program."""
 
 STARTS_A_BROKER = {
     "broker.bounded_log",
@@ -331,7 +332,11 @@ def test_every_room_is_listed_after_those_it_knows() -> None:
 @pytest.mark.parametrize("folder", sorted(parts()))
 def test_a_part_imports_only_earlier_parts(folder: str) -> None:
     order = {name: line for line, names in enumerate(parts()[folder]) for name in names}
-    entries = {path.stem for path in (SOURCE / folder).iterdir() if path.name not in {"__init__.py", "__pycache__"}}
+    entries = {
+        path.stem
+        for path in (SOURCE / folder).iterdir()
+        if path.name not in {"__init__.py", "__init__.pyi", "__pycache__"}
+    }
     assert {name for name in entries if not name.endswith(".typed")} == set(order)
     for module, here, there in edges_within(folder):
         assert order[there] <= order[here], f"{module} of part {here} imports the later {there}"
@@ -343,6 +348,21 @@ def test_no_circle_of_files() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+def test_the_public_names_of_replay_are_those_of_the_package_that_defines_them() -> None:
+    """`replay` is pure and early, its public names read files: it gets them at their first use, and imports nothing."""
+    from pulsar_barycenter import replay
+    from pulsar_barycenter.lab import programs
+
+    assert not own_imports("replay")
+    assert replay.__all__ == programs.__all__
+    for name in replay.__all__:
+        assert getattr(replay, name) is getattr(programs, name)
+    stub = ast.parse((SOURCE / "replay" / "__init__.pyi").read_text())
+    assert {alias.name for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names} == set(
+        replay.__all__
+    )
 
 
 def test_every_folder_has_a_docstring() -> None:

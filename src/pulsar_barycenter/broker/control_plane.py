@@ -122,6 +122,7 @@ class ControlPlane:
                 ownership=self.way.changes,
                 decisions=DecisionLog(urls.broker_id, data / "decisions"),
                 policies=self.policies,
+                balances=self._parts.balances,
             )
         )
         self.way.search.set_identity(urls)
@@ -172,6 +173,7 @@ class ControlPlane:
 
     async def _lead(self, urls: ServiceUrls) -> None:
         """Take part in the election."""
+        await self._parts.candidacy.start(urls.broker_id)
         duties = self.way.leader_duties(self.rounds)
         await self.leadership.start(urls.broker_id, urls.web_url or urls.web_url_tls, duties)
 
@@ -192,6 +194,7 @@ class ControlPlane:
         own bundles. Return the number of released bundles.
         """
         await self._parts.own_namespaces.close()
+        await self._parts.candidacy.close()
         self.ownership.refuse_acquisitions("this broker is leaving the cluster")
         await self._switch.settle()
         me = self._identity().broker_id
@@ -211,6 +214,7 @@ class ControlPlane:
         """End everything without handing bundles over. Idempotent."""
         self.ownership.refuse_acquisitions("this broker is stopped")
         await self._parts.own_namespaces.close()
+        await self._parts.candidacy.close()
         await self._periodic.close()
         await self.writing.step_down()
         await self.lookup.close()

@@ -8,7 +8,9 @@ from pulsar_barycenter import DISTRIBUTION
 from pulsar_barycenter.cli.failure import fail
 
 _EXTRAS: Final = {
+    "numpy": "balance",
     "duckdb": "history",
+    "jinja2": "history",
     "pyarrow": "history",
     "pyspark": "pipeline",
     "py4j": "pipeline",
@@ -17,11 +19,17 @@ _EXTRAS: Final = {
     "_pulsar": "source",
     "grpc": "etcd",
     "kazoo": "zookeeper",
+    "rich": "top",
     "textual": "top",
     "deltalake": "delta",
 }
 _COMMAND_EXTRAS: Final = {"demo": "demo"}
 """Commands whose extra installs more than the first missing module."""
+_WITH_NUMPY: Final = {
+    **dict.fromkeys(("plan", "replay", "advise", "balance-bench", "history"), "history"),
+    "pipeline": "pipeline",
+}
+"""Commands, by their first word, whose extra includes numpy; numpy is the first module that they miss."""
 
 
 @contextmanager
@@ -34,4 +42,6 @@ def reports_missing_extra(command: str) -> Iterator[None]:
         if module not in _EXTRAS:
             raise
         extra = _COMMAND_EXTRAS.get(command, _EXTRAS[module])
+        if extra == "balance":
+            extra = _WITH_NUMPY.get(command.partition(" ")[0], extra)
         fail(f"{command} needs {module}, which is not installed: pip install '{DISTRIBUTION}[{extra}]'")

@@ -8,6 +8,7 @@ import click
 from pulsar_barycenter import DISTRIBUTION
 from pulsar_barycenter.cli.extras import reports_missing_extra
 from pulsar_barycenter.cli.interrupt import ended_by_signals
+from pulsar_barycenter.standalone.scheduling import imports_without_collections
 
 _COMMANDS: Final = {
     "standalone": ("run.standalone", "Run a cluster on this machine."),
@@ -73,7 +74,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        with reports_missing_extra(cmd_name):
+        with reports_missing_extra(cmd_name), imports_without_collections():
             module = importlib.import_module(f"pulsar_barycenter.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
         return command

@@ -128,4 +128,5 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
 
     @property
     def effective_metadata_store_url(self) -> str:
+        """The address of the metadata store; by default a file in the data folder."""
         return self.metadata_store_url or f"sqlite:{self.barycenter_data_dir}/metadata.sqlite"

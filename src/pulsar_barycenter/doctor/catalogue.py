@@ -67,6 +67,7 @@ CHECKS: Final = (
     Check("absurd-report", balance.absurd_reports, (Part.SNAPSHOT, Part.STORE)),
     Check("idle-shedder", balance.idle_shedder, (Part.SETTINGS,)),
     Check("cool-down", balance.cool_down, (Part.SNAPSHOT,)),
+    Check("no-numpy", balance.without_numpy, (Part.SNAPSHOT,)),
     Check("late-pipeline", balance.late_pipeline, (Part.SNAPSHOT,)),
     Check("silent-pipeline", balance.silent_pipeline, (Part.SNAPSHOT,)),
     Check("ledgers-folder", ledgers.ledgers_folder, (Part.LEDGERS,)),

@@ -1,37 +1,49 @@
-"""The recorded history of a cluster as DataFrames of Spark, for programs and notebooks.
+"""The recorded history of a cluster for programs and notebooks: its tables, and questions to them.
 
-    from pulsar_barycenter.history import tables
+    from pulsar_barycenter.history import open_history
 
-    recorded = tables(spark, "/var/lib/barycenter")
-    recorded.broker_usage.groupBy("broker").max("cpu_percent").show()
+    history = open_history("/var/lib/barycenter")
+    history.top(5)                     # an Arrow table; .to_pandas() makes a DataFrame of it
+    history.pandas("broker_usage").groupby("broker").cpu_percent.max()
 
-`spark` is any session: of this process, of spark-submit, or of Spark Connect. Columns are in docs/tables.md. For
-questions without Spark there is `barycenter history`.
+`open_history` opens a data folder or a bucket, and returns a `RecordedHistory`. It gives each table to Arrow, pandas,
+Polars or Spark, and has a method for each subcommand of `barycenter history`, of the same name. Columns are in
+docs/tables.md, measures in docs/measures.md.
+
+A history needs the extra `history` (Arrow, DuckDB); pandas, Polars and PySpark only if they are used.
+
+`recorded_history` has the questions, `data_frames` the tables for libraries of DataFrames, `errors` the errors.
 """
 
-from os import PathLike, fspath
+try:
+    import duckdb  # noqa: F401 - with the next one, what the extra installs
+    import pyarrow as pa  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"pulsar_barycenter.history needs {error.name}: pip install 'pulsar-barycenter[history]'", name=error.name
+    ) from error
 
-from pyspark.sql import SparkSession
-
-from pulsar_barycenter.pipeline.spark.addresses import open_storage
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
+from pulsar_barycenter.history.data_frames import tables
+from pulsar_barycenter.history.errors import MissingLibraryError, UnknownTableError
+from pulsar_barycenter.history.recorded_history import RecordedHistory, open_history
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.pipeline.history import BundleLife, NoHistoryError
+from pulsar_barycenter.pipeline.local_sql import QueryError
 from pulsar_barycenter.pipeline.spark.history_tables import HistoryTables
-from pulsar_barycenter.pipeline.spark.table_reader import read_table
-from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.pipeline.tables.reading import DamagedTableError
 
-__all__ = ["HistoryTables", "tables"]
-
-
-def tables(spark: SparkSession, folder: str | PathLike[str]) -> HistoryTables:
-    """Return the tables of the data directory `folder`: a path, or an address that Spark reaches.
-
-    Each row is there once, also while the pipeline writes, because replaced files are left out. The DataFrames read
-    the files that exist at this call. Compaction deletes replaced files after 15 minutes: a query that starts later
-    may fail because a file is missing; then call `tables` again. A table without rows is empty.
-
-    With Spark Connect the server reads `folder`, so it must be a path of the server.
-
-    Raises:
-        OSError: Spark cannot reach `folder`.
-    """
-    storage = open_storage(fspath(folder), spark)
-    return HistoryTables(**{name: read_table(spark, storage, name) for name in TABLES})
+__all__ = [
+    "BundleLife",
+    "DamagedTableError",
+    "HistoryTables",
+    "InvalidNameError",
+    "MissingLibraryError",
+    "NoHistoryError",
+    "QueryError",
+    "RecordedHistory",
+    "UnknownTableError",
+    "WrongFolderError",
+    "open_history",
+    "tables",
+]

@@ -9,5 +9,6 @@ output around it; `cli` has the options.
   grid on Spark instead.
 - Results: `series` has the values of each step of a run, `board` the medians by strategy and settings; `results` writes
   and prints them; `report` writes an HTML page.
+- `programs` has all of this for programs and notebooks, which `pulsar_barycenter.replay` exports.
 - `benches` runs scenarios and published experiments; `advising` runs the replays of a recommendation.
 """

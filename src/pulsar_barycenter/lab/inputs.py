@@ -24,6 +24,7 @@ from pulsar_barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRe
 from pulsar_barycenter.replay.inputs.recorded import Samples, Usages, recording
 from pulsar_barycenter.replay.inputs.trace_demand import demand_of
 from pulsar_barycenter.replay.inputs.workload_files import Workload, demand_of_workload, workload_of
+from pulsar_barycenter.replay.scenario import COMMON, catalogue
 from pulsar_barycenter.replay.simulator import Cluster
 from pulsar_barycenter.replay.synthetic.demand import Shape, broker_names, generated
 from pulsar_barycenter.replay.traces import Trace
@@ -69,6 +70,8 @@ class Source:
     traces: tuple[Trace, ...] = ()
     workload: Workload | None = None
     recorded: Input | None = None
+    case: str = ""
+    """The name of a scenario of `balance-bench`; "" for another input."""
 
     def input(self, seed: int) -> Input:
         """Return the input of a seed; the seed determines synthetic load and the bundles of traces.
@@ -78,6 +81,8 @@ class Source:
         """
         if self.recorded is not None:
             return self.recorded
+        if self.case:
+            return _of_case(self.case, seed)
         if self.workload is not None:
             return _of_workload(self.spec, self.workload, seed)
         return _of_traces(self.spec, self.traces, seed) if self.traces else _generated(self.spec, seed)
@@ -150,6 +155,11 @@ def _generated(spec: InputSpec, seed: int) -> Input:
     capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
     shape = Shape(**{"step_ms": spec.step_ms, **numbers})
     return Input(generated(shape, seed), Cluster(dict.fromkeys(broker_names(shape.brokers), capacity)))
+
+
+def _of_case(name: str, seed: int) -> Input:
+    setup = catalogue()[name].make(seed)
+    return Input(setup.demand, setup.cluster, setup.events, {**COMMON, **setup.settings})
 
 
 def _workload(path: Path) -> Workload:

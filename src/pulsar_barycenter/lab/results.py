@@ -1,6 +1,5 @@
 """Writes and prints the results of a grid: `results.json`, Parquet files, and a table."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -40,21 +39,36 @@ def write_results(out: Path, runs: Sequence[RunFile]) -> None:
     """
     results = [Result(name=run.scenario.name, scenario=run.scenario, measures=run.measures) for run in runs]
     write_whole(out / RESULTS, msgspec.json.format(msgspec.json.encode(results, order="sorted"), indent=1) + b"\n")
-    moves = [{"run": run.scenario.name, **msgspec.structs.asdict(move)} for run in runs for move in run.moves]
-    splits = [
+    _write_parquet(out / "moves.parquet", [moves_table(runs)], _MOVES)
+    _write_parquet(out / "splits.parquet", [splits_table(runs)], _SPLITS)
+    _write_parquet(out / "series.parquet", [series_table(runs)], _SERIES)
+    _write_parquet(out / "brokers.parquet", map(usage_table, runs), _BROKERS)
+
+
+def moves_table(runs: Iterable[RunFile]) -> pa.Table:
+    """Return all moves with their reasons, in the order of the runs."""
+    rows = [{"run": run.scenario.name, **msgspec.structs.asdict(move)} for run in runs for move in run.moves]
+    return pa.Table.from_pylist(rows, schema=_MOVES)
+
+
+def splits_table(runs: Iterable[RunFile]) -> pa.Table:
+    """Return all splits with their reasons, in the order of the runs."""
+    rows = [
         {"run": run.scenario.name, **msgspec.structs.asdict(split), "parts": list(split.parts)}
         for run in runs
         for split in run.splits
     ]
-    _write_parquet(out / "moves.parquet", [pa.Table.from_pylist(moves, schema=_MOVES)], _MOVES)
-    _write_parquet(out / "splits.parquet", [pa.Table.from_pylist(splits, schema=_SPLITS)], _SPLITS)
-    series: dict[str, list[Any]] = defaultdict(list)
+    return pa.Table.from_pylist(rows, schema=_SPLITS)
+
+
+def series_table(runs: Iterable[RunFile]) -> pa.Table:
+    """Return the balance of each step, in the order of the runs."""
+    series: dict[str, list[Any]] = {name: [] for name in _SERIES.names}
     for run in runs:
         series["run"] += [run.scenario.name] * len(run.series.at_ms)
         for name in _SERIES.names[1:]:
             series[name] += getattr(run.series, name)
-    _write_parquet(out / "series.parquet", [pa.table(dict(series), schema=_SERIES)], _SERIES)
-    _write_parquet(out / "brokers.parquet", map(_usages, runs), _BROKERS)
+    return pa.table(series, schema=_SERIES)
 
 
 _TEXT: Final = pa.string()
@@ -95,7 +109,7 @@ _BROKERS: Final = pa.schema(
 )
 
 
-def _usages(run: RunFile) -> pa.Table:
+def usage_table(run: RunFile) -> pa.Table:
     """Return the usage of each broker at each step, in the order of steps; null while the broker was not running."""
     usage = run.series.usages().ravel().round(4)
     steps, names = len(run.series.at_ms), run.series.names

@@ -6,7 +6,8 @@ reason with the numbers that it compared. The same functions serve the live lead
 `barycenter decide` (`snapshots`), virtual time (`replay`) and the pipeline.
 
 Plain values first: `reasons` (why something was decided), `policies` (what administrators demand) and `decisions` (what
-was decided). `managers` lists the load managers, `strategy` is the contract of all strategies. `growing_map` is an
+was decided). `managers` lists the load managers, `installed` says whether a
+broker can balance, `strategy` is the contract of all strategies. `growing_map` is an
 immutable map that is cheap to extend, `regexes` matches users' regular expressions in linear time, `drain_notes` finds
 who drained a broker, `moved_back` finds moves that came too soon, and `bundle_load` has the words for loads in table
 headers.
@@ -14,7 +15,7 @@ headers.
 Then, in the order of a decision: `reports` (what brokers report, and its averages over time), `service_units` (the
 records of ownership), `snapshot` (the load at one moment, as columns), `filters` (which brokers may own a bundle),
 `shedding` (which bundles leave), `placement` (which broker gets a bundle), `splitting` (which bundles are split),
-`selection` (filters and placement together), `simple` (the simple load manager), `strategy_plugins` (strategies of
-other packages), `strategies` (the catalogue of all strategies), `rounds` (rounds of a leader) and `advice` (problems of
-a configuration).
+`selection` (filters and placement together), `simple` (the simple load manager), `strategy_plugins` and
+`strategy_page` (strategies of other packages, and their pages), `strategies` (the catalogue of all strategies),
+`rounds` (rounds of a leader) and `advice` (problems of a configuration).
 """

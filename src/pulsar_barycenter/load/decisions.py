@@ -37,6 +37,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def reason(self) -> Reason:
+        """Why this broker, or none; built at each call."""
         return self.why()
 
     def __eq__(self, other: object) -> bool:

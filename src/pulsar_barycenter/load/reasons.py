@@ -34,6 +34,7 @@ class Code(StrEnum):
     ALL_OVERLOADED = "all_overloaded"
     CHOSEN_AGAIN = "chosen_again"
     NEXT_IN_TURN = "next_in_turn"
+    FEWEST_BUNDLES = "fewest_bundles"
     BELOW_AVERAGE = "below_average"
     NONE_BELOW_AVERAGE = "none_below_average"
     PINNED = "pinned"
@@ -53,6 +54,7 @@ class Code(StrEnum):
     # a broker was not chosen
     TOO_MANY_TOPICS = "too_many_topics"
     NOT_FEWEST_BUNDLES = "not_fewest_bundles"
+    MORE_BUNDLES = "more_bundles"
     OTHER_LOAD_MANAGER = "other_load_manager"
     OLDER_VERSION = "older_version"
     TOPIC_KIND_DISABLED = "topic_kind_disabled"
@@ -235,6 +237,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.ALL_OVERLOADED: "every candidate is overloaded, so one was chosen at random",
     Code.CHOSEN_AGAIN: "the first choice was overloaded, so it was chosen again from all brokers that policies allow",
     Code.NEXT_IN_TURN: "it is the next broker in the round-robin order",
+    Code.FEWEST_BUNDLES: "it has the fewest bundles of the brokers that policies allow",
     Code.BELOW_AVERAGE: "it was chosen at random from the brokers whose smoothed usage is low enough",
     Code.NONE_BELOW_AVERAGE: "no candidate's smoothed usage is low enough, so one candidate was chosen at random",
     Code.PINNED: "the bundle is pinned to it, and it is still a candidate",
@@ -253,6 +256,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.NO_CANDIDATE: "no broker passes the policies and filters for this bundle",
     Code.TOO_MANY_TOPICS: "it has too many topics",
     Code.NOT_FEWEST_BUNDLES: "another candidate has fewer bundles of the namespace",
+    Code.MORE_BUNDLES: "it has more bundles",
     Code.OTHER_LOAD_MANAGER: "it runs a different load manager",
     Code.OLDER_VERSION: "it runs an older version than another candidate",
     Code.TOPIC_KIND_DISABLED: "it does not serve this kind of topic",

@@ -232,8 +232,8 @@ class UnknownStrategyError(StrategyError):
 
     def __init__(self, key: str, name: str, known: Collection[str], detail: str = "") -> None:
         mend = f"use one of {', '.join(sorted(known))}" if detail else in_its_place(name, known)
-        if not detail and "." in name:
-            mend += "; a strategy of another package has to be installed on every broker"
+        if not detail:
+            mend += ". A strategy of another package needs that package on every broker"
         super().__init__(f"{key}={name!r} {detail or 'is not a strategy known here'}; {mend}")
         self.key = key
         self.name = name

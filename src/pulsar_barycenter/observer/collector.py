@@ -25,11 +25,15 @@ from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.cluster_logs.load_report_log import ReportLog
 from pulsar_barycenter.load.managers import ManagerKind, short_name
-from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
+from pulsar_barycenter.load.reports.extensible_reports import (
+    BrokerLoadData,
+    BrokerLookupData,
+    TopBundlesLoadData,
+    as_report,
+)
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.reports.simple_load_report import as_local_broker_data, decode_load_report
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
-from pulsar_barycenter.load.snapshot.extensible_snapshot import as_report
 from pulsar_barycenter.observer.addresses import address_of
 from pulsar_barycenter.observer.answers import has_no_report, without_report
 from pulsar_barycenter.observer.collected_snapshot import collected_snapshot

@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 
 from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_names, drained_text
-from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of, owned_bundles
 from pulsar_barycenter.observer.running_cluster import snapshot_of
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
@@ -17,7 +16,6 @@ from pulsar_barycenter.operations.draining import spread, to_move
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told
 from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.snapshots.decided_by import configured, manager_of
-from pulsar_barycenter.snapshots.snapshot_file import of_document
 
 _WITHIN_S: Final = 30.0
 
@@ -175,6 +173,10 @@ async def _placed(
 ) -> _Placed:
     """Return the destinations that the leader would choose for the bundles of a drained broker, each choice counting
     for the next; why other bundles stay; the load of brokers; the load of bundles."""
+    # these bring numpy, which `undrain` does without
+    from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines
+    from pulsar_barycenter.snapshots.snapshot_file import of_document
+
     document = await snapshot_of(new_client, url)
     found = of_document(document, Path(url))
     config = configured(found, changes=[f"{DRAINED_KEY}={drained_text(drained)}"])

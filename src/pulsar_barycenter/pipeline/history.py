@@ -6,6 +6,7 @@ for all rows. Periods are in epoch ms, begin inclusive, end exclusive. Every ans
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import starmap
@@ -55,6 +56,22 @@ class NoHistoryError(LookupError):
 
 class NoTablesError(NoHistoryError):
     """There are no tables at all, of any time: no pipeline made them yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleLife:
+    """What is recorded of a bundle in the period: Arrow tables, oldest row first. A part without rows is empty.
+
+    `owners` has broker, owned_from, owned_to (null: it still owns the bundle), ended. `decisions` has the decisions
+    about the bundle: at, by, manager, strategy, kind, source, destination, refused, principal, sentence, request.
+    `load` has the means of each interval, weighted by time: interval_start, broker (the last one), samples, covered
+    (the share of the interval with reports), msg_rate (msg/s in + out), msg_throughput (bytes/s in + out), topics.
+    """
+
+    bundle: str
+    owners: pa.Table
+    decisions: pa.Table
+    load: pa.Table
 
 
 class Ranking(StrEnum):
@@ -238,6 +255,29 @@ class History:
         names = ["interval_start", "broker", "samples", "covered", "msg_rate", "msg_throughput", "topics"]
         return means.append_column("covered", covered).select(names)
 
+    def bundle_life(self, bundle: str, *, every: timedelta = timedelta(minutes=15), manager: str = "") -> BundleLife:
+        """Return the owners of a bundle, the decisions about it, and its load per interval.
+
+        Raises:
+            NoHistoryError: nothing of it is recorded in the period.
+        """
+        questions: tuple[Callable[[], pa.Table], ...] = (
+            lambda: self.bundle_owners(bundle),
+            lambda: self.bundle_decisions(bundle, manager=manager),
+            lambda: self.bundle_load(bundle, every=every),
+        )
+        parts: list[pa.Table] = []
+        lacking = 0
+        for question, empty in zip(questions, _LIFE_SCHEMAS, strict=True):
+            try:
+                parts.append(question())
+            except NoHistoryError:
+                lacking += 1
+                if lacking == len(questions):
+                    raise
+                parts.append(empty.empty_table())
+        return BundleLife(bundle, *parts)
+
     def brokers_over(self, threshold: float) -> pa.Table:
         """Return the brokers whose weighted usage was above `threshold` (a fraction), the longest share first.
 
@@ -274,6 +314,20 @@ class History:
         once = found.append_column("row", pa.array(range(len(found)), pa.int64()))
         kept = once.group_by(list(table.key), use_threads=False).aggregate([("row", "last")]).column("row_last")
         return found.take(kept).select([*columns])
+
+    def table(self, name: str) -> pa.Table:
+        """Return all columns of a table in the period, each row once, by time and key; without rows it is empty.
+
+        An interval of `ownership` is in the period if a part of it is.
+        """
+        table = TABLES[name]
+        names = table.schema.names
+        try:
+            found = self._ownership(None) if name == "ownership" else self.rows(name, names)
+        except NoHistoryError:
+            return self._empty(names, name)
+        order = [table.time, *(key for key in table.key if key != table.time)]
+        return found.sort_by([(column, "ascending") for column in order])
 
     def _ownership(self, condition: pc.Expression | None) -> pa.Table:
         """Each interval that touches the period once, with its end if it has one."""
@@ -352,8 +406,7 @@ class History:
 
     @staticmethod
     def _empty(columns: Sequence[str], name: str) -> pa.Table:
-        schema = TABLES[name].arrow_schema
-        return pa.schema([schema.field(column).with_nullable(True) for column in columns]).empty_table()
+        return _nullable(name, columns).empty_table()
 
     def _nothing(self, name: str) -> NoHistoryError:
         where = self._storage.address(f"{TABLES_FOLDER}/{name}")
@@ -417,6 +470,29 @@ _DECISION_COLUMNS: Final = (
     *("principal", "sentence", "request"),
 )
 _DECISIONS_AT_ONCE: Final = 100_000
+
+
+def _nullable(name: str, columns: Iterable[str]) -> pa.Schema:
+    schema = TABLES[name].arrow_schema
+    return pa.schema([schema.field(column).with_nullable(True) for column in columns])
+
+
+_LIFE_SCHEMAS: Final = (
+    _nullable("ownership", [name for name in OWNERSHIP.names if name not in ("bundle", "incarnation")]),
+    _nullable("decisions", [name for name in _DECISION_COLUMNS if name != "bundle"]),
+    pa.schema(
+        {
+            "interval_start": _TIME,
+            "broker": pa.string(),
+            "samples": pa.int64(),
+            "covered": pa.float64(),
+            "msg_rate": pa.float64(),
+            "msg_throughput": pa.float64(),
+            "topics": pa.int64(),
+        }
+    ),
+)
+"""The columns of the parts of a `BundleLife`."""
 
 
 _Unloads: TypeAlias = dict[tuple[str, str], list[dict[str, Any]]]

@@ -1,5 +1,18 @@
 """Simulates a cluster in virtual time: what a load manager would do with recorded or synthetic load, and how well.
 
+For programs and notebooks:
+
+    from pulsar_barycenter.replay import recorded_load
+
+    load = recorded_load("/var/lib/barycenter")
+    results = load.replay(["configured", "AvgShedder", "LeastDisturbance"], seeds=range(5))
+    results                    # a notebook shows a table and a picture
+    results.medians()          # an Arrow table; .to_pandas() makes a DataFrame of it
+    load.advise()              # what `barycenter advise` recommends
+
+A load comes from a recorded history, a snapshot, traces, a workload file, a scenario or a seed. The names that this
+module exports are public; its modules are not. They need the extra `history`, and are imported when they are used.
+
 Problem. A strategy can only be judged over days of load, under several seeds, next to other strategies. No production
 cluster allows such experiments.
 
@@ -16,4 +29,47 @@ and inputs are arguments, and the same arguments give the same bytes.
   knowledge would have done.
 - Many runs: `grid` enumerates runs; `scenario` defines a case of `balance-bench`, `scenarios` has all of them;
   `experiments` replays published measurements; `advice` recommends a configuration from a history.
+  `lab.programs` defines the public names, since they read files.
 """
+
+from importlib import import_module
+from typing import Any
+
+__all__ = [
+    "GridError",
+    "Load",
+    "Recommendation",
+    "ReplayInputError",
+    "ReplayResults",
+    "recorded_load",
+    "scenario_load",
+    "scenario_names",
+    "snapshot_load",
+    "synthetic_load",
+    "trace_load",
+    "workload_load",
+]
+
+_DEFINED_IN = "pulsar_barycenter.lab.programs"
+"""It imports modules of this package, so it is imported at the first use of a public name. `__init__.pyi` has the
+types.
+"""
+
+_OF_EXTRA = {"pyarrow", "duckdb"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(_DEFINED_IN), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _OF_EXTRA:
+            raise
+        raise ModuleNotFoundError(
+            f"{__name__}.{name} needs {error.name}: pip install 'pulsar-barycenter[history]'", name=error.name
+        ) from error
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -125,7 +125,23 @@ def scenarios(
         StrategyError: a strategy does not exist.
         ConfigError: a value is not allowed.
     """
-    varied = [_varied(text) for text in sets]
+    return scenarios_of(strategies, [_varied(text) for text in sets], seeds, periods, base)
+
+
+def scenarios_of(
+    strategies: Sequence[str],
+    varied: Sequence[Sequence[tuple[str, str]]],
+    seeds: Sequence[int],
+    periods: Sequence[tuple[int, int]],
+    base: Mapping[str, str],
+) -> list[Scenario]:
+    """Return the checked grid; each item of `varied` has the values of one key, as pairs of key and text.
+
+    Raises what `scenarios` does.
+    """
+    for values in varied:
+        for key, _ in values:
+            _check_key(key, key)
     found = [
         Scenario(strategy=strategy, settings=dict(chosen), seed=seed, period=period)
         for strategy in strategies
@@ -145,8 +161,23 @@ def _varied(text: str) -> list[tuple[str, str]]:
     key = key.strip()
     if not separator:
         raise ReplayInputError(f"--set {text}: give key=value, or key=value,value to vary it")
+    _check_key(key, f"--set {text}")
+    return [(key, value.strip()) for value in values.split(",")]
+
+
+def _check_key(key: str, source: str) -> None:
     if key not in keys():
         near = difflib.get_close_matches(key, keys(), n=3, cutoff=0.6)
         mend = f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists the keys"
-        raise ReplayInputError(f"--set {text}: there is no key {key}; {mend}")
-    return [(key, value.strip()) for value in values.split(",")]
+        raise ReplayInputError(f"{source}: there is no key {key}; {mend}")
+
+
+def periods_of(steps: int, parts: int) -> list[tuple[int, int]]:
+    """Return `steps` steps cut into `parts` periods of about the same length: first step, and end, exclusive.
+
+    Raises:
+        ReplayInputError: there are fewer steps than periods, or no period.
+    """
+    if not 1 <= parts <= steps:
+        raise ReplayInputError(f"{count_of(steps, 'step')} cannot be cut into {parts} periods; give fewer with --parts")
+    return [(steps * part // parts, steps * (part + 1) // parts) for part in range(parts)]

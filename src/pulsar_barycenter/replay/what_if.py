@@ -96,6 +96,25 @@ def forecast(snapshot: LoadSnapshot, config: "BrokerConfig", question: Question,
         ReplayInputError: no broker of the snapshot has bundles, or the question has an unknown broker or a wrong value.
         StrategyError: the configuration names strategies that do not exist, or that cannot be combined.
     """
+    start = start_of(snapshot, question)
+    return _told(replay(start.demand, start.cluster, config, start.events, seed=seed), start.demand)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The input of a replay that starts from a snapshot; the events are the requested change."""
+
+    demand: Demand
+    cluster: Cluster
+    events: tuple[Event, ...]
+
+
+def start_of(snapshot: LoadSnapshot, question: Question) -> Start:
+    """Return the input of the replay that answers a question.
+
+    Raises:
+        ReplayInputError: no broker of the snapshot has bundles, or the question has an unknown broker or a wrong value.
+    """
     _check(snapshot, question)
     cluster, factors = _cluster(snapshot.brokers)
     demand = _demand(snapshot, question)
@@ -104,7 +123,7 @@ def forecast(snapshot: LoadSnapshot, config: "BrokerConfig", question: Question,
     happens += [BrokerRemoved(at_ms, name) for name in question.without]
     like = _median(list(cluster.brokers.values()))
     happens += [BrokerAdded(at_ms, f"added-{number:04d}:8080", like) for number in range(1, question.added + 1)]
-    return _told(replay(demand, cluster, config, happens, seed=seed), demand)
+    return Start(demand, cluster, tuple(happens))
 
 
 def _check(snapshot: LoadSnapshot, question: Question) -> None:

@@ -11,6 +11,8 @@
 
 Reports of the modular load manager have no history. The windows of bundles are then those of a leader that received
 only these reports. If a report does not name its broker, the broker is taken from its URL, else from the file name.
+
+Reading brings numpy when a snapshot is made; writing JSON does without it.
 """
 
 import io
@@ -18,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,12 +32,13 @@ from pulsar_barycenter.load.reports.simple_load_report import LoadReport, comple
 from pulsar_barycenter.load.reports.windows import LiveFold, broker_averages
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot, encode_snapshot
 from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument, ExtensibleItem, kind_of, messages_in
-from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.snapshots.data_warnings import STALE_MS, data_warnings
 from pulsar_barycenter.snapshots.table_folder import TablesError, tables_below
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 ACCEPTED: Final = (
     "a snapshot (`barycenter snapshot --out FILE`), a load report (`pulsar-admin broker-stats load-report > FILE`), "
@@ -68,7 +71,7 @@ class SnapshotFile:
     simple load manager, by broker id. `warnings` are problems of the data, `remarks` problems of the settings.
     """
 
-    snapshot: LoadSnapshot
+    snapshot: "LoadSnapshot"
     source: str
     manager: ManagerKind = ManagerKind.MODULAR
     memory: MemoryDocument = field(default_factory=MemoryDocument)
@@ -228,6 +231,8 @@ def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
 
 
 def _of_simple(found: list[tuple[Path, LoadReport]]) -> SnapshotFile:
+    from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot  # brings numpy
+
     reports: dict[str, LoadReport] = {}
     for file, report in found:
         broker = report.name or _broker_of(report.web_service_url, report.web_service_url_tls, file)

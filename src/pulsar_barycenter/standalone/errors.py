@@ -15,7 +15,16 @@ from pathlib import Path
 
 
 class StandaloneError(Exception):
-    """A cluster could not be started; the text says what to do."""
+    """A cluster could not be started; the text says what to do.
+
+    >>> from pulsar_barycenter.testing import Cluster
+    >>> with Cluster(in_process=True) as cluster:
+    ...     try:
+    ...         Cluster(in_process=True, data=cluster.data).start()
+    ...     except StandaloneError as error:
+    ...         print(type(error).__name__)
+    DataDirectoryBusyError
+    """
 
 
 class DataDirectoryBusyError(StandaloneError):

@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import structlog
 
 from pulsar_barycenter.standalone.data_directory import DataDirectory, holder_of
-
-log = structlog.get_logger(__name__)
 
 RESTART_FILE: Final = "pipeline/restart.json"
 
@@ -44,6 +41,10 @@ class RestartNote:
             unfinished.write_bytes(msgspec.json.encode(restart))
             unfinished.replace(self._file)
         except OSError as error:
+            # imported with rich, for which the start of a cluster would wait
+            import structlog
+
+            log = structlog.get_logger(__name__)
             log.warning("pipeline_restart_not_noted", file=str(self._file), reason=str(error))
 
     def remove(self) -> None:

@@ -6,8 +6,9 @@ the same strategy works in a live cluster, in `barycenter decide`, in `replay`, 
 calls it as a function.
 
 A package offers a strategy by an entry point (docs/strategy-plugins.md); a configuration names it by its name.
-`catalogue` lists all strategies that are installed, `run_round` shows what a leader would do, `settings_of` reads a
-strategy's own settings.
+`catalogue` lists all strategies that are installed, `read_snapshot` reads a snapshot, `run_round` shows what a leader
+would do with it, `settings_of` reads a strategy's own settings, `strategy_page` documents them.
+`pulsar_barycenter.replay` tries a strategy over time.
 
 A shedder returns a plan. `ListedPlan` makes it from a list of `Shed` values, each with a sentence. Reasons of such
 strategies have the codes `Code.SHEDS_BY_STRATEGY`, `MOVES_BY_STRATEGY`, `KEPT_BY_STRATEGY` and `CHOSEN_BY_STRATEGY`,
@@ -17,9 +18,12 @@ What this module exports is public: it changes only with the major version.
 """
 
 import random
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
-from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_conf import ConfigError, with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.decisions import Placement, Refusal, Unload
 from pulsar_barycenter.load.managers import ManagerKind, StrategyError
@@ -31,7 +35,10 @@ from pulsar_barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from pulsar_barycenter.load.snapshot.load_snapshot import BrokerTable, BundleTable, LoadSnapshot, MessageColumns
 from pulsar_barycenter.load.strategies import Role, catalogue
 from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.load.strategy_page import strategy_page
 from pulsar_barycenter.load.strategy_plugins import PluginError, settings_of
+from pulsar_barycenter.snapshots.settings_in_force import read_with_settings
+from pulsar_barycenter.snapshots.snapshot_file import SnapshotFileError
 
 __all__ = [
     "Alternative",
@@ -40,6 +47,7 @@ __all__ = [
     "BundleTable",
     "Code",
     "Compared",
+    "ConfigError",
     "Figures",
     "ListedPlan",
     "LoadSnapshot",
@@ -58,13 +66,16 @@ __all__ = [
     "Shed",
     "Shedder",
     "SheddingPlan",
+    "SnapshotFileError",
     "StrategyError",
     "Unload",
     "catalogue",
     "config_of",
+    "read_snapshot",
     "render",
     "run_round",
     "settings_of",
+    "strategy_page",
 ]
 
 
@@ -81,6 +92,27 @@ def config_of(**keys: object) -> BrokerConfig:
     return with_overrides(BrokerConfig(), texts)
 
 
+def read_snapshot(path: str | PathLike[str], *, at: datetime | None = None) -> LoadSnapshot:
+    """Return the load in a file or folder, as `barycenter decide` reads it.
+
+    Args:
+        path: A file of `barycenter snapshot`, a load report, a folder of load reports, or a data folder.
+        at: The time of the state, for a data folder, with an offset from UTC. None: the newest.
+
+    Raises:
+        SnapshotFileError: the content is of no known kind, or not valid.
+        ConfigError: a broker.conf in a data folder is not valid.
+        ValueError: `at` has no offset from UTC.
+        OSError: a file cannot be read.
+
+    >>> read_snapshot("docs/examples/snapshot.json").brokers.names[0]
+    'broker-1:8080'
+    """
+    if at is not None and at.tzinfo is None:
+        raise ValueError(f"{at} has no offset from UTC: give datetime(…, tzinfo=UTC)")
+    return read_with_settings(Path(path), None if at is None else round(at.timestamp() * 1000)).snapshot
+
+
 def run_round(
     snapshot: LoadSnapshot,
     config: BrokerConfig,
@@ -91,10 +123,22 @@ def run_round(
 ) -> tuple[RoundOutcome, RoundMemory[Any]]:
     """Return what a leader would do with a snapshot if every unload succeeds, and the memory for the next round.
 
-    `memory` is None before the first round. The same arguments give the same result.
+    The same arguments give the same result.
+
+    Args:
+        snapshot: The load on which the leader decides.
+        config: The configuration, of `config_of`.
+        manager: The load manager of the leader.
+        memory: What an earlier call returned. None before the first round.
+        seed: The seed of random choices.
 
     Raises:
         StrategyError: the configuration names a strategy that is not installed, or two that cannot be combined.
+
+    >>> snapshot = read_snapshot("docs/examples/snapshot.json")
+    >>> outcome, memory = run_round(snapshot, config_of(loadBalancerLoadSheddingStrategy="ThresholdShedder"))
+    >>> outcome.moves[0].source
+    'broker-1:8080'
     """
     leader = round_of(config, manager)
     return leader.run(snapshot, leader.start() if memory is None else memory, random.Random(seed))

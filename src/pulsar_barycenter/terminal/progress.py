@@ -5,23 +5,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final, TypeVar
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from pulsar_barycenter.terminal.live_lines import LiveLines, clock, is_redrawable
 
 _PATIENCE_S: Final = 2.0
 _LOOK_S: Final = 0.2
+_BAR_WIDTH: Final = 40
 _STARTING: Final = "starting Spark"
 
 _T = TypeVar("_T")
@@ -29,44 +20,45 @@ _T = TypeVar("_T")
 
 def with_progress(items: Sequence[_T], what: str) -> Iterator[_T]:
     """Yield `items`; after two seconds show how many are done. `what` names the task."""
-    started = time.monotonic()
-    bar: Progress | None = None
+    started_s = time.monotonic()
+    lines: LiveLines | None = None
     try:
         for number, item in enumerate(items):
-            if bar is None and sys.stderr.isatty() and time.monotonic() - started > _PATIENCE_S:
-                bar = _bar(TimeRemainingColumn())
-                bar.start()
-                bar.add_task(what, total=len(items))
-            if bar is not None:
-                bar.update(bar.task_ids[0], completed=number)
+            elapsed_s = time.monotonic() - started_s
+            if lines is None and elapsed_s > _PATIENCE_S and is_redrawable(sys.stderr):
+                lines = LiveLines(sys.stderr)
+            if lines is not None:
+                rest = f", {clock(elapsed_s / number * (len(items) - number))} left" if number else ""
+                lines.show(what, partial(str, f"{what} {_bar(number, len(items))}{rest}"))
             yield item
     finally:
-        if bar is not None:
-            bar.stop()
+        if lines is not None:
+            lines.close()
 
 
 @contextmanager
 def spark_progress(tasks: Callable[[], tuple[int, int]], what: str) -> Iterator[None]:
     """Show how many of Spark's tasks are done (`session.tasks_of`), while the block runs."""
-    if not sys.stderr.isatty():
+    if not is_redrawable(sys.stderr):
         yield
         return
     is_over = threading.Event()
-    with _bar(TimeElapsedColumn()) as bar:
-        shown = bar.add_task(what, total=None)
+    lines = LiveLines(sys.stderr)
+    lines.show(what, partial(str, what))
 
-        def look() -> None:
-            while not is_over.wait(_LOOK_S):
-                done, total = tasks()
-                bar.update(shown, completed=done, total=total or None)
+    def look() -> None:
+        while not is_over.wait(_LOOK_S):
+            done, total = tasks()
+            lines.show(what, partial(str, f"{what} {_bar(done, total)}" if total else what))
 
-        watcher = threading.Thread(target=look, name="progress of Spark")
-        watcher.start()
-        try:
-            yield
-        finally:
-            is_over.set()
-            watcher.join()
+    watcher = threading.Thread(target=look, name="progress of Spark")
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watcher.join()
+        lines.close()
 
 
 @contextmanager
@@ -76,15 +68,17 @@ def spark_start(*, answers_a_program: bool = False) -> Iterator[Callable[[str], 
     On a terminal, the time since the start is shown too. Elsewhere each phase is one line; if the command
     `answers_a_program`, nothing is shown.
     """
-    if not sys.stderr.isatty():
+    if not is_redrawable(sys.stderr):
         say = _no_words if answers_a_program else _line
         say(_STARTING)
         yield say
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        shown = bar.add_task(_STARTING, total=None)
-        yield lambda phase: bar.update(shown, description=phase)
+    lines = LiveLines(sys.stderr)
+    lines.show(_STARTING, partial(str, _STARTING))
+    try:
+        yield lambda phase: lines.show(_STARTING, partial(str, phase))
+    finally:
+        lines.close()
 
 
 def _no_words(phase: str) -> None: ...
@@ -103,50 +97,32 @@ class StartLines:
     """
 
     def __init__(self) -> None:
-        self._tasks: dict[str, TaskID] = {}
-        self._bar: Progress | None = None
-        if sys.stderr.isatty():
-            self._bar = Progress(
-                *(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()),
-                console=Console(stderr=True),
-                transient=True,
-                redirect_stdout=False,  # standard output may be another terminal, a file or a program
-            )
+        self._lines = LiveLines(sys.stderr) if is_redrawable(sys.stderr) else None
 
     def phase(self, name: str, doing: str) -> None:
-        if self._bar is None:
-            self._print(f"{name}: {doing}")
-            return
-        if name in self._tasks:
-            self._bar.update(self._tasks[name], description=f"{name}: {doing}")
-            return
-        if not self._tasks:
-            self._bar.start()
-        self._tasks[name] = self._bar.add_task(f"{name}: {doing}")
+        if self._lines is None:
+            _line(f"{name}: {doing}")
+        else:
+            self._lines.show(name, partial(str, f"{name}: {doing}"))
 
     def done(self, name: str, result: str) -> None:
-        if self._bar is not None and name in self._tasks:
-            self._bar.remove_task(self._tasks.pop(name))
-            if not self._tasks:
-                self._bar.stop()
-        self._print(f"{name}: {result}")
+        if self._lines is not None:
+            self._lines.remove(name)
+        self.event(f"{name}: {result}")
 
     def event(self, text: str) -> None:
-        self._print(text)
+        if self._lines is None:
+            _line(text)
+        else:
+            self._lines.print(text)
 
     def close(self) -> None:
         """Remove the display below the lines. Idempotent."""
-        if self._bar is not None and self._tasks:
-            self._tasks.clear()
-            self._bar.stop()
-
-    def _print(self, text: str) -> None:
-        if self._bar is not None and self._tasks:
-            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
-        else:
-            _line(text)
+        if self._lines is not None:
+            self._lines.close()
 
 
-def _bar(time_column: ProgressColumn) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), time_column)
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+def _bar(done: int, total: int) -> str:
+    """Return a bar of `done` in `total`, with both numbers."""
+    filled = _BAR_WIDTH * done // max(1, total)
+    return f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done}/{total}"

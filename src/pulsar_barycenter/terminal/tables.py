@@ -7,6 +7,7 @@ again.
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from enum import Enum, auto
 from typing import Final
 
 import click
-from rich.cells import cell_len, chop_cells
-from rich.console import Console
+
+from pulsar_barycenter.terminal.cells import cell_len, chop_cells
 
 _GAP: Final = 2
 _NARROW_NAME: Final = 24
@@ -70,7 +71,7 @@ class _Laid:
 def output_width(plain_width: int) -> int:
     """Return the width of the terminal, else the variable COLUMNS, else `plain_width`."""
     if sys.stdout.isatty():
-        return Console().width
+        return shutil.get_terminal_size().columns
     columns = os.environ.get("COLUMNS", "")
     return int(columns) if re.fullmatch(r"[1-9]\d{0,4}", columns) else plain_width
 

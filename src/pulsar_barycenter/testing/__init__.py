@@ -22,16 +22,20 @@ end, and the folder is removed, also when the test process is killed. What this 
 only with the major version.
 """
 
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.standalone.errors import StandaloneError
 from pulsar_barycenter.testing.brokers import ClusterBroker
 from pulsar_barycenter.testing.cluster import AsyncCluster, Cluster
 from pulsar_barycenter.testing.errors import NotBalancedError, NotInProcessError, TestClusterError, UnknownBrokerError
 
 __all__ = [
+    "AdminRequestError",
     "AsyncCluster",
     "Cluster",
     "ClusterBroker",
     "NotBalancedError",
     "NotInProcessError",
+    "StandaloneError",
     "TestClusterError",
     "UnknownBrokerError",
 ]

@@ -6,7 +6,14 @@ from typing import Protocol
 
 
 class ClusterBroker(Protocol):
-    """One broker of a test cluster; brokers are counted from 0."""
+    """One broker of a test cluster; brokers are counted from 0.
+
+    >>> from pulsar_barycenter.testing import Cluster
+    >>> with Cluster(in_process=True) as cluster:
+    ...     broker = cluster.brokers[0]
+    ...     broker.index, broker.is_running, broker.service_url == cluster.service_url
+    (0, True, True)
+    """
 
     @property
     def index(self) -> int:

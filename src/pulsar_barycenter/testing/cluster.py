@@ -10,20 +10,23 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.config.broker_conf import FORMER_NAMES, keys
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.standalone.cluster import OWN_KEYS, ClusterSettings
 from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from pulsar_barycenter.standalone.ephemeral import ephemeral_folder
+from pulsar_barycenter.standalone.scheduling import imports_without_collections
 from pulsar_barycenter.testing.brokers import Brokers, ClusterBroker, RunningBroker
 from pulsar_barycenter.testing.errors import NotBalancedError, TestClusterError, UnknownBrokerError
 from pulsar_barycenter.testing.loop_thread import LoopThread
 from pulsar_barycenter.testing.processes import ProcessBrokers
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.admin.client import AdminClient
 
 T = TypeVar("T")
 
@@ -50,9 +53,20 @@ class AsyncCluster:
         data: The folder of all state, kept at the end. None: a temporary folder that is removed at the end.
         pipeline: Run the load-data pipeline, too; needs PySpark and Java, and its start takes several seconds.
         in_process: Run the broker inside this process; for one broker without pipeline.
+        broker_port: The port of the first broker for Pulsar clients, such as 6650 for a program whose address is fixed;
+            the brokers after it have the next ports. 0: the system chooses each.
+        web_port: The same for HTTP.
 
     Raises:
         TestClusterError: the arguments contradict each other, or a key of `config` is unknown or set by the cluster.
+
+    >>> import asyncio
+    >>> async def first_owner():
+    ...     async with AsyncCluster(in_process=True) as cluster:
+    ...         await cluster.create_namespace("public/orders", bundles=8)
+    ...         return (await cluster.owner("persistent://public/orders/new")).index
+    >>> asyncio.run(first_owner())
+    0
     """
 
     def __init__(
@@ -63,6 +77,8 @@ class AsyncCluster:
         data: Path | str | None = None,
         pipeline: bool = False,
         in_process: bool = False,
+        broker_port: int = 0,
+        web_port: int = 0,
     ) -> None:
         if brokers < 1:
             raise TestClusterError(f"a cluster has at least 1 broker, not {brokers}")
@@ -72,12 +88,13 @@ class AsyncCluster:
         self._config = {**_QUICK, **{key: _checked(key, value) for key, value in (config or {}).items()}}
         self._data = None if data is None else Path(data).absolute()
         self._pipeline = pipeline
+        self._broker_port, self._web_port = broker_port, web_port
         self._new_brokers: Callable[[ClusterSettings], Brokers] = _in_process if in_process else ProcessBrokers
         self._opened = AsyncExitStack()
         self._folder: Path | None = None
         self._is_stopped = False
         self._brokers: Sequence[RunningBroker] = ()
-        self._client = AdminClient()
+        self._client: AdminClient | None = None
 
     async def __aenter__(self) -> "AsyncCluster":
         await self.start()
@@ -92,8 +109,8 @@ class AsyncCluster:
         """Start all brokers and return when each serves.
 
         Raises:
-            pulsar_barycenter.standalone.errors.StandaloneError: a broker does not start, or another cluster runs on the
-                folder. Everything that was started is ended.
+            StandaloneError: a broker does not start, or another cluster runs on the folder. Everything that was started
+                is ended.
         """
         if self._folder is not None:
             raise TestClusterError("the cluster was started already; make another one")
@@ -105,8 +122,8 @@ class AsyncCluster:
                 ClusterSettings(
                     directory,
                     brokers=self._count,
-                    web_port=0,
-                    broker_port=0,
+                    web_port=self._web_port,
+                    broker_port=self._broker_port,
                     configuration=self._config,
                     pipeline=self._pipeline,
                     restart=False,
@@ -116,8 +133,7 @@ class AsyncCluster:
             opened.push_async_callback(brokers.kill)
             await brokers.start()
             opened.push_async_callback(brokers.stop)
-            self._client = AdminClient()
-            opened.push_async_callback(self._client.close)
+            opened.push_async_callback(self._close_client)
             self._brokers, self._folder = brokers.brokers, folder
             self._opened = opened.pop_all()
 
@@ -169,7 +185,8 @@ class AsyncCluster:
         """
         if not path.startswith("/"):
             raise TestClusterError(f"the path {path!r} has to begin with /, such as /admin/v2/clusters")
-        return await self._client.call(method, self.admin_url, path, body=body, or_text=True)
+        url = self.admin_url
+        return await self._admin_client().call(method, url, path, body=body, or_text=True)
 
     async def create_namespace(self, name: str, bundles: int = 4) -> None:
         """Create a namespace such as `public/orders` with `bundles` bundles of equal size.
@@ -245,6 +262,18 @@ class AsyncCluster:
         except TimeoutError:
             raise NotBalancedError(timeout_s, state) from None
 
+    def _admin_client(self) -> "AdminClient":
+        if self._client is None:
+            # imports an HTTP client, for which the start of a cluster does not wait
+            from pulsar_barycenter.admin.client import AdminClient
+
+            self._client = AdminClient()
+        return self._client
+
+    async def _close_client(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
     def _broker(self, broker: AnyBroker) -> RunningBroker:
         for index, found in enumerate(self._brokers):
             if found is broker or (index == broker and not isinstance(broker, bool)):
@@ -272,8 +301,18 @@ class Cluster:
         data: Path | str | None = None,
         pipeline: bool = False,
         in_process: bool = False,
+        broker_port: int = 0,
+        web_port: int = 0,
     ) -> None:
-        self._cluster = AsyncCluster(brokers, config, data=data, pipeline=pipeline, in_process=in_process)
+        self._cluster = AsyncCluster(
+            brokers,
+            config,
+            data=data,
+            pipeline=pipeline,
+            in_process=in_process,
+            broker_port=broker_port,
+            web_port=web_port,
+        )
         self._thread: LoopThread | None = None
 
     def __enter__(self) -> "Cluster":
@@ -379,7 +418,8 @@ class Cluster:
 
 def _in_process(settings: ClusterSettings) -> Brokers:
     # imports a whole broker, which a cluster of processes does without
-    from pulsar_barycenter.testing.in_process import InProcessBrokers
+    with imports_without_collections():
+        from pulsar_barycenter.testing.in_process import InProcessBrokers
 
     return InProcessBrokers(settings)
 

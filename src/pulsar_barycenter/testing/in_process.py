@@ -17,7 +17,7 @@ from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.rest.server import start_web
 from pulsar_barycenter.config.broker_conf import load_broker_conf
 from pulsar_barycenter.run.broker_process import broker_environment, load_tables_of, ready_of
-from pulsar_barycenter.standalone.cluster import BrokerProcess, ClusterSettings
+from pulsar_barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster
 from pulsar_barycenter.standalone.ready import BrokerReady
 from pulsar_barycenter.testing.errors import NotInProcessError
 
@@ -115,6 +115,7 @@ class InProcessBrokers:
     """`Brokers` of one broker inside this process."""
 
     def __init__(self, settings: ClusterSettings) -> None:
+        self._settings = settings
         self._broker = BrokerInProcess(settings)
 
     @property
@@ -122,6 +123,7 @@ class InProcessBrokers:
         return [self._broker]
 
     async def start(self) -> None:
+        StandaloneCluster(self._settings).check_ports()
         await self._broker.start()
 
     async def stop(self) -> None:

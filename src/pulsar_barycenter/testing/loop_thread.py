@@ -32,16 +32,21 @@ class LoopThread:
         """Cancel what is left on the loop, then end the loop and its thread. Idempotent."""
         if self._loop.is_closed():
             return
-        self.run(_cancel_others())
+        self.run(_end_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
 
-async def _cancel_others() -> None:
+async def _end_all() -> None:
+    """End the tasks, asynchronous generators and executor threads of the running loop.
+
+    On the loop itself: the calling thread may have a running loop of its own, as in a notebook, and cannot run another.
+    """
+    loop = asyncio.get_running_loop()
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from pulsar_barycenter.testing.cluster import Cluster
 
 _MARKER = (
-    "barycenter(brokers=1, config=None, data=None, pipeline=False, in_process=False): "
+    "barycenter(brokers=1, config=None, data=None, pipeline=False, in_process=False, broker_port=0, web_port=0): "
     "the cluster that `barycenter_cluster` starts"
 )
-_ARGUMENTS = frozenset({"brokers", "config", "data", "pipeline", "in_process"})
+_ARGUMENTS = frozenset({"brokers", "config", "data", "pipeline", "in_process", "broker_port", "web_port"})
 _KEPT = pytest.StashKey[list[Path]]()
+_WORKER_KEY = "barycenter_kept"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,6 +42,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     config.stash[_KEPT] = []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send the folders from a worker of pytest-xdist, whose summary is not shown, to the main process."""
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_WORKER_KEY] = [str(folder) for folder in session.config.stash[_KEPT]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the folders of a worker that ends; one that crashed sends none."""
+    node.config.stash[_KEPT] += map(Path, getattr(node, "workeroutput", {}).get(_WORKER_KEY, ()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

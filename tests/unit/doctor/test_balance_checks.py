@@ -16,11 +16,12 @@ from pulsar_barycenter.doctor.checks.balance import (
     old_reports,
     preallocations,
     silent_pipeline,
+    without_numpy,
 )
 from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.picture import Picture
 from pulsar_barycenter.load.managers import ManagerKind
-from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData
 from pulsar_barycenter.load.reports.load_report import UNKNOWN_USAGE, ResourceUsage
 from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
 from support.doctor_pictures import (
@@ -153,3 +154,20 @@ def test_a_pipeline_that_is_silent_and_late_is_one_finding() -> None:
 @pytest.mark.parametrize("silent_s", [None, 0.0, 30.0])
 def test_a_pipeline_that_looks_or_never_was_is_no_finding(silent_s: float | None) -> None:
     assert subjects(silent_pipeline, replace(healthy(), pipeline_silent_s=silent_s)) == []
+
+
+def test_a_cluster_in_which_no_broker_balances_is_told_and_one_that_has_such_a_broker_is_not() -> None:
+    lacking = {name: msgspec.structs.replace(each, only_assigns=True) for name, each in snapshot().brokers.items()}
+    (finding,) = without_numpy(replace(healthy(), snapshot=snapshot(brokers=lacking)))
+    assert finding.severity is Severity.WARNING
+    assert "pip install 'pulsar-barycenter[balance]'" in finding.mend
+    first = next(iter(lacking))
+    (alone,) = without_numpy(replace(healthy(), snapshot=snapshot(brokers={first: lacking[first]})))
+    assert (alone.severity, alone.subject) == (Severity.INFO, first)
+    assert subjects(without_numpy, reported(only_assigns=True)) == []
+
+
+def test_each_broker_that_has_to_split_its_own_bundles_is_told() -> None:
+    lookups = {"b1:8080": BrokerLookupData(), "b2:8080": BrokerLookupData(only_assigns=True)}
+    found = snapshot(brokers={}, extensible=ExtensibleDocument(lookups=lookups))
+    assert subjects(without_numpy, replace(healthy(), snapshot=found)) == ["b2:8080"]

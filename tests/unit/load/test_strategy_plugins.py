@@ -2,6 +2,8 @@
 
 import importlib
 import math
+import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,11 +29,12 @@ from pulsar_barycenter.strategies import (
     Role,
     Shed,
     config_of,
+    read_snapshot,
     render,
     run_round,
 )
 from support.load_cases import Cluster, equal_bundles
-from support.strategy_package import NAME, install
+from support.strategy_package import GUIDE, NAME, install
 
 SHEDDING = "loadBalancerLoadSheddingStrategy"
 PLACEMENT = "loadBalancerLoadPlacementStrategy"
@@ -85,6 +88,18 @@ def test_a_strategy_of_another_package_decides_by_its_own_settings(installed: In
     assert {refusal.reason.code for refusal in kept.refusals()} == {Code.KEPT_BY_STRATEGY}
 
 
+def test_the_test_of_the_guide_runs(installed: Installer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed()
+    shutil.copy(GUIDE.parent / "examples" / "snapshot.json", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    test: dict[str, Callable[[], None]] = {}
+    exec(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)[1], test)
+    test["test_it_takes_a_bundle_of_the_fullest_broker"]()
+    (tmp_path / "nothing.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"nothing\.json"):
+        read_snapshot(tmp_path / "nothing.json")
+
+
 def test_it_is_in_the_catalogue_and_where_people_name_strategies(installed: Installer) -> None:
     before = {row.name for row in catalogue()}
     installed()
@@ -95,8 +110,10 @@ def test_it_is_in_the_catalogue_and_where_people_name_strategies(installed: Inst
 
 
 def test_a_package_that_is_missing_is_named(installed: Installer) -> None:
-    with pytest.raises(StrategyError, match=r"is not a strategy known here; .*has to be installed on every broker"):
+    with pytest.raises(StrategyError, match=r"is not a strategy known here; .*needs that package on every broker"):
         shedder_name(config_of(**{SHEDDING: "acme_strategies.AcmeShedder"}))
+    with pytest.raises(StrategyError, match="needs that package on every broker"):
+        shedder_name(config_of(**{SHEDDING: "AcmeShedder"}))
     installed()
     with pytest.raises(StrategyError, match="did you mean AcmeShedder"):
         shedder_name(config_of(**{SHEDDING: "AcmeSheder"}))

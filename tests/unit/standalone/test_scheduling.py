@@ -1,10 +1,14 @@
 """What a process requests of the interpreter and of the kernel, observed from another process."""
 
+import gc
 import json
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
+
+from pulsar_barycenter.standalone.scheduling import imports_without_collections
 
 ASK = """
 import ctypes, gc, json, os, struct, sys, threading
@@ -58,3 +62,16 @@ def test_priority_and_policy_stay(told):
 
 def test_what_is_loaded_is_not_looked_through_for_garbage_again(told):
     assert told["frozen"] > 1_000
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_collections_pause_while_modules_are_imported(was_enabled):
+    (gc.enable if was_enabled else gc.disable)()
+    try:
+        with suppress(ImportError), imports_without_collections():
+            while_importing = gc.isenabled()
+            raise ImportError
+        assert not while_importing
+        assert gc.isenabled() is was_enabled
+    finally:
+        gc.enable()

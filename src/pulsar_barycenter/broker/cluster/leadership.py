@@ -7,6 +7,7 @@
 | session lost | follows, though its key may exist for a while | stop |
 | session re-established, key still there or won again | takes an epoch, then leads | start |
 | another epoch was taken, without a notification of another leader | takes an epoch again if it has the key | stop |
+| leaves the lead to others | follows, and deletes its key; after `take_part` it may be elected again | stop |
 | resigned (it is about to stop) | follows, and deletes its key; it still knows the leader | stop |
 
 The election itself does not notify a leader that cannot reach the store; this class stops leading at SESSION_LOST. A
@@ -104,6 +105,8 @@ class Leadership:
         self._election: LeaderElection[LeaderValue] | None = None
         self._session_lost = False
         self._resigned = False
+        self._declined = False
+        self._takes_part = True
         self._state = TermState.FOLLOWS
         self._epoch: Epoch | None = None
         self._taking: asyncio.Task[None] | None = None
@@ -146,6 +149,7 @@ class Leadership:
     def _is_elected(self) -> bool:
         return (
             self._election is not None
+            and self._takes_part
             and not self._resigned
             and not self._session_lost
             and self._election.state is LeaderElectionState.LEADING
@@ -194,18 +198,48 @@ class Leadership:
             same_owner=self._same_owner,
             source=self._source,
         )
-        try:
-            await self._election.elect()
-        except MetadataError as error:
-            log.warning("leader_not_elected", reason=str(error))  # goes on in the background
-        self._update_term()
+        if not self._takes_part:
+            self._election.decline()
+        await self._elect(self._election)
         if self._taking is not None:
             await asyncio.wait([self._taking], timeout=_FIRST_EPOCH_S)
 
+    async def _elect(self, election: LeaderElection[LeaderValue]) -> None:
+        try:
+            await election.elect()
+        except MetadataError as error:
+            log.warning("leader_not_elected", reason=str(error))  # goes on in the background
+        self._update_term()
+
     def decline(self) -> None:
         """Do not become leader from now on. If this broker leads, it leads until it resigns."""
+        self._declined = True
         if self._election is not None:
             self._election.decline()
+
+    async def leave_to_others(self) -> None:
+        """Leave the lead to other brokers until `take_part`. If this broker leads, end its term and delete its key; it
+        continues to observe who leads. Idempotent; has no effect after `decline` or `resign`.
+        """
+        if self._declined or self._resigned:
+            return
+        epoch = self.epoch_of_term()
+        self._takes_part = False
+        if self._election is None:
+            return
+        self._election.decline()
+        if self._election.state is not LeaderElectionState.LEADING:
+            return
+        self._update_term()
+        await self._leave_election(epoch)
+        if not self._resigned:
+            await self._elect(self._election)
+
+    def take_part(self) -> None:
+        """Take part in the election again after `leave_to_others`. Idempotent; has no effect after `decline`."""
+        self._takes_part = True
+        if self._election is not None and not self._declined:
+            self._election.take_part()
 
     async def resign(self) -> None:
         """Leave the election, and delete the leader's key if this broker has it. Idempotent."""
@@ -216,6 +250,10 @@ class Leadership:
         self._update_term()
         for stop in self._stop_listening:
             stop()
+        await self._leave_election(epoch)
+
+    async def _leave_election(self, epoch: Epoch | None) -> None:
+        """Announce that the term of `epoch` is over, when its duties have ended, and delete this broker's key."""
         await self._tasks.ended()
         await self._performing.ended()
         if epoch is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pulsar_barycenter.broker.cluster.candidacy import AlwaysCandidate, Candidacy, CandidateOfLastResort
 from pulsar_barycenter.broker.cluster.configuration_warnings import ConfigurationWarnings
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder, DynamicConfiguration
 from pulsar_barycenter.broker.cluster.leader_writes import LeaderWrites
@@ -40,6 +41,7 @@ from pulsar_barycenter.broker.ownership.locks import BundleLock
 from pulsar_barycenter.broker.ownership.own_namespaces import OwnNamespaces
 from pulsar_barycenter.broker.ownership.serving_log import ServingLog
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.installed import can_balance
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.splitting.request import TopicLoad, TrafficLimits
@@ -71,6 +73,9 @@ class ControlParts:
     policies: ClusterPolicyWatch
     switch: LoadManagerSwitch
     leadership: Leadership
+    balances: bool
+    """Whether this broker can shed and split, see `load.installed`."""
+    candidacy: Candidacy
     way: OwnershipWay
     own_namespaces: OwnNamespaces
     lookup: ClusterLookup
@@ -151,6 +156,7 @@ def control_parts(
     way.ownership.handovers.observe = env.instruments.handed_over
     topic_stats = TopicStats()
     refusing_brokers = RefusingBrokers(refuses_connections, longest_s=writing.former_session_s * 1.2 + 2)
+    balances = can_balance()
     return ControlParts(
         config=config,
         env=env,
@@ -164,6 +170,12 @@ def control_parts(
         policies=policies,
         switch=switch,
         leadership=base.leadership,
+        balances=balances,
+        candidacy=AlwaysCandidate()
+        if balances
+        else CandidateOfLastResort(
+            registration, base.leadership, by_records=manager_in_force(config.current) is ManagerKind.EXTENSIBLE
+        ),
         way=way,
         own_namespaces=OwnNamespaces(store, way.ownership, session_timeout_s=writing.former_session_s),
         lookup=ClusterLookup(

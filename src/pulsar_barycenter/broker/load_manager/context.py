@@ -106,5 +106,7 @@ class LoadManagerContext:
     """Returns where the configured algorithm would split a bundle that is owned here, by its name."""
     ownership: OwnershipChanges = field(default_factory=NoOwnershipChanges)
     """Ownership by records, if the brokers share them."""
+    balances: bool = True
+    """Whether this broker may shed, split and compare loads; without numpy it only assigns, by numbers of bundles."""
     decisions: DecisionLog | None = None
     """The decision log for every load manager of this broker; None: each load manager opens its own."""

@@ -5,6 +5,7 @@ import structlog
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
 from pulsar_barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
+from pulsar_barycenter.load.installed import BalanceNotInstalledError, can_balance
 from pulsar_barycenter.load.managers import (
     MANAGER_KEY,
     ManagerKind,
@@ -47,6 +48,9 @@ def configured_load_manager(context: LoadManagerContext) -> LoadManager:
 def _factory(kind: ManagerKind) -> LoadManagerFactory:
     """Import a load manager and return its factory. It is imported only now, because most load managers need numpy, and
     a broker without balancing does not.
+
+    Raises:
+        BalanceNotInstalledError: the load manager places by numpy, and numpy is not installed.
     """
     match kind:
         case ManagerKind.NOOP:
@@ -56,6 +60,8 @@ def _factory(kind: ManagerKind) -> LoadManagerFactory:
 
             return ModularLoadManager
         case ManagerKind.SIMPLE:
+            if not can_balance():
+                raise BalanceNotInstalledError(f"{MANAGER_KEY}={kind.class_name}")
             from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 
             return SimpleLoadManager

@@ -24,6 +24,7 @@ from pulsar_barycenter.broker.partition_changes.errors import PartitionedChangeE
 from pulsar_barycenter.broker.rest.logged_path import logged_path
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.load.installed import BALANCE_INSTALL
 from pulsar_barycenter.metadata import errors as metadata
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError, InvalidSplitError, UnknownBundleError
 
@@ -111,6 +112,8 @@ def answer_of(error: Exception) -> tuple[int, str] | None:
         return error.status, error.reason
     if isinstance(error, AdminRequestError):
         return error.status or 503, error.reason
+    if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
+        return 412, f"This answer needs numpy, which is not installed on the broker: {BALANCE_INSTALL}"
     for kind, status in STATUS:
         if isinstance(error, kind):
             prefix = next((prefix for of_kind, prefix in _PREFIXES if isinstance(error, of_kind)), None)

@@ -173,5 +173,7 @@ async def _partitions_wanted(request: web.Request) -> WithProperties:
     body = await request.read()
     if not body.strip():
         raise RestError(406, "Number of partitions is missing: send it as the body, such as 4")
-    wanted: int | WithProperties = decoded(body, int | WithProperties)
+    wanted: int | str | WithProperties = decoded(body, int | str | WithProperties)
+    if isinstance(wanted, str):  # Pulsar reads a number in quotes, and clients send it
+        wanted = msgspec.convert(wanted, Partitions, strict=False)
     return WithProperties(wanted) if isinstance(wanted, int) else wanted

@@ -147,9 +147,16 @@ def bundle_life(
     the reports.
     """
     with _history(data, conf, since, until, form) as history:
-        found = _life_of(history, _bundle(history, bundle), timedelta(minutes=_EVERY[every]), manager or "")
-    for title, rows in found:
+        name = _bundle(history, bundle)
+        try:
+            life = history.bundle_life(name, every=timedelta(minutes=_EVERY[every]), manager=manager or "")
+        except NoHistoryError as error:
+            fail(str(error))
+            return
+    for title, rows in ((_OWNERS, life.owners), ("decisions", life.decisions), (_LOAD, life.load)):
         shown = rows
+        if not len(rows):
+            continue
         if form == "table":
             click.echo("\n" + trend(_TITLES.get(title, title), rows, title))
             if title == _OWNERS:
@@ -177,24 +184,6 @@ def _bundle(history: History, name: str) -> str:
         fail(f"topic {topic} was in no bundle that had an owner: {error}")
     click.echo(printable(f"topic {topic} is in {bundle}"), err=True)
     return bundle
-
-
-def _life_of(history: History, name: str, width: timedelta, manager: str) -> list[tuple[str, Rows]]:
-    """Return the recorded owners, decisions and load of a bundle; end the program if there are none."""
-    parts: list[tuple[str, Callable[[], Rows]]] = [
-        (_OWNERS, lambda: history.bundle_owners(name)),
-        ("decisions", lambda: history.bundle_decisions(name, manager=manager)),
-        (_LOAD, lambda: history.bundle_load(name, every=width)),
-    ]
-    found: list[tuple[str, Rows]] = []
-    for title, ask in parts:
-        try:
-            found.append((title, ask()))
-        except NoHistoryError as error:
-            lacking = str(error)
-    if not found:
-        fail(lacking)
-    return found
 
 
 @command.command(name="moves")

@@ -4,7 +4,6 @@ import sys
 from datetime import UTC, datetime
 
 import click
-from rich.console import Console
 
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.moments import moment_ms
@@ -18,7 +17,7 @@ from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
 from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session, tasks_of
 from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.terminal.errors import in_words
-from pulsar_barycenter.terminal.progress import spark_progress
+from pulsar_barycenter.terminal.progress import spark_progress, spark_start
 
 TOLERANCE = 1e-9
 
@@ -61,7 +60,7 @@ def command(
     try:
         if folder is not None:
             check_load_folder(folder)
-        with Console(stderr=True).status("starting Spark"):
+        with spark_start(answers_a_program=True):
             session = create_session("barycenter check", master, {"spark.driver.memory": driver_memory, **conf})
         tasks = tasks_of(session)
         every = check_tables(

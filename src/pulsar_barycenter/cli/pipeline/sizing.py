@@ -97,9 +97,10 @@ def _lines(load: Workload, sizing: Sizing, retention_days: int) -> list[tuple[st
     keeps_up = (
         "the pipeline keeps up" if sizing.keeps_up else "the pipeline CANNOT keep up: let brokers report less often"
     )
+    samples = count_of(round(sizing.batch_samples), "sample")
     brokers, bundles = count_of(load.brokers, "broker"), count_of(load.bundles, "bundle")
     return [
-        ("load", f"{brokers}, {bundles}, {reports:,.0f} reports a day and broker ({load.interval_s:,.1f} s apart)"),
+        ("load", f"{brokers}, {bundles}, a report of a broker each {load.interval_s:,.1f} s ({reports:,.0f} a day)"),
         ("samples", f"{sizing.samples_per_day:,.0f} a day, {load.samples_per_second:,.0f} a second"),
         ("report log", f"{_size(sizing.report_log_per_day)} a day; {_size(sizing.archive)} in the archive (2 days)"),
         (
@@ -111,7 +112,7 @@ def _lines(load: Workload, sizing: Sizing, retention_days: int) -> list[tuple[st
         ("memory", f"{_size(sizing.memory_python)} Python, {_size(sizing.memory_java)} Java"),
         (
             "a batch",
-            f"{sizing.batch_samples:,.0f} samples, {sizing.batch_s:.1f} s, at times {sizing.whole_s:.1f} s more",
+            f"{samples}, {sizing.batch_s:.1f} s, at times {sizing.whole_s:.1f} s more",
         ),
         ("utilization", f"{sizing.utilization:.0%} of the time in a batch: {keeps_up}"),
         ("a start", f"5 s, and {sizing.start_s:.1f} s to read the state"),

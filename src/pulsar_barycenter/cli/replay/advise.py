@@ -3,25 +3,28 @@
 import os
 import re
 from pathlib import Path
-from typing import Final
 
 import click
 
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.replay.input_options import input_of, seeds_of, with_input
-from pulsar_barycenter.lab.advising.advise import COMMANDS, DOCUMENT, FRAGMENT, advisable, document, write_advice
+from pulsar_barycenter.lab.advising.advise import (
+    COMMANDS,
+    DOCUMENT,
+    FRAGMENT,
+    HIGHEST_PRICE,
+    advisable,
+    document,
+    strategies_to_try,
+    write_advice,
+)
 from pulsar_barycenter.lab.advising.board import print_advice
 from pulsar_barycenter.lab.errors import UNUSABLE
-from pulsar_barycenter.lab.inputs import Input, read_input, size_of
-from pulsar_barycenter.load.strategies import is_own
+from pulsar_barycenter.lab.inputs import read_input, size_of
 from pulsar_barycenter.replay.advice.search import LEAST_SEEDS
 from pulsar_barycenter.replay.advice.weighing import PRICES
-from pulsar_barycenter.replay.errors import ReplayInputError
-from pulsar_barycenter.replay.scenario import BENCHED
 from pulsar_barycenter.terminal.errors import in_words
-
-_HIGHEST_PRICE: Final = 10_000.0
 
 
 @click.command(name="advise")
@@ -78,7 +81,7 @@ def command(
     try:
         spec = input_of(inputs, shapes, since, until, step)
         found = read_input(spec, numbers[0])
-        history = advisable(spec, found, _strategies(found, strategies), sets, price)
+        history = advisable(spec, found, strategies_to_try(found, strategies), sets, price)
     except UNUSABLE as error:
         fail(in_words(error))
         return
@@ -98,31 +101,9 @@ def command(
         click.echo(f"\nwrote {out / FRAGMENT}, {COMMANDS} and {DOCUMENT}")
 
 
-def _strategies(found: Input, asked: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the strategies to try: the requested ones, else all that the recorded cluster can run.
-
-    Raises:
-        ReplayInputError: a requested strategy is Barycenter's own, and the cluster runs Apache Pulsar.
-    """
-    if not found.is_apache_pulsar:
-        return asked or BENCHED
-    own = [name for name in asked if _is_own(name)]
-    if own:
-        raise ReplayInputError(
-            f"{', '.join(own)} is a strategy of Barycenter, and the recorded cluster runs Apache Pulsar, which "
-            "does not "
-            "have it; leave it out, or use `barycenter replay` to see what it would do"
-        )
-    return asked or tuple(name for name in BENCHED if not _is_own(name))
-
-
-def _is_own(strategy: str) -> bool:
-    return any(map(is_own, strategy.split("+")))
-
-
 def _price_of(text: str) -> float:
     if text in PRICES:
         return PRICES[text]
-    if re.fullmatch(r"\d{1,5}(\.\d{1,6})?", text) and float(text) <= _HIGHEST_PRICE:
+    if re.fullmatch(r"\d{1,5}(\.\d{1,6})?", text) and float(text) <= HIGHEST_PRICE:
         return float(text)
-    raise click.UsageError(f"--prefer {text}: give {', '.join(PRICES)}, or a number from 0 to {_HIGHEST_PRICE:g}")
+    raise click.UsageError(f"--prefer {text}: give {', '.join(PRICES)}, or a number from 0 to {HIGHEST_PRICE:g}")

@@ -27,8 +27,7 @@ from pulsar_barycenter.lab.running import (
 )
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.running.job_options import SparkMaster, with_spark_settings
-from pulsar_barycenter.replay.errors import ReplayInputError
-from pulsar_barycenter.replay.grid import CONFIGURED, scenarios
+from pulsar_barycenter.replay.grid import CONFIGURED, periods_of, scenarios
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import with_progress
 
@@ -108,7 +107,7 @@ def command(
             source = spark.read(spec) if spark else read_source(spec)
             found = source.input(numbers[0])
             base = dict(found.settings)
-            grid = scenarios(strategies, sets, numbers, _periods(found.demand.steps, parts), base)
+            grid = scenarios(strategies, sets, numbers, periods_of(found.demand.steps, parts), base)
             open_folder(out, GridFile(spec=spec, base=base, digest=digest_of(found)))
             held.enter_context(one_command(out))
             for warning in found.warnings:
@@ -164,9 +163,3 @@ def _follow(ended: Generator[Ended], done: int, runs: int) -> None:
             f"{failed} of {count_of(runs, 'run')} failed, so {RESULTS} is not written; the other results are kept, and "
             "the same command tries only the failed runs again"
         )
-
-
-def _periods(steps: int, parts: int) -> list[tuple[int, int]]:
-    if parts > steps:
-        raise ReplayInputError(f"{count_of(steps, 'step')} cannot be cut into {parts} periods; give fewer with --parts")
-    return [(steps * part // parts, steps * (part + 1) // parts) for part in range(parts)]

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
@@ -13,12 +13,14 @@ from typing import Protocol
 import click
 import msgspec
 
+from pulsar_barycenter import DISTRIBUTION
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.config.broker_conf import ConfigError, load_broker_conf
 from pulsar_barycenter.load.advice.configuration_advice import advice, key_advice
+from pulsar_barycenter.load.installed import BALANCE_INSTALL, can_balance
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, check_url, open_store
 from pulsar_barycenter.naming.counted import count_of
@@ -37,7 +39,9 @@ from pulsar_barycenter.terminal.progress import StartLines
 @click.command(name="standalone")
 @click.option("--brokers", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of broker processes.")
 @click.option(
-    "--data", type=click.Path(file_okay=False, path_type=Path), help="The folder for all data of the cluster."
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder for all data of the cluster.  [default: as with --ephemeral]",
 )
 @click.option("--ephemeral", is_flag=True, help="Instead of --data: use a temporary folder, and delete it at the end.")
 @click.option(
@@ -87,8 +91,8 @@ def command(
     """Run a cluster on this machine.
 
     Broker i listens on the given ports plus i. The --data folder has all data; with --metadata-store, all but the
-    metadata. The same command on the same folder continues with this data. Ctrl-C ends the cluster in order, a second
-    Ctrl-C at once.
+    metadata. The same command on the same folder continues with this data. Without --data all data is in a temporary
+    folder, which is deleted at the end. Ctrl-C ends the cluster in order, a second Ctrl-C at once.
 
     The command prints one line, or with --json one object, when all brokers serve clients. Standard error shows the
     steps of the start and later events. The pipeline starts after the brokers; they serve clients without it.
@@ -107,6 +111,9 @@ def command(
         configuration = checked_configuration(conf) if conf else {}
         keep_private()
         has_pipeline = _has_pipeline(pipeline)
+        remarks = [*_remarks(brokers, pipeline_wanted=pipeline is not False, has_pipeline=has_pipeline)]
+        if data is None and not ephemeral:
+            remarks.append("all data is deleted at the end; to keep it, give --data DIR")
         with ExitStack() as held:
             root = data.absolute() if data is not None else held.enter_context(ephemeral_folder())
             directory = DataDirectory(root)
@@ -119,9 +126,9 @@ def command(
                 configuration=configuration,
                 pipeline=has_pipeline,
                 metadata_store_url=metadata_store_url,
-                ephemeral=ephemeral,
+                ephemeral=data is None,
             )
-            asyncio.run(_run(settings, partial(_say_ready, form)))
+            asyncio.run(_run(settings, partial(_say_ready, form), remarks))
     except (StandaloneError, ConfigError, MetadataError, UnknownStoreError, WrongFolderError, OSError) as error:
         fail(in_words(error))
 
@@ -136,13 +143,11 @@ def _check_folder_options(data: Path | None, metadata_store_url: str, *, ephemer
         raise click.UsageError(
             f"--ephemeral deletes its folder at the end, and --data {data} names a folder to keep: give one of them"
         )
-    if ephemeral and metadata_store_url:
+    if data is None and metadata_store_url:
         raise click.UsageError(
-            f"--ephemeral deletes all messages at the end, but the metadata in --metadata-store {metadata_store_url} "
-            "would stay and name topics without messages: give --data DIR instead"
+            "without --data all messages are deleted at the end, but the metadata in --metadata-store "
+            f"{metadata_store_url} would stay and name topics without messages: give --data DIR"
         )
-    if not ephemeral and data is None:
-        raise click.UsageError("give --data DIR to keep the data, or --ephemeral to delete it at the end")
 
 
 def _has_pipeline(wanted: bool | None) -> bool:
@@ -155,11 +160,16 @@ def _has_pipeline(wanted: bool | None) -> bool:
         return wanted is not False
     if wanted:
         raise ModuleNotFoundError(name="pyspark")
-    click.echo(
-        "no pipeline, because PySpark is not installed; to install it: pip install 'pulsar-barycenter[pipeline]'",
-        err=True,
-    )
     return False
+
+
+def _remarks(brokers: int, *, pipeline_wanted: bool, has_pipeline: bool) -> Iterator[str]:
+    """Yield a sentence for each part of a whole cluster that is not installed, with what installs it."""
+    if not can_balance():
+        alone = "a broker alone has nothing to balance" if brokers == 1 else "bundles are spread by their number only"
+        yield f"no balancing, because numpy is not installed: {alone}; to install it: {BALANCE_INSTALL}"
+    if pipeline_wanted and not has_pipeline:
+        yield f"no pipeline, because PySpark is not installed; to install it: pip install '{DISTRIBUTION}[pipeline]'"
 
 
 def checked_configuration(conf: Path) -> dict[str, str]:
@@ -184,7 +194,9 @@ def _say_ready(form: str, ready: ClusterReady) -> None:
     click.echo(msgspec.json.encode(ready) if form == "json" else ready.line())
 
 
-async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], None]) -> None:
+async def _run(
+    settings: ClusterSettings, say_ready: Callable[[ClusterReady], None], remarks: Sequence[str] = ()
+) -> None:
     lines = StartLines()
     cluster = StandaloneCluster(settings, progress=lines)
     stop, stop_now = asyncio.Event(), asyncio.Event()
@@ -201,7 +213,8 @@ async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], No
 
     async def start() -> None:
         cluster.check_ports()
-        lines.event(first_line(settings))
+        for text in (first_line(settings), *remarks):
+            lines.event(text)
         await _open_metadata(settings, lines)
         await cluster.serve()
 
@@ -219,10 +232,18 @@ async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], No
 
 
 def first_line(settings: ClusterSettings) -> str:
-    """Return the first line of output: what is started, and when clients can connect."""
+    """Return the first line of output: what is started, and what the user does next."""
     brokers = "a broker" if settings.brokers == 1 else count_of(settings.brokers, "broker")
     after = ", then the pipeline" if settings.pipeline else ""
-    return f"starting {brokers}{after}: clients can connect once `ready` is printed; Ctrl-C ends the cluster"
+    return f"starting {brokers}{after}: when `ready` is printed, {_what_to_do(settings)}; Ctrl-C ends the cluster"
+
+
+def _what_to_do(settings: ClusterSettings) -> str:
+    if not settings.broker_port or not settings.web_port:
+        return "connect clients to the address in that line"
+    return (
+        f"connect clients to pulsar://127.0.0.1:{settings.broker_port}, or open http://127.0.0.1:{settings.web_port}/"
+    )
 
 
 class Running(Protocol):

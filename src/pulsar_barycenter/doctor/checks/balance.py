@@ -7,6 +7,7 @@ from typing import Final
 
 from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, found
 from pulsar_barycenter.doctor.picture import Picture
+from pulsar_barycenter.load.installed import BALANCE_INSTALL
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData, ResourceUsage
 from pulsar_barycenter.load.reports.publication import LOOK_FILE
@@ -153,6 +154,30 @@ def cool_down(picture: Picture) -> Iterator[ClusterFinding]:
             "all were unloaded recently, so none of them can be shed now",
             "wait for loadBalancerSheddingGracePeriodMinutes; if bundles move back and forth, raise the shedder's "
             "threshold",
+        )
+
+
+def without_numpy(picture: Picture) -> Iterator[ClusterFinding]:
+    """Brokers that have to balance lack numpy: all of them, or any with the extensible load manager."""
+    assert picture.snapshot is not None
+    reports, extensible = picture.snapshot.brokers, picture.snapshot.extensible
+    fix = f"on a broker: {BALANCE_INSTALL}, then restart the broker; it becomes leader"
+    if reports and all(report.only_assigns is True for report in reports.values()):
+        yield found(
+            Severity.INFO if len(reports) == 1 else Severity.WARNING,
+            next(iter(sorted(reports))) if len(reports) == 1 else count_of(len(reports), "broker"),
+            "numpy is not installed: bundles are assigned by their number, and none is shed or split",
+            fix,
+        )
+    lacking = (
+        [] if extensible is None else [name for name, data in extensible.lookups.items() if data.only_assigns is True]
+    )
+    for broker in sorted(lacking):
+        yield found(
+            Severity.WARNING,
+            broker,
+            "numpy is not installed: it assigns bundles by their number, and does not split its own",
+            f"there: {BALANCE_INSTALL}, then restart it",
         )
 
 

@@ -13,6 +13,7 @@ from pulsar_barycenter.lab.advising.reality import Reality, reality_of, topic_na
 from pulsar_barycenter.lab.advising.trying import run
 from pulsar_barycenter.lab.inputs import Input, InputSpec, brokers_at
 from pulsar_barycenter.lab.running import write_whole
+from pulsar_barycenter.load.strategies import is_own
 from pulsar_barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
 from pulsar_barycenter.replay.advice.changes import commands, fragment
 from pulsar_barycenter.replay.advice.document import Advice
@@ -27,10 +28,14 @@ from pulsar_barycenter.replay.advice.topics_and_bundles import (
 )
 from pulsar_barycenter.replay.advice.verdict import advice_of
 from pulsar_barycenter.replay.advice.weighing import Weights
+from pulsar_barycenter.replay.errors import ReplayInputError
+from pulsar_barycenter.replay.scenario import BENCHED
 
 FRAGMENT: Final = "broker.conf.fragment"
 COMMANDS: Final = "commands.sh"
 DOCUMENT: Final = "advice.json"
+HIGHEST_PRICE: Final = 10_000.0
+"""The highest cost of one disturbance of all clients a day, in points."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,27 @@ def advisable(
     starts = checked(question, sets)
     reality = reality_of(spec)
     return Advisable(spec, found, parts, question, len(starts), reality, _findings(spec, found, reality))
+
+
+def strategies_to_try(found: Input, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the strategies to try: the requested ones, else all that the recorded cluster can run.
+
+    Raises:
+        ReplayInputError: a requested strategy is Barycenter's own, and the cluster runs Apache Pulsar.
+    """
+    if not found.is_apache_pulsar:
+        return asked or BENCHED
+    own = [name for name in asked if _is_own(name)]
+    if own:
+        raise ReplayInputError(
+            f"{', '.join(own)} is a strategy of Barycenter, and the recorded cluster runs Apache Pulsar, which does "
+            "not have it; leave it out, or use `barycenter replay` to see what it would do"
+        )
+    return asked or tuple(name for name in BENCHED if not _is_own(name))
+
+
+def _is_own(strategy: str) -> bool:
+    return any(map(is_own, strategy.split("+")))
 
 
 def _weights(found: Input, parts: Parts, price: float) -> Weights:

@@ -10,5 +10,7 @@ sorted in `score_order`. `least_resource_usage_with_weight` (modular) and `least
 share the random choice of `below_average`. `round_robin_broker_selector` takes brokers in turn, and `least_disturbance`
 follows the plan of the shedder of the same name.
 
+`fewest_bundles` is no strategy that a configuration can name: a broker without numpy places by it.
+
 The simple load manager places by `simple.placement`.
 """

@@ -17,6 +17,7 @@ import msgspec
 
 from pulsar_barycenter.load.reports.load_report import (
     AdvertisedListener,
+    LocalBrokerData,
     NamespaceBundleStats,
     ResourceUsage,
     SystemResourceUsage,
@@ -182,8 +183,8 @@ def _serves_the_system(namespace: str) -> bool:
 class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The addresses and the version of a registered broker; it has no load.
 
-    `properties` are the entries of its configuration whose keys begin with `lookup.`. `incarnation` is Barycenter's: it
-    is new at each start of the process.
+    `properties` are the entries of its configuration whose keys begin with `lookup.`. Barycenter's are `incarnation`,
+    which is new at each start of the process, and `only_assigns` of a broker without numpy.
     """
 
     web_service_url: str | None = None
@@ -199,6 +200,7 @@ class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     broker_version: str | None = None
     properties: dict[str, str] = {}
     incarnation: str = ""
+    only_assigns: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 _BROKER_LOAD: Final = msgspec.json.Decoder(BrokerLoadData)
@@ -259,3 +261,32 @@ def is_broker_load_due(
         percent_change(published.bundle_count, current.bundle_count),
     )
     return any(change > rule.threshold_percent for change in changes)
+
+
+def as_report(load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadData | None) -> LocalBrokerData:
+    """Return the report that a broker of the modular load manager would write for the same load."""
+    stats: dict[str, NamespaceBundleStats] = {}
+    for bundle in () if top is None else top.top_bundles_load_data:
+        stats.setdefault(bundle.bundle_name, bundle.stats)
+    return LocalBrokerData(
+        persistent_topics_enabled=lookup.persistent_topics_enabled,
+        non_persistent_topics_enabled=lookup.non_persistent_topics_enabled,
+        cpu=load.cpu,
+        memory=load.memory,
+        direct_memory=load.direct_memory,
+        bandwidth_in=load.bandwidth_in,
+        bandwidth_out=load.bandwidth_out,
+        msg_throughput_in=load.msg_throughput_in,
+        msg_throughput_out=load.msg_throughput_out,
+        msg_rate_in=load.msg_rate_in,
+        msg_rate_out=load.msg_rate_out,
+        last_update=load.reported_at,
+        last_stats=stats,
+        num_topics=load.topics,
+        num_bundles=load.bundle_count,
+        max_resource_usage=load.max_resource_usage,
+        bundles=tuple(stats),
+        broker_version_string=lookup.broker_version,
+        load_manager_class_name=lookup.load_manager_class_name,
+        start_timestamp=lookup.start_timestamp,
+    )

@@ -143,7 +143,8 @@ class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
 
     `bundles` are the keys of `last_stats`; gains and losses are the changes since the last written report; all three
     are sorted. In addition to Pulsar's fields it has `incarnation` (new at each start of the process) and `sequence`
-    (1, 2, 3, ... within one incarnation), which together with the broker identify a report.
+    (1, 2, 3, ... within one incarnation), which together with the broker identify a report; and `only_assigns` of a
+    broker without numpy, which assigns bundles but does not shed or split them.
     """
 
     broker_id: str | None = None
@@ -181,6 +182,7 @@ class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
     load_report_type: str = "LocalBrokerData"
     incarnation: str = ""
     sequence: int = 0
+    only_assigns: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class TimeAverageMessageData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
@@ -410,9 +412,12 @@ def _window_rank(window: TimeAverageMessageData) -> tuple[int, int, int]:
 
 
 def encode_without_none(data: msgspec.Struct) -> bytes:
-    """Return the JSON of `data`, without fields that are None, as Pulsar writes its records."""
+    """Return the JSON of `data`, without fields that are None or not set, as Pulsar writes its records."""
     fields = zip(data.__struct_encode_fields__, data.__struct_fields__, strict=True)
-    return msgspec.json.encode({key: value for key, name in fields if (value := getattr(data, name)) is not None})
+    values = ((key, getattr(data, name)) for key, name in fields)
+    return msgspec.json.encode(
+        {key: value for key, value in values if value is not None and value is not msgspec.UNSET}
+    )
 
 
 def encode_report(data: LocalBrokerData) -> bytes:

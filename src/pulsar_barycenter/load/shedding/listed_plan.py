@@ -57,10 +57,12 @@ class ListedPlan:
 
     @property
     def decided(self) -> "ListedPlan":
+        """This plan."""
         return self
 
     @property
     def rows(self) -> Integers:
+        """The rows of the bundles, in the order in which they leave."""
         return np.array([shed.bundle for shed in self.sheds], np.int64)
 
     @property
@@ -72,6 +74,7 @@ class ListedPlan:
 
     @property
     def usage_spread(self) -> UsageSpread | None:
+        """None: the plan does not say which usages the strategy compared."""
         return None
 
     def __len__(self) -> int:
@@ -93,6 +96,7 @@ class ListedPlan:
         return self._reason(Code.KEPT_BY_STRATEGY, name, self.kept_because)
 
     def destinations(self) -> Mapping[str, str]:
+        """Return an empty mapping: the placement strategy chooses the destinations."""
         return {}
 
     def refusals(self) -> Iterator[Refusal]:

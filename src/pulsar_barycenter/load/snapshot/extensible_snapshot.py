@@ -25,10 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsar_barycenter.load.policies import NO_POLICIES, ClusterPolicies
-from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
+from pulsar_barycenter.load.reports.extensible_reports import (
+    BrokerLoadData,
+    BrokerLookupData,
+    TopBundlesLoadData,
+    as_report,
+)
 from pulsar_barycenter.load.reports.load_report import (
     BundleData,
-    LocalBrokerData,
     NamespaceBundleStats,
     TimeAverageBrokerData,
     TimeAverageMessageData,
@@ -283,33 +287,4 @@ def _averaged(stats: NamespaceBundleStats, windows: BundleData | None) -> Namesp
         msg_rate_out=short.msg_rate_out,
         msg_throughput_in=short.msg_throughput_in,
         msg_throughput_out=short.msg_throughput_out,
-    )
-
-
-def as_report(load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadData | None) -> LocalBrokerData:
-    """Return the report that a broker of the modular load manager would write for the same load."""
-    stats: dict[str, NamespaceBundleStats] = {}
-    for bundle in () if top is None else top.top_bundles_load_data:
-        stats.setdefault(bundle.bundle_name, bundle.stats)
-    return LocalBrokerData(
-        persistent_topics_enabled=lookup.persistent_topics_enabled,
-        non_persistent_topics_enabled=lookup.non_persistent_topics_enabled,
-        cpu=load.cpu,
-        memory=load.memory,
-        direct_memory=load.direct_memory,
-        bandwidth_in=load.bandwidth_in,
-        bandwidth_out=load.bandwidth_out,
-        msg_throughput_in=load.msg_throughput_in,
-        msg_throughput_out=load.msg_throughput_out,
-        msg_rate_in=load.msg_rate_in,
-        msg_rate_out=load.msg_rate_out,
-        last_update=load.reported_at,
-        last_stats=stats,
-        num_topics=load.topics,
-        num_bundles=load.bundle_count,
-        max_resource_usage=load.max_resource_usage,
-        bundles=tuple(stats),
-        broker_version_string=lookup.broker_version,
-        load_manager_class_name=lookup.load_manager_class_name,
-        start_timestamp=lookup.start_timestamp,
     )

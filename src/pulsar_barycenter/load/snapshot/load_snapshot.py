@@ -47,14 +47,17 @@ class MessageColumns:
 
     @property
     def rate(self) -> Floats:
+        """msg/s, in + out."""
         return self.rate_in + self.rate_out
 
     @property
     def throughput(self) -> Floats:
+        """bytes/s, in + out."""
         return self.throughput_in + self.throughput_out
 
     @staticmethod
     def zeros(count: int) -> "MessageColumns":
+        """Return `count` rows without traffic."""
         return MessageColumns(np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count))
 
 
@@ -88,6 +91,7 @@ class BrokerTable:
 
     @cached_property
     def index(self) -> dict[str, int]:
+        """The row of each broker, by its id."""
         return {name: row for row, name in enumerate(self.names)}
 
     @cached_property
@@ -354,6 +358,7 @@ class LoadSnapshot:
 
     @property
     def preallocated_topics(self) -> Integers:
+        """The number of topics in each broker's preallocated bundles."""
         return self.on_their_way.topics
 
     def namespace_row(self, namespace: str) -> int | None:

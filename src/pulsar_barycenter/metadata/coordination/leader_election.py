@@ -161,8 +161,14 @@ class LeaderElection(Generic[T]):
             raise
 
     def decline(self) -> None:
-        """Never begin to lead from now on, only observe who leads. A current leader leads until `close`."""
+        """Do not begin to lead from now on, only observe who leads. A current leader leads until `close`."""
         self._only_observes = True
+
+    def take_part(self) -> None:
+        """Take part again after `decline`. Idempotent."""
+        if self._only_observes:
+            self._only_observes = False
+            self._is_due.set()
 
     async def close(self) -> None:
         """Leave the election. A leader deletes its key if the key is still its own. Idempotent.

@@ -2,26 +2,28 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
+
+if TYPE_CHECKING:  # a program that asks without Spark has no PySpark
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryTables:
     """The tables as DataFrames, one attribute per table. Iteration yields pairs of name and DataFrame."""
 
-    load_reports: DataFrame
-    broker_usage: DataFrame
-    bundle_samples: DataFrame
-    bundle_data: DataFrame
-    broker_data: DataFrame
-    ownership: DataFrame
-    decisions: DataFrame
-    balance: DataFrame
+    load_reports: "DataFrame"
+    broker_usage: "DataFrame"
+    bundle_samples: "DataFrame"
+    bundle_data: "DataFrame"
+    broker_data: "DataFrame"
+    ownership: "DataFrame"
+    decisions: "DataFrame"
+    balance: "DataFrame"
 
-    def __iter__(self) -> Iterator[tuple[str, DataFrame]]:
+    def __iter__(self) -> Iterator[tuple[str, "DataFrame"]]:
         return ((field.name, getattr(self, field.name)) for field in fields(self))
 
     def create_views(self) -> None:

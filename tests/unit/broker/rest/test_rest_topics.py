@@ -105,6 +105,18 @@ async def test_numbers_of_partitions_are_held_to_the_limit() -> None:
         await cluster.expect(406, "POST", f"{P}/x/partitions", 5)
 
 
+async def test_a_number_of_partitions_in_quotes_counts_as_a_number() -> None:
+    """Pulsar's REST reads it so, and clients send it: the tests of Pulsar's Rust client do."""
+    async with rest_cluster() as cluster:
+        await cluster.create_namespace()
+        await cluster.expect(204, "PUT", f"{P}/x/partitions", "3")
+        assert (await cluster.expect(200, "GET", f"{P}/x/partitions")).json["partitions"] == 3
+        await cluster.expect(204, "POST", f"{P}/x/partitions", "4")
+        assert (await cluster.expect(200, "GET", f"{P}/x/partitions")).json["partitions"] == 4
+        for wrong in ("", "3.5", "0x3", "9" * 30, "null"):
+            await cluster.expect(400, "PUT", f"{P}/y/partitions", wrong)
+
+
 async def test_partitions_that_are_missing_are_made_up_for() -> None:
     async with rest_cluster() as cluster:
         await cluster.create_namespace()

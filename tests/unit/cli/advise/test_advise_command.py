@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pulsar_barycenter.cli.main import main
-from pulsar_barycenter.cli.replay import advise as command_module
 from pulsar_barycenter.config.broker_conf import parse_broker_conf
-from pulsar_barycenter.lab.advising import trying
+from pulsar_barycenter.lab.advising import advise, trying
 from pulsar_barycenter.lab.advising.reality import reality_of
 from pulsar_barycenter.lab.inputs import InputSpec
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
@@ -122,7 +121,7 @@ def test_a_cluster_of_apache_pulsar_is_advised_what_it_can_run(tmp_path: Path, m
     assert "LeastDisturbance is a strategy of Barycenter, and the recorded cluster runs Apache Pulsar" in in_one_line(
         refused
     )
-    monkeypatch.setattr(command_module, "BENCHED", ("AvgShedder", "LeastDisturbance"))
+    monkeypatch.setattr(advise, "BENCHED", ("AvgShedder", "LeastDisturbance"))
     done = run(*words, "--json")
     assert done.exit_code == 0, done.output
     assert "LeastDisturbance" not in done.stdout

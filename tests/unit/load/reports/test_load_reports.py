@@ -90,7 +90,8 @@ def test_a_report_survives_json_and_omits_what_is_absent() -> None:
     document = encode_report(data)
     fields = msgspec.json.decode(document)
     assert decode_report(document) == data
-    assert "webServiceUrlTls" not in fields
+    assert {"webServiceUrlTls", "onlyAssigns"}.isdisjoint(fields)
+    assert decode_report(encode_report(msgspec.structs.replace(data, only_assigns=True))).only_assigns is True
     assert fields["loadReportType"] == "LocalBrokerData"
     assert fields["lastStats"]["t/n/0x0_0x1"]["msgRateIn"] == 2.5
     assert {"numTopics", "numBundles", "bundles", "lastBundleGains", "msgThroughputOut", "directMemory"} <= set(fields)

@@ -462,6 +462,16 @@ def test_what_the_budget_forbids_names_the_key_of_the_budget() -> None:
     assert {reason.settings for reason in told} == {(MOVES_KEY,)}
 
 
+def test_a_broker_that_a_full_round_did_not_come_to_is_not_said_to_have_nothing_to_give() -> None:
+    usages = {f"b{number}": 90 for number in range(4)} | {f"b{number}": 10 for number in range(4, 8)}
+    settings = Settings(most=2)
+    plan, _ = LeastDisturbance(settings).decide(cluster(usages).snapshot(), DisturbanceMemory())
+    assert len(plan) == 2
+    codes = [plan.broker_reason(broker).code for broker in range(4)]
+    assert Code.NO_SHEDDABLE_BUNDLE not in codes
+    assert codes.count(Code.ROUND_FULL) >= 2
+
+
 def test_a_bundle_that_fills_a_weak_broker_goes_to_a_stronger_one() -> None:
     """It takes 90 % of b1 and would take less than a third of b2, which has four times the cores."""
     found = Cluster()

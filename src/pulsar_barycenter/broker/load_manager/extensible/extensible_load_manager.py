@@ -8,7 +8,8 @@
 | unload from the most loaded brokers | the leader | `loadBalancerSheddingIntervalMinutes` |
 | check the ownership of all bundles | the leader | `loadBalancerServiceUnitStateMonitorIntervalInSeconds` |
 
-The broker calls `write_report` and `shed`; the other tasks run here. Code that needs numpy is in `deciding`.
+The broker calls `write_report` and `shed`; the other tasks run here. Code that needs numpy is in `deciding`; a broker
+without numpy has `assigning` instead, which only assigns.
 
 Source: Pulsar's `ExtensibleLoadManagerImpl` and `ExtensibleLoadManagerWrapper` (4.x).
 """
@@ -16,6 +17,7 @@ Source: Pulsar's `ExtensibleLoadManagerImpl` and `ExtensibleLoadManagerWrapper` 
 import asyncio
 from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -43,6 +45,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC
 
 if TYPE_CHECKING:
+    from pulsar_barycenter.broker.load_manager.extensible.assigning import ExtensibleAssigning
     from pulsar_barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
 
 
@@ -79,15 +82,15 @@ class ExtensibleLoadManager:
             ManagerKind.EXTENSIBLE,
             lambda by_command: context.ownership.mover(lambda: context.leader_epoch().guard, by_command),
         )
-        self._decisions: ExtensibleDecisions | None = None
+        self._decisions: ExtensibleDecisions | ExtensibleAssigning | None = None
         self._periodic = PeriodicTasks()
         self._changed = asyncio.Event()
         context.ownership.on_record(self._on_record)
 
-    async def deciding(self) -> "ExtensibleDecisions":
+    async def deciding(self) -> "ExtensibleDecisions | ExtensibleAssigning":
         """Return the part that decides. It is made at the first call; calls at the same time get the same object."""
         if self._decisions is None:
-            made = await self._environment.offload(_decisions_class)
+            made = await self._environment.offload(partial(_decisions_class, balances=self._context.balances))
             if self._decisions is None:
                 self._decisions = made(self._context, self._load_data, self._executor, self.metrics, self._load.stats)
         return self._decisions
@@ -218,10 +221,14 @@ def _store(context: LoadManagerContext, topic: str) -> LoadStore:
     return context.ownership.table(LocalLoadStore, in_topic)
 
 
-def _decisions_class() -> "type[ExtensibleDecisions]":
+def _decisions_class(*, balances: bool) -> "type[ExtensibleDecisions | ExtensibleAssigning]":
     """Import the class that decides, with numpy and the strategies, and return it; this takes a few hundred
-    milliseconds.
+    milliseconds. Without numpy it is the class that only assigns.
     """
+    if not balances:
+        from pulsar_barycenter.broker.load_manager.extensible.assigning import ExtensibleAssigning
+
+        return ExtensibleAssigning
     from pulsar_barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
 
     return ExtensibleDecisions

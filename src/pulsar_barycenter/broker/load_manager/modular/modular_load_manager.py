@@ -1,6 +1,7 @@
 """The modular load manager: every broker reports, the leader assigns, sheds and splits.
 
-The leader's part is in `leader`. It needs numpy, and is imported when this broker first has to decide.
+The leader's part is in `leader`. It needs numpy, and is imported when this broker first has to decide. A broker without
+numpy has `assigning` instead.
 
 Differences from Pulsar, each described where it is made: one sample for each load report (`load.reports.windows`); a
 bundle that was assigned or shed keeps its history, and counts for its destination until that reports it (`load_data`).
@@ -9,6 +10,7 @@ Source: Pulsar's `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` (4.x).
 """
 
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -37,6 +39,7 @@ from pulsar_barycenter.metadata.errors import NotFoundError
 from pulsar_barycenter.naming.bundle import Bundle
 
 if TYPE_CHECKING:
+    from pulsar_barycenter.broker.load_manager.modular.assigning import ModularAssigning
     from pulsar_barycenter.broker.load_manager.modular.leader import ModularLeader
 
 
@@ -61,12 +64,12 @@ class ModularLoadManager:
         self.watch = LoadDataWatch(
             context.registration, self._refresh, lambda: self.load_data.brokers, self.metrics.unreported.set
         )
-        self._leading: ModularLeader | None = None
+        self._leading: ModularLeader | ModularAssigning | None = None
 
-    async def leader(self) -> "ModularLeader":
+    async def leader(self) -> "ModularLeader | ModularAssigning":
         """Return the leader's part. It is made at the first call; calls at the same time get the same object."""
         if self._leading is None:
-            made = await self._environment.offload(_leaders_class)
+            made = await self._environment.offload(partial(_leaders_class, balances=self._context.balances))
             if self._leading is None:
                 self._leading = made(self._context, self.load_data, self.watch, self.executor, self.metrics)
         return self._leading
@@ -174,10 +177,14 @@ class ModularLoadManager:
         return await (await self.leader()).snapshot_document()
 
 
-def _leaders_class() -> "type[ModularLeader]":
+def _leaders_class(*, balances: bool) -> "type[ModularLeader | ModularAssigning]":
     """Import the class of the leader's part, with numpy and the strategies, and return it; this takes a few hundred
-    milliseconds.
+    milliseconds. Without numpy it is the class that only assigns.
     """
+    if not balances:
+        from pulsar_barycenter.broker.load_manager.modular.assigning import ModularAssigning
+
+        return ModularAssigning
     from pulsar_barycenter.broker.load_manager.modular.leader import ModularLeader
 
     return ModularLeader

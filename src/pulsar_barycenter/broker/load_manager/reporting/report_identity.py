@@ -1,5 +1,7 @@
 """The part of a load report and of a registration that says which broker it is."""
 
+from msgspec import UNSET
+
 from pulsar_barycenter import version
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
@@ -24,6 +26,7 @@ def identity_report(context: LoadManagerContext) -> LocalBrokerData:
         load_manager_class_name=manager_in_force(config).class_name,
         start_timestamp=context.started_at_ms,
         incarnation=context.incarnation,
+        only_assigns=UNSET if context.balances else True,
     )
 
 
@@ -43,6 +46,7 @@ def lookup_data(context: LoadManagerContext) -> BrokerLookupData:
         broker_version=version(),
         properties=context.ownership.properties(),
         incarnation=context.incarnation,
+        only_assigns=UNSET if context.balances else True,
     )
 
 

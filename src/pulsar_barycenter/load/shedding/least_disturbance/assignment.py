@@ -86,11 +86,13 @@ EVENS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The moves in their order, the flags of the brokers that had to give bundles, and for each broker what its best
-    move has missed (`unevenness`)."""
+    """The moves in their order, the flags of the brokers that had to give bundles, of those among them at which the
+    search did not arrive before the round was full, and for each broker what its best move has missed (`unevenness`).
+    """
 
     moves: tuple[RowMove, ...]
     asked: Flags
+    unseen: Flags
     missed: Floats
 
 
@@ -115,6 +117,7 @@ class Search:
         self._room_to_goal = self._room(settings.goal)
         count = len(snapshot.brokers)
         self._asked = np.zeros(count, bool)
+        self._unseen = np.zeros(count, bool)
         self._moves: list[RowMove] = []
         # one more, by which a round sees that it is full
         self._most = settings.most + 1
@@ -133,7 +136,7 @@ class Search:
             self._fill()
             if not self._moves:
                 self._spread_idle()
-        return Found(tuple(self._moves), self._asked, np.zeros(len(self._snapshot.brokers)))
+        return Found(tuple(self._moves), self._asked, self._unseen, np.zeros(len(self._snapshot.brokers)))
 
     def run_by_price(self, missed: Floats, minutes: float) -> Found:
         """Return the single moves that are worth their price, `minutes` after the round that `missed` is from.
@@ -145,7 +148,7 @@ class Search:
         if not offers:
             return self._planned(_FAR_ABOVE * self._settings.band, self._settings.band)
         now = self._by_price(offers, missed, minutes)
-        return Found(tuple(self._moves), self._asked, now)
+        return Found(tuple(self._moves), self._asked, self._unseen, now)
 
     @property
     def _is_possible(self) -> bool:
@@ -239,6 +242,7 @@ class Search:
         self._asked[above] = True
         self._prepare(above)
         for source in above[np.argsort(-lower[above], kind="stable")].tolist():
+            self._unseen[source] = self._is_full
             self._give(source)
 
     def _give(self, source: int) -> None:

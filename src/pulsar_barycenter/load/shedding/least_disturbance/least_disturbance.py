@@ -45,7 +45,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     reported_at_ms,
     was_silent,
 )
-from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan, Verdicts
+from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan, Verdicts, limit_of
 from pulsar_barycenter.load.shedding.shedder import Shedder
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
@@ -116,10 +116,18 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
         rows = np.array([move.row for move in found.moves[:count]], np.int64)
         waiting = None
         if len(found.moves) > len(rows):
-            waiting = np.zeros(len(snapshot.brokers), bool)
+            waiting = found.unseen.copy()
             waiting[[move.source for move in found.moves[len(rows) :]]] = True
         plan = DisturbancePlan(
-            NAME, snapshot, verdicts, rows, np.zeros(len(rows)), waiting=waiting, loads=loads, lines=lines
+            NAME,
+            snapshot,
+            verdicts,
+            rows,
+            np.zeros(len(rows)),
+            waiting=waiting,
+            limit=limit_of(budget.moves(now_ms), settings.most),
+            loads=loads,
+            lines=lines,
         )
         still = _missed_after(found, count, snapshot.brokers.names)
         return plan, DisturbanceMemory(now_ms, loads, lines, budget.spent(count, now_ms), still)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from pulsar_barycenter.load.decisions import Unload
@@ -29,7 +28,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_setting
 )
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, reported_at_ms
-from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.shedding.plan import ROUND_LIMIT, RoundLimit, ShedPlan
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 from pulsar_barycenter.naming.counted import count_of
 
@@ -125,6 +124,13 @@ def _missed(missed: float, relation: str, price: float) -> Compared:
     return Compared("gain missed so far in points × minutes", 100 * missed, relation, "price", 100 * price)
 
 
+def limit_of(budget: int, most: int) -> RoundLimit:
+    """Return what limits a round: the maximum of a round, or the budget of an hour if that leaves fewer moves."""
+    if budget >= most:
+        return ROUND_LIMIT
+    return RoundLimit(Code.BUDGET_USED, "what the budget of an hour allows", MOVES_KEY)
+
+
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan(ShedPlan):
     """`moves` are parallel to `rows`. `loads` and `lines` are what the round knew; placement uses them as well."""
@@ -132,18 +138,6 @@ class DisturbancePlan(ShedPlan):
     verdicts: Verdicts
     loads: BundleLoads
     lines: UsageLines
-
-    def _round_full(self, subject: str, cause: Reason) -> Reason:
-        """Return that the round is full; unless it has the maximum of a round, the budget of an hour limits it."""
-        # slots=True makes another class, so that super() without arguments would not find this one
-        full = ShedPlan._round_full(self, subject, cause)
-        if len(self) >= self.verdicts.settings.most:
-            return full
-        count = float(len(self))
-        compared = (
-            Compared("bundles of this round", count, "=", "what the budget of an hour allows", count, "bundles"),
-        )
-        return msgspec.structs.replace(full, code=Code.BUDGET_USED, compared=compared, settings=(MOVES_KEY,))
 
     @property
     def moves(self) -> tuple[RowMove, ...]:

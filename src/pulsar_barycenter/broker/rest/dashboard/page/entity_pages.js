@@ -148,6 +148,6 @@ export function brokerPage(name) {
   const page = asking("Broker", name, load, ({ found, list, decisions }) => [
     nowSection(found, "this broker"),
     h("section", {}, h("h2", {}, "What it serves"), list.bundles.length ? bundleTable(list, true) : h("p", { class: "note" }, "It reports no bundles.")),
-    past(decisions)], live, h("p", { class: "choices" }, drain, undrain), loads.node);
+    past(decisions)], h("p", { class: "choices" }, drain, undrain), live, loads.node);  // what loads later must not move a button that somebody presses
   return { ...page, leave: () => { stop(); loads.leave(); page.leave(); } };
 }

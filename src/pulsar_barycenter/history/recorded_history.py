@@ -1,0 +1,337 @@
+"""Opens a recorded history, and answers questions to it; `pipeline.history` computes the answers."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Final, Literal
+
+import pyarrow as pa
+
+from pulsar_barycenter.cluster_logs.data_folder import check_load_folder
+from pulsar_barycenter.history.data_frames import in_pandas, in_polars, tables
+from pulsar_barycenter.history.errors import UnknownTableError
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.pipeline.history import END_OF_TIME, BundleLife, History, Ranking
+from pulsar_barycenter.pipeline.local_sql import run_local_sql
+from pulsar_barycenter.pipeline.spark.history_tables import HistoryTables
+from pulsar_barycenter.pipeline.storage.arrow_storage import ArrowStorage
+from pulsar_barycenter.pipeline.storage.files import LocalStorage, Storage, local_folder
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from pyspark.sql import SparkSession
+
+_RANKINGS: Final = {"rate": Ranking.MSG_RATE, "throughput": Ranking.MSG_THROUGHPUT}
+
+
+@dataclass(frozen=True, repr=False)
+class RecordedHistory:
+    """The recorded history of a cluster in a period; `open_history` makes it.
+
+    Tables and answers are Arrow tables: `to_pandas()`, `to_pylist()` and `polars.from_arrow` convert them. Times are
+    UTC timestamps, rates are msg/s, throughput is bytes/s, usages are fractions unless a column says percent. Means are
+    weighted by time (docs/measures.md). Each call reads the files that exist at that time, so a later call sees newer
+    reports.
+
+    Every method that reads raises DamagedTableError, which names the file, if a file of a table cannot be read, and
+    OSError if the folder or bucket cannot be reached.
+    """
+
+    _storage: Storage
+    _since_ms: int
+    _until_ms: int
+
+    def __repr__(self) -> str:
+        return f"<RecordedHistory of {self.address}>"
+
+    @property
+    def address(self) -> str:
+        """The path or URL of the data folder."""
+        return self._storage.address()
+
+    @property
+    def table_names(self) -> Sequence[str]:
+        """The names of the tables, of docs/tables.md."""
+        return tuple(TABLES)
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table as Arrow: its rows in the period, oldest first, each once. Without rows it is empty.
+
+        All rows are in memory; `sql` answers questions to larger tables.
+
+        Args:
+            name: One of `table_names`.
+
+        Raises:
+            UnknownTableError: there is no such table.
+
+        >>> open_history("docs/examples/history").table("broker_usage").schema.names[:2]
+        ['broker', 'incarnation']
+        """
+        if name not in TABLES:
+            raise UnknownTableError(name)
+        return self._questions().table(name)
+
+    def pandas(self, name: str) -> "pd.DataFrame":
+        """Return a table as a DataFrame of pandas; the rows are those of `table`.
+
+        Raises:
+            UnknownTableError: there is no such table.
+            MissingLibraryError: pandas is not installed.
+
+        >>> sorted(open_history("docs/examples/history").pandas("broker_usage").broker.unique())[0]
+        'broker-0:8080'
+        """
+        return in_pandas(self.table(name))
+
+    def polars(self, name: str) -> "pl.DataFrame":
+        """Return a table as a DataFrame of Polars; the rows are those of `table`.
+
+        Raises:
+            UnknownTableError: there is no such table.
+            MissingLibraryError: Polars is not installed.
+
+        >>> open_history("docs/examples/history").polars("balance")["brokers"].max()
+        3
+        """
+        return in_polars(self.table(name))
+
+    def spark(self, session: "SparkSession") -> HistoryTables:
+        """Return all tables as DataFrames of Spark, of the whole history, not only of the period; see `tables`.
+
+        Raises:
+            MissingLibraryError: PySpark is not installed.
+            OSError: Spark cannot reach the folder.
+        """
+        return tables(session, self.address)
+
+    def top(self, limit: int = 10, *, by: Literal["rate", "throughput"] = "rate") -> pa.Table:
+        """Return the bundles with the greatest mean load, in + out, greatest first.
+
+        Args:
+            limit: The number of bundles.
+            by: "rate" (msg/s) or "throughput" (bytes/s).
+
+        Returns:
+            A row for each bundle: `bundle`, `broker` (of its newest sample), `samples`, `covered` (the share of the
+            period for which there are reports), `msg_rate` and `msg_throughput` (means), `msg_rate_max`,
+            `msg_throughput_max`, `topics`.
+
+        Raises:
+            NoHistoryError: there are no samples in the period.
+
+        >>> open_history("docs/examples/history").top(3).num_rows
+        3
+        """
+        return self._questions().top_bundles(limit, by=_RANKINGS[by])
+
+    def bundle(self, name: str, *, every: timedelta = timedelta(minutes=15), manager: str | None = None) -> BundleLife:
+        """Return the life of a bundle: its owners, the decisions about it, and its load.
+
+        Args:
+            name: A bundle as tenant/namespace/range, or a topic, whose last bundle is meant.
+            every: The intervals of the load's means.
+            manager: Only decisions of this load manager, as for `decisions`.
+
+        Raises:
+            InvalidNameError: the name is neither a bundle's nor a topic's.
+            NoHistoryError: nothing of it is recorded in the period.
+
+        >>> history = open_history("docs/examples/history")
+        >>> life = history.bundle(history.top(1)["bundle"][0].as_py())
+        >>> life.load.column_names[:2]
+        ['interval_start', 'broker']
+        """
+        questions = self._questions()
+        return questions.bundle_life(self._bundle(questions, name), every=every, manager=manager or "")
+
+    def decisions(self, limit: int = 50, *, manager: str | None = None, kind: str | None = None) -> pa.Table:
+        """Return the last decisions, oldest first, with the sentence that gives the reason.
+
+        Args:
+            limit: The number of decisions.
+            manager: Only those of this load manager: "modular", "extensible", "simple"; "person": requested by an
+                operator; "unknown": the log does not say.
+            kind: Only those of this kind, such as "unload", "split" or "assign".
+
+        Returns:
+            `at`, `by`, `manager`, `strategy`, `kind`, `bundle`, `source`, `destination`, `refused`, `principal`,
+            `sentence`, `request`.
+
+        Raises:
+            NoHistoryError: there are no decisions in the period.
+
+        >>> open_history("docs/examples/history").decisions(1, kind="unload")["kind"].to_pylist()
+        ['unload']
+        """
+        return self._questions().decisions(limit, manager=manager or "", kind=kind or "")
+
+    def moves(self, limit: int = 50, *, bundle: str | None = None, broker: str | None = None) -> pa.Table:
+        """Return the last moves of bundles from broker to broker, oldest first; empty if nothing moved.
+
+        Args:
+            limit: The number of moves.
+            bundle: Only moves of this bundle, or of a topic's bundle.
+            broker: Only moves from or to this broker, by its id HOST:PORT.
+
+        Returns:
+            `at`, `bundle`, `source`, `destination`, `ended`, `since_last_s`, `is_back`, `unreported_s`; and of the
+            decision, null if none is recorded: `strategy`, `principal`, `sentence`, `request`.
+
+        Raises:
+            InvalidNameError: `bundle` is neither a bundle's nor a topic's name.
+            NoHistoryError: no owner of a bundle is recorded in the period.
+
+        >>> open_history("docs/examples/history").moves(2).num_rows
+        2
+        """
+        questions = self._questions()
+        name = self._bundle(questions, bundle) if bundle else ""
+        return questions.moves(limit, bundle=name, broker=broker or "")
+
+    def flapping(self, limit: int = 20, *, within: timedelta = timedelta(minutes=30)) -> pa.Table:
+        """Return the bundles that load managers moved again soon after a move, worst first; empty if there are none.
+
+        Moves that an operator requested do not count, nor does the load manager's next move after them.
+
+        Args:
+            limit: The number of bundles.
+            within: The time within which the next move counts.
+
+        Returns:
+            `bundle`, `moves`, `flaps`, `back` (moves to a former owner), `soonest_s`, `first`, `last`, `brokers`.
+
+        Raises:
+            NoHistoryError: no owner of a bundle is recorded in the period.
+
+        >>> open_history("docs/examples/history").flapping().column_names[:3]
+        ['bundle', 'moves', 'flaps']
+        """
+        return self._questions().flapping(limit, within=within)
+
+    def brokers(self, *, over: float = 0.85) -> pa.Table:
+        """Return the brokers whose weighted usage was above a threshold, the longest share of time first.
+
+        Args:
+            over: The threshold, as a fraction: 0.85 is 85 %.
+
+        Returns:
+            `broker`, `reports`, `over` (reports above), `share` (of the time that its reports cover), `usage_mean`,
+            `usage_max`, `first_over`, `last_over`. Empty if no broker was above.
+
+        Raises:
+            NoHistoryError: there are no reports in the period.
+
+        >>> open_history("docs/examples/history").brokers(over=0.25)["broker"].to_pylist()
+        ['broker-0:8080']
+        """
+        return self._questions().brokers_over(over)
+
+    def imbalance(self) -> pa.Table:
+        """Return how evenly the brokers were loaded, interval by interval (one minute by default), oldest first.
+
+        Returns:
+            `interval_start`, `brokers`, `usage_max`, `usage_mean`, `usage_ratio`, `usage_deviation`, `msg_rate_ratio`,
+            `brokers_over_threshold`, `unloads`, `splits`, `bundles_without_owner`. A ratio over a mean of 0 is null.
+
+        Raises:
+            NoHistoryError: there are no intervals in the period; the last one appears after a minute.
+
+        >>> "usage_ratio" in open_history("docs/examples/history").imbalance().column_names
+        True
+        """
+        return self._questions().imbalance()
+
+    def sql(self, query: str, *, limit: int = 10_000) -> pa.Table:
+        """Return the answer of DuckDB to one SQL query over all tables, of the whole history; each table is a view.
+
+        It takes at most 1 GiB of memory besides the answer, and cannot write. For data in a bucket use `spark`.
+
+        Args:
+            query: A select, describe or show; docs/tables.md has examples.
+            limit: The maximum number of rows.
+
+        Raises:
+            ValueError: the data is not in a folder of this machine.
+            QueryError: the query is wrong or fails; the text says why.
+
+        >>> query = "select count(distinct broker) as brokers from broker_usage"
+        >>> open_history("docs/examples/history").sql(query).to_pylist()
+        [{'brokers': 3}]
+        """
+        if not isinstance(self._storage, LocalStorage):
+            raise ValueError(f"DuckDB reads folders of this machine, and {self.address} is not one: use spark(session)")
+        return run_local_sql(self._storage, query, limit=limit)
+
+    def _questions(self) -> History:
+        now_ms = time.time_ns() // 1_000_000
+        return History(self._storage, since_ms=self._since_ms, until_ms=self._until_ms, now_ms=now_ms)
+
+    @staticmethod
+    def _bundle(questions: History, name: str) -> str:
+        try:
+            return str(Bundle.parse(name))
+        except InvalidNameError:
+            return questions.bundle_of(TopicName.parse(name))
+
+
+def open_history(
+    folder: str | PathLike[str],
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    spark: "SparkSession | None" = None,
+) -> RecordedHistory:
+    """Open the recorded history in a data folder or a bucket. Nothing is read before the first question.
+
+    Args:
+        folder: A folder of this machine, or an address. Without a session Arrow reads the address: `s3:`, `s3a:`,
+            `gs:`, `abfs:` or `hdfs:`, with the credentials that Arrow finds.
+        since: The begin of the period, inclusive. None: the first report.
+        until: The end of the period, exclusive. None: now.
+        spark: A session that reads the address instead, with its own credentials and settings.
+
+    Raises:
+        WrongFolderError: a folder does not exist, or is not a data folder.
+        ValueError: a time has no offset from UTC, `since` is not before `until`, or Arrow does not know the address.
+        OSError: the folder or bucket cannot be reached.
+
+    >>> from datetime import UTC, datetime
+    >>> history = open_history("docs/examples/history", until=datetime(2026, 1, 1, 10, tzinfo=UTC))
+    >>> history.table("load_reports").num_rows
+    180
+    """
+    since_ms, until_ms = epoch_ms(since, 0), epoch_ms(until, END_OF_TIME)
+    if since_ms >= until_ms:
+        raise ValueError(f"since={since} is not before until={until}")
+    return RecordedHistory(storage_at(fspath(folder), spark), since_ms, until_ms)
+
+
+def storage_at(address: str, spark: "SparkSession | None" = None) -> Storage:
+    """Return the data directory at an address; raises what `open_history` does."""
+    local = local_folder(address)
+    if local is not None:
+        check_load_folder(local)
+        return PipelineLayout.of(local)
+    if spark is None:
+        return ArrowStorage(address)
+    # the folders of this machine, and buckets by Arrow, need no PySpark
+    from pulsar_barycenter.pipeline.spark.addresses import open_storage
+
+    return open_storage(address, spark)
+
+
+def epoch_ms(moment: datetime | None, otherwise: int) -> int:
+    """Return a time as epoch ms, `otherwise` for None; raises ValueError if it has no offset from UTC."""
+    if moment is None:
+        return otherwise
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} has no offset from UTC: give datetime(…, tzinfo=UTC), or a time with an offset")
+    return max(0, round((moment.astimezone(UTC) - datetime.fromtimestamp(0, UTC)) / timedelta(milliseconds=1)))

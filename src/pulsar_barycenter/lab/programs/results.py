@@ -1,0 +1,180 @@
+"""The runs of a replay as tables, as a picture, and as the pages and files of `barycenter replay`."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from pulsar_barycenter.lab.board import FIGURES, figure_text, heading, rows_of
+from pulsar_barycenter.lab.programs.line_picture import Line, line_picture
+from pulsar_barycenter.lab.report.overview import About, labels
+from pulsar_barycenter.lab.report.page import report_page, write_report
+from pulsar_barycenter.lab.report.thinning import MOST_OVERVIEW_POINTS, group_size, runs_shown, thinned
+from pulsar_barycenter.lab.results import moves_table, series_table, splits_table, usage_table, write_results
+from pulsar_barycenter.lab.running import RunFile
+from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.replay.measures import MEASURES
+
+_MAX_LINES: Final = 6
+_MAX_ROWS: Final = 30
+
+
+@dataclass(frozen=True, repr=False)
+class ReplayResults:
+    """The runs of a replay; `Load.replay` returns it. A notebook shows it as a table and a picture.
+
+    Tables are Arrow tables; usages are fractions of a broker, times are epoch ms or seconds as the names say, and `run`
+    is the name of a run. docs/measures.md defines the measures; of each, less is better.
+
+    >>> from pulsar_barycenter.replay import synthetic_load
+    >>> results = synthetic_load(brokers=4, bundles=16, steps=20).replay(["no-op", "AvgShedder"], seeds=[1, 2])
+    >>> len(results)
+    4
+    >>> results.medians().column_names[:4]
+    ['strategy', 'settings', 'runs', 'regret']
+    """
+
+    _runs: tuple[RunFile, ...]
+    _about: About
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __repr__(self) -> str:
+        rows = rows_of(self._runs)
+        best = f"; least regret: {rows[0].title}, {figure_text(rows[0].figure('regret'))} %"
+        return f"<ReplayResults of {count_of(len(self._runs), 'run')}{best}>"
+
+    def medians(self) -> pa.Table:
+        """Return a row for each strategy with its settings, the least regret first: medians over seeds and periods.
+
+        Columns: strategy, settings (key=value, separated by blanks), runs (their number), then the measures of the
+        table of `barycenter replay`, in their units, but percentages as fractions.
+
+        >>> from pulsar_barycenter.replay import synthetic_load
+        >>> results = synthetic_load(brokers=2, bundles=8, steps=5).replay(["no-op"])
+        >>> results.medians()["strategy"].to_pylist()
+        ['no-op']
+        """
+        rows = []
+        for row in rows_of(self._runs):
+            scenario = row.runs[0].scenario
+            values = zip(FIGURES, row.figures, strict=True)
+            rows.append(
+                {
+                    "strategy": scenario.strategy,
+                    "settings": _settings(scenario.settings),
+                    "runs": len(row.runs),
+                    **{each.name: value / 100 if each.unit == "%" else float(value) for each, value in values},
+                }
+            )
+        return pa.Table.from_pylist(rows)
+
+    def measures(self) -> pa.Table:
+        """Return a row for each run with all measures.
+
+        Columns: run, strategy, settings, seed, first_step (inclusive) and end_step (exclusive) of the period, then
+        every measure. `even_after_s` is a list with a value for the start and for each event, null if the load was
+        never even.
+        """
+        rows = [
+            {
+                "run": run.scenario.name,
+                "strategy": run.scenario.strategy,
+                "settings": _settings(run.scenario.settings),
+                "seed": run.scenario.seed,
+                "first_step": run.scenario.period[0],
+                "end_step": run.scenario.period[1],
+                **{measure.name: _value(run, measure.name) for measure in MEASURES},
+            }
+            for run in self._runs
+        ]
+        return pa.Table.from_pylist(rows)
+
+    def moves(self) -> pa.Table:
+        """Return every move: run, at_ms, kind ("unload", "split" or "assign"), bundle, source, destination, rate (msg/s
+        in + out), topics, sessions, gap_ms (time without service), misplaced, why.
+        """
+        return moves_table(self._runs)
+
+    def splits(self) -> pa.Table:
+        """Return every split: run, at_ms, bundle, broker, parts, why."""
+        return splits_table(self._runs)
+
+    def balance(self) -> pa.Table:
+        """Return the balance of each step: run, at_ms, usage_max, usage_mean, usage_min, floor, brokers.
+
+        `floor` is a lower bound of `usage_max` for any distribution of the bundles.
+        """
+        return series_table(self._runs)
+
+    def brokers(self) -> pa.Table:
+        """Return the usage of each broker at each step: run, at_ms, broker, usage (null while it was absent), live."""
+        return pa.concat_tables(map(usage_table, self._runs))
+
+    def page(self) -> str:
+        """Return the report of `barycenter replay`: one HTML page that loads nothing from elsewhere."""
+        return report_page(self._runs, self._about)
+
+    def write(self, folder: str | PathLike[str]) -> Path:
+        """Write the report and the result files of `barycenter replay`, and return the path of the report.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        out = Path(folder)
+        out.mkdir(parents=True, exist_ok=True)
+        write_results(out, self._runs)
+        return write_report(out, self._runs, self._about)
+
+    def _repr_html_(self) -> str:
+        rows = rows_of(self._runs)
+        names = labels(rows)
+        head = "".join(f"<th>{escape(heading(figure))}</th>" for figure in FIGURES)
+        body = "".join(
+            f'<tr><td style="text-align:left">{escape(name)}</td>'
+            + "".join(f"<td>{figure_text(value)}</td>" for value in row.figures)
+            + f"<td>{len(row.runs)}</td></tr>"
+            for name, row in zip(names[:_MAX_ROWS], rows, strict=False)
+        )
+        more = f"<p>and {len(rows) - _MAX_ROWS} more rows: medians() has all</p>" if len(rows) > _MAX_ROWS else ""
+        return (
+            f"<table><thead><tr><th>strategy</th>{head}<th>runs</th></tr></thead><tbody>{body}</tbody></table>"
+            f"{more}{self._picture(names)}"
+        )
+
+    def _picture(self, names: Sequence[str]) -> str:
+        """Return the usage of the fullest broker over time: of each of the first rows, its run of median regret."""
+        rows = rows_of(self._runs)[:_MAX_LINES]
+        shown = [run for _, run in runs_shown([row.runs for row in rows], len(rows))]
+        lines = [
+            Line(f"{name}: usage of the fullest broker", _points(run, run.series.usage_max))
+            for name, run in zip(names, shown, strict=False)
+        ]
+        lines.append(
+            Line("floor: no placement has a less full fullest broker", _points(shown[0], shown[0].series.floor), True)
+        )
+        most = max(float(np.nanmax(line.values)) for line in lines)
+        hours = max(len(run.series.at_ms) * run.series.step_ms for run in shown) / 3_600_000
+        title = "Usage of the fullest broker over time, by strategy"
+        return line_picture(lines, title=title, hours=hours, most=math.ceil(max(most, 0.01) * 5) / 5)
+
+
+def _points(run: RunFile, values: Sequence[float]) -> Any:
+    return thinned(np.array(values), group_size(len(values), MOST_OVERVIEW_POINTS), np.nanmax)
+
+
+def _settings(settings: dict[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in sorted(settings.items()))
+
+
+def _value(run: RunFile, name: str) -> Any:
+    value = msgspec.to_builtins(getattr(run.measures, name))
+    return float(value) if isinstance(value, float) else value

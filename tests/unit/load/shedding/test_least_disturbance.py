@@ -152,7 +152,7 @@ def test_a_spike_moves_nothing_and_what_lasts_does_after_the_patience() -> None:
     assert plans[8].broker_reason(0).code is Code.MAY_NOT_LAST
     lasting, _ = run(LeastDisturbance(PATIENT), [calm] * 3 + [high] * 14)
     acted = [minute for minute, plan in enumerate(lasting) if len(plan)]
-    assert acted[0] == 3 + 13, "the twelfth minute, and the price of a move for the next two"
+    assert acted[0] == 3 + 11, "the twelfth minute"
 
 
 def test_by_default_a_spike_of_two_minutes_moves_nothing_and_a_longer_one_what_the_budget_allows() -> None:
@@ -163,7 +163,7 @@ def test_by_default_a_spike_of_two_minutes_moves_nothing_and_a_longer_one_what_t
     longer, _ = run(LeastDisturbance(), [calm] * 12 + [high] * 10)
     assert 1 <= sum(map(len, longer)) <= 5
     assert max(map(len, longer)) == 1
-    assert next(minute for minute, plan in enumerate(longer) if len(plan)) == 12 + 3, "the round after the third minute"
+    assert next(minute for minute, plan in enumerate(longer) if len(plan)) == 12 + 2, "the third minute"
 
 
 def test_an_overloaded_broker_is_believed_sooner() -> None:

@@ -1,8 +1,8 @@
 """The search for moves: single moves by their price, or the fewest that bring every broker within the band.
 
 While moves are free (`budget`), the search makes a plan of many moves. Else it makes single moves, each once it is
-worth its price (`unevenness`). If no single move gains anything, such as with many brokers that are equally full, and a
-broker is more than one and a half bands above its reachable usage, it makes a plan as well. A plan has three steps:
+worth its price (`unevenness`). If none is, such as with many brokers that are nearly equally full, and a broker is more
+than two bands above its reachable usage, it makes a plan as well. A plan has three steps:
 
 1. **Relieve.** A round acts once a broker is above the band: by both estimates its usage exceeds the usage that it can
    reach by more than the band. Then all brokers near the edge of the band give bundles as well, until they are near the
@@ -39,7 +39,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 MayGo = Callable[[int, int], Flags]
 """Returns for a bundle (row) and its broker (row) the flags of the brokers that may take it."""
 
-_FAR_ABOVE: Final = 1.5
+_FAR_ABOVE: Final = 2.0
 """Where moves have a price, a plan of many moves begins when a broker is more than this many bands above the reachable
 usage."""
 FAR_BELOW: Final = 2.0
@@ -126,29 +126,33 @@ class Search:
 
     def run(self) -> Found:
         """Return the plan that brings all brokers within the band, or the first moves of it."""
-        return self._planned(self._settings.band, self._settings.edge)
-
-    def _planned(self, limit: float, edge: float) -> Found:
         if self._is_possible:
-            self._relieve(limit, edge)
-            self._share_out()
-            self._refine()
-            self._fill()
-            if not self._moves:
-                self._spread_idle()
-        return Found(tuple(self._moves), self._asked, self._unseen, np.zeros(len(self._snapshot.brokers)))
+            self._plan(self._settings.band, self._settings.edge)
+        return self._found(np.zeros(len(self._snapshot.brokers)))
 
     def run_by_price(self, missed: Floats, minutes: float) -> Found:
         """Return the single moves that are worth their price, `minutes` after the round that `missed` is from.
 
-        If no broker has a move that gains anything, return a plan like that of `run`, which begins when a broker is far
-        above the band, and in which only brokers above it give.
+        If there is none, return a plan like that of `run`, which begins when a broker is far above the band, and in
+        which only brokers above the band give.
         """
-        offers = self._offers() if self._is_possible else {}
-        if not offers:
-            return self._planned(_FAR_ABOVE * self._settings.band, self._settings.band)
-        now = self._by_price(offers, missed, minutes)
-        return Found(tuple(self._moves), self._asked, self._unseen, now)
+        if not self._is_possible:
+            return self._found(np.zeros(len(missed)))
+        now = self._by_price(self._offers(), missed, minutes)
+        if not self._moves:
+            self._plan(_FAR_ABOVE * self._settings.band, self._settings.band)
+        return self._found(now)
+
+    def _plan(self, limit: float, edge: float) -> None:
+        self._relieve(limit, edge)
+        self._share_out()
+        self._refine()
+        self._fill()
+        if not self._moves:
+            self._spread_idle()
+
+    def _found(self, missed: Floats) -> Found:
+        return Found(tuple(self._moves), self._asked, self._unseen, missed)
 
     @property
     def _is_possible(self) -> bool:

@@ -2,14 +2,14 @@
 
 Each round looks for the single move of a bundle that would even out the brokers' predicted usage most. It is made once
 it has missed as much as it costs: a large gain in the next round, a small one if it lasts. A budget limits the moves of
-an hour. After a broker has joined or left, many bundles move at once: the fewest that bring every broker within a band
-around the usage that it can reach.
+an hour. When a broker has joined or left, or a broker is far above the usage that it can reach, a round plans many
+moves: the fewest that bring every broker within a band around that usage.
 
 Worked example (band 6 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 have just joined, and b3 has
 twice the cores. Each can reach 20 %. So in one round b1 gives six bundles, two to b2 and four to b3: only the brokers
 have changed, and the recent and the settled estimate of every bundle agree. If instead one of five equal brokers rises
 from 40 % to 80 %, nothing moves at first, because its settled estimate is still near 40 %; the first bundle moves
-four minutes later, and the next ones by their price, as the budget of moves allows.
+in the third minute, and the next ones as the budget of moves allows.
 
 When to use it: brokers of different strength, load that comes and goes, clusters in which moves are expensive. When
 not: if the cluster shall choose as Apache Pulsar does, which has no such strategy. With the modular load manager, name

@@ -94,7 +94,7 @@ class Settings:
     @property
     def least_gain(self) -> float:
         """How much a single move must gain (fraction) for its gain to count at all."""
-        return self.band / 20
+        return self.band / 16
 
     @property
     def price(self) -> float:

@@ -15,8 +15,8 @@ missed as much as it costs: the sum of the gain over the minutes in which there 
 lasts, and load that comes and goes from minute to minute never adds up to the price.
 
 Worked example (band 6 points, patience 3 minutes: the price is 2 points × minutes): a broker is 8 points above its
-reachable usage, and its best move gains 3.3 points, of which 3.0 count. It is made in the next round. If the best move
-gains 0.8 points, 0.5 of them count, and it is made after four minutes.
+reachable usage, and its best move gains 3.3 points, of which 2.9 count. It is made in the next round. If the best move
+gains 0.9 points, 0.5 of them count, and it is made after four minutes.
 
 Source: our own; to pay once the loss equals the price is the rule of the ski-rental problem.
 """

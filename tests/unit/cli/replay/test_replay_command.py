@@ -178,7 +178,7 @@ def test_traces_are_read_from_files(tmp_path: Path) -> None:
         ((*MADE_UP, "--shape", "rate"), 1, "give key=value"),
         ((*MADE_UP, "--seeds", "3-1"), 2, "give one to 10000 seeds"),
         ((*MADE_UP, "--seeds", "x"), 2, "give a number, or a range"),
-        ((*MADE_UP, "--parts", "50"), 1, "20 steps cannot be cut into 50 periods"),
+        ((*MADE_UP, "--parts", "50"), 1, "20 steps cannot be divided into 50 periods"),
         (("--input", "{tmp}/none"), 1, "there is no folder"),
         (("--input", "{tmp}/none.csv"), 1, "No such file"),
         (("--input", "{tmp}"), 1, "there is no history yet"),

@@ -102,7 +102,7 @@ class BrokerProcess(ChildProcess):
         self.take_ports(parse_broker_ready(line))
 
     def take_ports(self, ready: BrokerReady) -> None:
-        """Keep the ports of a broker that serves: the broker has them again after a restart."""
+        """Record the ports of a broker that serves clients, so that it gets the same ports after a restart."""
         self.ready = ready
         self.web_port = self.web_port or _port_of(self.ready.web_url)
         self.broker_port = self.broker_port or _port_of(self.ready.broker_url)

@@ -15,7 +15,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """The options of the job. If `master` is None, it is that of spark-submit, else two cores of this machine."""
+    """The options of the job. `master` None: the master of spark-submit, otherwise two cores of this machine."""
 
     data: str
     master: str | None = None
@@ -29,12 +29,12 @@ class JobOptions:
     ui_port: int | None = None
     publication: Path | None = None
     table_format: TableFormat | None = None
-    """None: the format that the folder has."""
+    """None: the present format of the data directory."""
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class DataFolder(click.ParamType[str]):
-    """A data directory: a folder of this machine, or an address that Spark reaches."""
+    """A data directory: a folder of this machine, or an address that Spark can reach."""
 
     name = "folder"
 
@@ -84,19 +84,19 @@ def with_spark_settings(command: _Command) -> _Command:
 
 
 class SparkMaster(click.ParamType[str]):
-    """The address of a Spark master, checked as far as its kind."""
+    """The address of a Spark master. Only its kind is checked."""
 
     name = "url"
 
     def __init__(self, *, may_connect: bool = False) -> None:
-        """`may_connect`: a server of Spark Connect will do."""
+        """`may_connect`: also accept a Spark Connect server."""
         self._kinds = ("local", "spark://", "k8s://", "yarn", *(("sc://",) if may_connect else ()))
         others = ", yarn and sc://host:15002" if may_connect else " and yarn"
         self._known = f"local[2], spark://host:7077, k8s://…{others} are"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not str(value).startswith(self._kinds):
-            self.fail(f"{value!r} is no Spark master; {self._known}", param, ctx)
+            self.fail(f"{value!r} is not a Spark master; {self._known}", param, ctx)
         return str(value)
 
 

@@ -188,6 +188,6 @@ class DisturbancePlan(ShedPlan):
         return Unload(name, source, reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return bundle to destination, for every bundle."""
+        """Return the destination of every bundle that moves."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         return {bundles[move.row]: brokers[move.destination] for move in self.moves}

@@ -82,7 +82,9 @@ MEASURES: Final = (
     Measure("assignments", "assigned", "", "bundles placed that had no owner, those of the start left out"),
     Measure("splits", "splits", "", "bundles that were divided"),
     Measure("sessions_disturbed", "sessions", "", "producers and consumers of all bundles when they moved, summed"),
-    Measure("unserved_topic_s", "without service", "topic s", "topics times the seconds in which nobody served them"),
+    Measure(
+        "unserved_topic_s", "without service", "topic s", "topics times the seconds in which no broker served them"
+    ),
     Measure("moved_messages", "moved", "msg/s", "rate in + out of all bundles that a round moved, summed"),
     Measure("flaps", "flaps", "", "moves of a bundle within 30 min of its last one, or back within an hour"),
     Measure("wrong_placements", "wrong", "", "moves after which the destination was above the mean usage"),

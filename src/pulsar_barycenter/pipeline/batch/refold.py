@@ -205,7 +205,7 @@ def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
 
 
 def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
-    """Return what came before each stretch: `bundle`, `samples`, `last_at`; None before the first stretch."""
+    """Return the counts before each stretch: `bundle`, `samples`, `last_at`; None before the first stretch."""
     if len(parts) == 1:
         return [None]
     # Each stretch but the last is counted, in two halves: smaller tasks keep all cores busy when there are few tasks.
@@ -215,7 +215,7 @@ def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa
 
 
 def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]:
-    """Return what came before each of `counts`, and before the stretch after the last."""
+    """Return the counts before each of `counts`, and before the stretch after the last one."""
     priors: list[pa.Table | None] = [None]
     before: pa.Table | None = None
     for counted in counts:

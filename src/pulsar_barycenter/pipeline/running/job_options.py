@@ -114,7 +114,7 @@ _OPTIONS = (
         required=True,
         type=DataFolder(),
         metavar="DIR",
-        help="Data folder of the cluster: a path, or an address that Spark reaches (file:, s3a:, hdfs:).",
+        help="Data folder of the cluster: a path, or an address that Spark can reach (file:, s3a:, hdfs:).",
     ),
     click.option(
         "--master", type=SparkMaster(), metavar="URL", help="Spark master.  [default: spark-submit's, else local[2]]"
@@ -127,21 +127,25 @@ _OPTIONS = (
         help="Seconds between the starts of two batches.",
     ),
     click.option(
-        "--max-files", default=500, show_default=True, type=click.IntRange(1), help="Reports a batch takes at most."
+        "--max-files",
+        default=500,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Maximum number of report files in a batch.",
     ),
     click.option(
         "--retention-days",
         default=30,
         show_default=True,
         type=click.IntRange(0),
-        help="Dates of tables kept; 0 keeps all.",
+        help="Number of dates for which tables are kept; 0 keeps all.",
     ),
     click.option(
         "--driver-memory",
         default="512m",
         show_default=True,
         metavar="SIZE",
-        help="Heap of the Java process; with spark-submit its own option counts.",
+        help="Heap of the Java process; ignored with spark-submit, which has its own option.",
     ),
     click.option(
         "--publication",
@@ -160,10 +164,10 @@ _OPTIONS = (
         type=click.Choice(["driver", "sharded"]),
         default="driver",
         show_default=True,
-        help="Fold the averages of bundles in the driver, or by shard in Spark's tasks, for large batches;"
-        " DIR is then a folder that all workers have under one path.",
+        help="Fold the averages of bundles in the driver, or by shard in Spark's tasks, for large batches."
+        " With sharded, DIR must be a folder that all workers have under one path.",
     ),
-    click.option("--once", is_flag=True, help="Fold every report that is there, then end."),
+    click.option("--once", is_flag=True, help="Fold all existing reports, then end."),
     click.option(
         "--metrics-port",
         type=click.IntRange(0, 65535),

@@ -1,13 +1,13 @@
 """The files of a batch by shard: `pipeline/shards/<batch>-<run>/`, in Arrow's file format, deleted two batches later.
 
-part-<number>.arrow       the samples of some reports, one record batch a shard: `TAGGED`
-reports-<number>.arrow    these reports as `parsing.report_rows` makes them
+part-<number>.arrow       the samples of some reports, one record batch per shard: `TAGGED`
+reports-<number>.arrow    these reports, with the columns of `parsing.report_rows`
 block-<shard>.arrow       BUNDLE_STATE of a shard after the batch
-samples-<shard>.arrow     the samples of the reports that are kept, of a shard: `TAGGED`
-touched-<shard>.arrow     BUNDLE_STATE of its bundles that had samples
-before/block-<shard>.arrow   the state before the batch, where no process has left blocks of it
+samples-<shard>.arrow     the samples of accepted and late reports in a shard: `TAGGED`
+touched-<shard>.arrow     BUNDLE_STATE of the bundles of a shard that had samples
+before/block-<shard>.arrow   the state before the batch, if there are no blocks of it
 
-A file appears whole, by a rename, and holds the same whenever it is written again. Free of Spark.
+A file appears as a whole, by a rename. If it is written again, it has the same content. Does not use Spark.
 """
 
 import uuid

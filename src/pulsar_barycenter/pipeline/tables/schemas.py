@@ -106,8 +106,8 @@ LOAD_REPORTS = Columns(
         _count("bundles", "bundles in the report"),
         _count("consumers", "connected consumers"),
         _count("producers", "connected producers"),
-        _count("bundles_gained", "since the last written report"),
-        _count("bundles_lost", "since the last written report"),
+        _count("bundles_gained", "bundles that the broker gained since its last written report"),
+        _count("bundles_lost", "bundles that the broker lost since its last written report"),
     ]
 )
 
@@ -188,7 +188,7 @@ OWNERSHIP = Columns(
         _time("owned_from", "time of the first report that lists the bundle, by the owner's clock, inclusive"),
         _time(
             "owned_to",
-            "time of the owner's first report without it, exclusive; its last report if broker gone; null = still",
+            "time of the owner's first report without it, exclusive; if broker gone, of its last report; null = still",
             nullable=True,
         ),
         _text("ended", "moved, split or broker gone; null = still", nullable=True),

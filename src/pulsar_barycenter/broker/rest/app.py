@@ -16,6 +16,7 @@ from pulsar_barycenter.broker.rest.broker_stats import BrokerStats
 from pulsar_barycenter.broker.rest.brokers import Brokers
 from pulsar_barycenter.broker.rest.clusters import Clusters
 from pulsar_barycenter.broker.rest.compaction import Compaction
+from pulsar_barycenter.broker.rest.cursors import Cursors
 from pulsar_barycenter.broker.rest.damaged_ledgers import DamagedLedgers
 from pulsar_barycenter.broker.rest.dashboard.drain_preview import DrainPreviews
 from pulsar_barycenter.broker.rest.dashboard.explanations import Explanations
@@ -70,6 +71,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     PartitionChanges,
     Subscriptions,
     SubscriptionProperties,
+    Cursors,
     TopicFigures,
     Compaction,
     Brokers,

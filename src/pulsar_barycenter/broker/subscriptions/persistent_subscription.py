@@ -272,6 +272,25 @@ class PersistentSubscription:
         if self.dispatcher is not None:
             self.dispatcher.redeliver(consumer, positions)
 
+    # ---- moves that an operator requests ----
+
+    async def pass_over(self, position: Position) -> None:
+        """Acknowledge everything up to `position` (inclusive), deliver what follows, and store the cursor.
+
+        Consumers stay attached. What they have received and not acknowledged is not delivered again.
+
+        Raises:
+            LedgerFencedError: a later owner has the topic.
+            LedgerUnavailableError: the metadata store did not answer. The entries are acknowledged in memory, and the
+                cursor is stored later.
+        """
+        if not self.cursor.ack_cumulative(position):
+            return
+        if self.dispatcher is not None:
+            self.dispatcher.passed_over(self.cursor.mark_delete)
+        await self.cursor.store()
+        log.info("subscription_passed_over", subscription=str(self), position=str(self.cursor.mark_delete))
+
     # ---- seek ----
 
     async def wait_open(self) -> None:

@@ -7,7 +7,7 @@ Source: Pulsar's `ManagedCursorImpl`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import structlog
@@ -16,6 +16,7 @@ from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, Ledg
 from pulsar_barycenter.ledger.managed.acked_ranges import AckedRanges
 from pulsar_barycenter.ledger.managed.records import CursorRecord, RecordKeeper
 from pulsar_barycenter.ledger.managed.segments import LedgerOwner
+from pulsar_barycenter.ledger.managed.unacked import Stretch, unacked_stretches
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 
 log = structlog.get_logger(__name__)
@@ -101,6 +102,10 @@ class Cursor:
             if segment is not None:
                 messages -= segment.messages_between(first, last + 1)
         return Backlog(self.backlog_entries, max(messages, 0))
+
+    def unacked(self) -> Iterator[Stretch]:
+        """Yield what is not acknowledged, in order. The cost is a step for each ledger and each acknowledged range."""
+        return unacked_stretches(self._owner.segments, self._mark_delete, self._ranges, self._owner.last_position)
 
     def is_acked(self, position: Position) -> bool:
         return position <= self._mark_delete or self._ranges.contains(*position)

@@ -336,9 +336,11 @@ class ManagedLedger(Generic[Context]):
         """Return size, message count and publish time of an entry, or None if the entry does not exist."""
         return await self._reads.info(position)
 
-    async def find_by_publish_time(self, time_ms: int) -> Position | None:
-        """Return the first entry that was published at `time_ms` (ms since 1970) or later, or None if all are older."""
-        return await self._reads.find_by_publish_time(time_ms)
+    async def find_by_publish_time(self, time_ms: int, start: Position = EARLIEST) -> Position | None:
+        """Return the first entry, from `start` (inclusive) on, that was published at `time_ms` (ms since 1970) or
+        later, or None if all are older.
+        """
+        return await self._reads.find_by_publish_time(time_ms, start)
 
     # ---- cursors ----
 

@@ -1,10 +1,13 @@
-"""Messages of topics: moving cursors over them. Source: Pulsar's `PersistentTopics`, `NonPersistentTopics`."""
+"""Messages of topics: moves cursors over them, and shows them.
+
+Source: Pulsar's `PersistentTopics` and `NonPersistentTopics`.
+"""
 
 from typing import Final
 
 from pulsar_barycenter.admin.operations import TopicOperation
 from pulsar_barycenter.admin.routes.rights import OnTopic
-from pulsar_barycenter.admin.routes.route import FLAG, RouteGroup
+from pulsar_barycenter.admin.routes.route import FLAG, LARGEST_EXACT, RouteGroup, number, one_of
 from pulsar_barycenter.admin.routes.topics import TOPIC
 
 _SUBSCRIPTION: Final = "/subscription/{subscription:[^/]+}"
@@ -73,6 +76,59 @@ RESET_TO_POSITION: Final = CURSORS.route(
     "reset_to_position",
     OnTopic(TopicOperation.RESET_CURSOR, has_subscription=True),
     "Deliver again from a message id; with `excluded` from the one after it.",
+    body="MessageId",
+    query=_AUTHORITATIVE,
+)
+
+
+MESSAGES: Final = RouteGroup("Messages", TOPIC)
+_PEEK: Final = OnTopic(TopicOperation.PEEK_MESSAGES)
+
+PEEK: Final = MESSAGES.route(
+    "GET",
+    _SUBSCRIPTION + "/position/{position}",
+    "peek",
+    OnTopic(TopicOperation.PEEK_MESSAGES, has_subscription=True),
+    "Show the message at a place in the backlog, from 1; its metadata is in headers `X-Pulsar-…`.",
+    query=_AUTHORITATIVE,
+)
+
+GET_BY_ID: Final = MESSAGES.route(
+    "GET", "/ledger/{ledger}/entry/{entry}", "by_id", _PEEK, "Show the message with an id.", query=_AUTHORITATIVE
+)
+
+EXAMINE: Final = MESSAGES.route(
+    "GET",
+    "/examinemessage",
+    "examine",
+    _PEEK,
+    "Show the message at a place in the topic, from 1, counted from the `latest` or the `earliest` message.",
+    query={
+        "initialPosition": one_of("latest", "earliest"),
+        "messagePosition": number(LARGEST_EXACT),
+        **_AUTHORITATIVE,
+    },
+)
+
+GET_ID_BY_TIME: Final = MESSAGES.route(
+    "GET",
+    "/messageid/{timestamp}",
+    "id_by_time",
+    _PEEK,
+    "Show the id of the first message published at a time (ms since 1970) or later.",
+    query=_AUTHORITATIVE,
+)
+
+GET_LAST_ID: Final = MESSAGES.route(
+    "GET", "/lastMessageId", "last_id", _PEEK, "Show the id of the last message.", query=_AUTHORITATIVE
+)
+
+GET_BACKLOG_SIZE: Final = MESSAGES.route(
+    "PUT",
+    "/backlogSize",
+    "backlog_size",
+    OnTopic(TopicOperation.GET_BACKLOG_SIZE),
+    "Show how many bytes are stored after a message id.",
     body="MessageId",
     query=_AUTHORITATIVE,
 )

@@ -34,6 +34,7 @@ GROUPS: Final[tuple[RouteGroup, ...]] = (
     topics.SUBSCRIPTIONS,
     topics.SUBSCRIPTION_PROPERTIES,
     messages.CURSORS,
+    messages.MESSAGES,
     topics.TOPIC_FIGURES,
     topics.COMPACTION,
     brokers.BROKERS,

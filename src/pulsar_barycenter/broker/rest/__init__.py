@@ -15,7 +15,8 @@ A request goes through these modules:
   broker as `services`, read requests with `requests` and `body_fields`, and decide with `ownership` whether this broker
   answers or redirects. `streamed` sends an answer piece by piece.
 
-Handlers that concern messages find their topic with `persistent_topics`: `cursors` moves subscriptions.
+Handlers that concern messages find their topic with `persistent_topics`: `cursors` moves subscriptions, `messages`
+shows messages, with `message_headers`.
 
 Some handlers are packages: `metrics` is the Prometheus endpoint, `dashboard` serves the pages. `lookup` is the HTTP
 form of the lookup service, `openapi` describes the interface.

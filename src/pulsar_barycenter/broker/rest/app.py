@@ -31,6 +31,7 @@ from pulsar_barycenter.broker.rest.isolation_policies import NamespaceIsolation
 from pulsar_barycenter.broker.rest.leader_requests import leader_requests
 from pulsar_barycenter.broker.rest.leader_writes import LeaderWritesResource
 from pulsar_barycenter.broker.rest.lookup import Lookup
+from pulsar_barycenter.broker.rest.messages import Messages
 from pulsar_barycenter.broker.rest.metrics.endpoint import Metrics
 from pulsar_barycenter.broker.rest.namespace_limits import NamespaceLimits
 from pulsar_barycenter.broker.rest.namespace_policies import NamespacePolicies
@@ -72,6 +73,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     Subscriptions,
     SubscriptionProperties,
     Cursors,
+    Messages,
     TopicFigures,
     Compaction,
     Brokers,

@@ -1,4 +1,7 @@
-"""Stored messages and their ids: commands of `topics`. Source: Pulsar's `CmdTopics` and `TopicsImpl`."""
+"""Stored messages, their ids, and the end of topics: commands of `topics`.
+
+Source: Pulsar's `CmdTopics` and `TopicsImpl`.
+"""
 
 from datetime import datetime
 from typing import Any, Final
@@ -118,4 +121,26 @@ TOPIC_MESSAGES: Final[tuple[Command, ...]] = (
         TOPIC,
         Flag("-m --messageId", "position", "The message, LEDGER:ENTRY; -1:-1 for all messages.", required=True),
     ),
+)
+
+
+async def _terminate(session: Session, values: Values) -> str:
+    found = await send(session, routes.TERMINATE, values)
+    return f"Topic successfully terminated at {_text_of(found)}"
+
+
+async def _terminate_partitions(session: Session, values: Values) -> str:
+    found = await send(session, routes.TERMINATE_PARTITIONS, values)
+    lines = (f"partition {index}: {_text_of(found[index])}" for index in sorted(found, key=int))
+    return "\n".join(["Topic successfully terminated at", *lines])
+
+
+def _text_of(message_id: dict[str, int]) -> str:
+    """Return a message id as Pulsar's `MessageIdImpl` prints it."""
+    return f"{message_id['ledgerId']}:{message_id['entryId']}:{message_id['partitionIndex']}"
+
+
+TERMINATION: Final[tuple[Command, ...]] = (
+    command("terminate", "Accept no messages any more.", _terminate, TOPIC),
+    command("partitioned-terminate", "Accept no messages on any partition any more.", _terminate_partitions, TOPIC),
 )

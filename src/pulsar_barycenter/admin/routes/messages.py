@@ -132,3 +132,24 @@ GET_BACKLOG_SIZE: Final = MESSAGES.route(
     body="MessageId",
     query=_AUTHORITATIVE,
 )
+
+
+TERMINATION: Final = RouteGroup("Termination", TOPIC)
+
+TERMINATE: Final = TERMINATION.route(
+    "POST",
+    "/terminate",
+    "terminate",
+    OnTopic(TopicOperation.TERMINATE),
+    "Accept no messages any more, and show the id of the last one; consumers read to the end.",
+    query=_AUTHORITATIVE,
+)
+
+TERMINATE_PARTITIONS: Final = TERMINATION.route(
+    "POST",
+    "/terminate/partitions",
+    "terminate_partitions",
+    OnTopic(TopicOperation.TERMINATE),
+    "Terminate each partition, and show the id of the last message by partition.",
+    query=_AUTHORITATIVE,
+)

@@ -35,6 +35,7 @@ GROUPS: Final[tuple[RouteGroup, ...]] = (
     topics.SUBSCRIPTION_PROPERTIES,
     messages.CURSORS,
     messages.MESSAGES,
+    messages.TERMINATION,
     topics.TOPIC_FIGURES,
     topics.COMPACTION,
     brokers.BROKERS,

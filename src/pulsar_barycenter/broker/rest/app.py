@@ -50,6 +50,7 @@ from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.subscription_properties import SubscriptionProperties
 from pulsar_barycenter.broker.rest.subscriptions import Subscriptions
 from pulsar_barycenter.broker.rest.tenants import Tenants
+from pulsar_barycenter.broker.rest.termination import Termination
 from pulsar_barycenter.broker.rest.topic_figures import TopicFigures
 from pulsar_barycenter.broker.rest.topics import Topics
 
@@ -74,6 +75,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     SubscriptionProperties,
     Cursors,
     Messages,
+    Termination,
     TopicFigures,
     Compaction,
     Brokers,

@@ -28,6 +28,7 @@ from pulsar_barycenter.broker.errors import (
     SubscriptionBusyError,
     SubscriptionNotFoundError,
     TopicFencedError,
+    TopicTerminatedError,
 )
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
@@ -418,6 +419,33 @@ class PersistentTopic(Topic):
             if entries:
                 break  # else the read found that the entry is missing, and another entry is the last now
         return last, last_batch_index(entries[0].data)
+
+    # ---- termination ----
+
+    def check_writable(self) -> None:
+        if self.ledger.is_ended:
+            raise TopicTerminatedError(self.name)
+
+    async def terminate(self) -> Position:
+        """Accept no message any more, for good; return the position of the last one, EARLIEST if there is none.
+
+        Messages that are being written get their receipts; then the producers are closed. Consumers read to the end.
+        Terminating a terminated topic returns the position again.
+
+        Raises:
+            TopicFencedError: the topic is closing.
+            LedgerError: the end could not be stored. Messages are refused nevertheless: terminate the topic again.
+        """
+        async with self.lock:
+            self.check_open()
+            try:
+                end = await self.ledger.terminate()
+            finally:
+                self.close_producers()
+        for subscription in self.subscriptions.values():
+            subscription.watch_end()
+        log.info("topic_terminated", topic=str(self.name), position=str(end))
+        return end
 
     # ---- compaction ----
 

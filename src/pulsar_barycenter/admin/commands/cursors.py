@@ -1,9 +1,13 @@
-"""The cursors of subscriptions: commands of `topics`. Source: Pulsar's `CmdTopics` and `RelativeTimeUtil`."""
+"""The cursors of subscriptions: commands of `topics` and `namespaces`.
+
+Source: Pulsar's `CmdTopics`, `CmdNamespaces` and `RelativeTimeUtil`.
+"""
 
 import time
 from typing import Any, Final
 
 from pulsar_barycenter.admin.commands.table import (
+    NAMESPACE,
     TOPIC,
     Command,
     Flag,
@@ -78,6 +82,30 @@ async def _reset(session: Session, values: Values) -> Any:
     return await send(session, routes.RESET_TO_TIME, {**values, "timestamp": max(timestamp, 0)})
 
 
+async def _clear_namespace(session: Session, values: Values) -> Any:
+    if not values["force"]:
+        raise WrongUsageError("this skips all messages of the namespace: give --force to do that")
+    if values["range"]:
+        route = routes.CLEAR_BUNDLE_SUBSCRIPTION if values["subscription"] else routes.CLEAR_BUNDLE
+    else:
+        route = routes.CLEAR_NAMESPACE_SUBSCRIPTION if values["subscription"] else routes.CLEAR_NAMESPACE
+    return await send(session, route, values)
+
+
+def _analysis_start(values: Values) -> dict[str, Any] | None:
+    return None if values["position"] is None else position_of("--position", values["position"])
+
+
+NAMESPACE_BACKLOG: Final = command(
+    "clear-backlog",
+    "Skip all messages of a namespace, or of a bundle.",
+    _clear_namespace,
+    NAMESPACE,
+    Flag("-s --sub", "subscription", "Only of this subscription."),
+    Flag("-b --bundle", "range", "Only in this hash range, such as 0x00000000_0x80000000."),
+    Flag("-force --force", "force", "Do it: this command does not ask.", Kind.SWITCH),
+)
+
 TOPIC_CURSORS: Final[tuple[Command, ...]] = (
     command(
         "skip",
@@ -93,6 +121,15 @@ TOPIC_CURSORS: Final[tuple[Command, ...]] = (
         request(routes.SKIP_ALL),
         TOPIC,
         _SUBSCRIPTION,
+    ),
+    command("truncate", "Skip all messages of all subscriptions, and delete them.", request(routes.TRUNCATE), TOPIC),
+    command(
+        "analyze-backlog",
+        "Count the messages in a subscription's backlog.",
+        request(routes.ANALYZE, body=_analysis_start),
+        TOPIC,
+        _SUBSCRIPTION,
+        Flag("-p --position", "position", "The message to start at, LEDGER:ENTRY."),
     ),
     command(
         "expire-messages",

@@ -5,8 +5,8 @@ Source: Pulsar's `PersistentTopics` and `NonPersistentTopics`.
 
 from typing import Final
 
-from pulsar_barycenter.admin.operations import TopicOperation
-from pulsar_barycenter.admin.routes.rights import OnTopic
+from pulsar_barycenter.admin.operations import NamespaceOperation, TopicOperation
+from pulsar_barycenter.admin.routes.rights import OnNamespace, OnTopic
 from pulsar_barycenter.admin.routes.route import FLAG, LARGEST_EXACT, RouteGroup, number, one_of
 from pulsar_barycenter.admin.routes.topics import TOPIC
 
@@ -151,5 +151,66 @@ TERMINATE_PARTITIONS: Final = TERMINATION.route(
     "terminate_partitions",
     OnTopic(TopicOperation.TERMINATE),
     "Terminate each partition, and show the id of the last message by partition.",
+    query=_AUTHORITATIVE,
+)
+
+
+BACKLOGS: Final = RouteGroup("Backlogs")
+_NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
+_BUNDLE: Final = _NAMESPACE + "/{range:[0-9][^/]*}"
+_MAY_CLEAR: Final = OnNamespace(NamespaceOperation.CLEAR_BACKLOG)
+
+CLEAR_NAMESPACE: Final = BACKLOGS.route(
+    "POST",
+    _NAMESPACE + "/clearBacklog",
+    "clear_namespace",
+    _MAY_CLEAR,
+    "Skip the whole backlog of all subscriptions of all topics of a namespace.",
+    query=_AUTHORITATIVE,
+)
+
+CLEAR_NAMESPACE_SUBSCRIPTION: Final = BACKLOGS.route(
+    "POST",
+    _NAMESPACE + "/clearBacklog/{subscription:[^/]+}",
+    "clear_namespace",
+    _MAY_CLEAR,
+    "Skip the whole backlog of one subscription on all topics of a namespace.",
+    query=_AUTHORITATIVE,
+)
+
+CLEAR_BUNDLE: Final = BACKLOGS.route(
+    "POST",
+    _BUNDLE + "/clearBacklog",
+    "clear_bundle",
+    _MAY_CLEAR,
+    "The same for the topics of a bundle, on its owner.",
+    query=_AUTHORITATIVE,
+)
+
+CLEAR_BUNDLE_SUBSCRIPTION: Final = BACKLOGS.route(
+    "POST",
+    _BUNDLE + "/clearBacklog/{subscription:[^/]+}",
+    "clear_bundle",
+    _MAY_CLEAR,
+    "The same for one subscription on the topics of a bundle.",
+    query=_AUTHORITATIVE,
+)
+
+TRUNCATE: Final = BACKLOGS.route(
+    "DELETE",
+    TOPIC + "/truncate",
+    "truncate",
+    OnNamespace(NamespaceOperation.DELETE_TOPIC),
+    "Skip all messages of all subscriptions, and delete the closed ledgers.",
+    query=_AUTHORITATIVE,
+)
+
+ANALYZE: Final = BACKLOGS.route(
+    "POST",
+    TOPIC + _SUBSCRIPTION + "/analyzeBacklog",
+    "analyze",
+    OnTopic(TopicOperation.CONSUME, has_subscription=True),
+    "Count exactly the entries and messages in a backlog, from a message id on if the body has one.",
+    body="MessageId",
     query=_AUTHORITATIVE,
 )

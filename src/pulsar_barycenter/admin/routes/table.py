@@ -36,6 +36,7 @@ GROUPS: Final[tuple[RouteGroup, ...]] = (
     messages.CURSORS,
     messages.MESSAGES,
     messages.TERMINATION,
+    messages.BACKLOGS,
     topics.TOPIC_FIGURES,
     topics.COMPACTION,
     brokers.BROKERS,

@@ -16,7 +16,8 @@ A request goes through these modules:
   answers or redirects. `streamed` sends an answer piece by piece.
 
 Handlers that concern messages find their topic with `persistent_topics`: `cursors` moves subscriptions, `messages`
-shows messages, with `message_headers`; `termination` ends topics.
+shows messages, with `message_headers`; `termination` ends topics;
+`backlogs` clears namespaces and truncates topics.
 
 Some handlers are packages: `metrics` is the Prometheus endpoint, `dashboard` serves the pages. `lookup` is the HTTP
 form of the lookup service, `openapi` describes the interface.

@@ -3,6 +3,7 @@
 from pulsar_barycenter.ledger.entry_index import EntryIndex
 from pulsar_barycenter.ledger.managed.losses import LOSSES, Losses
 from pulsar_barycenter.ledger.managed.segments import Segment, Segments
+from pulsar_barycenter.ledger.managed.unacked import Stretch
 from pulsar_barycenter.ledger.position import Entry, EntryInfo, EntryRun, Position, entries
 from pulsar_barycenter.ledger.reader import LedgerReader
 from pulsar_barycenter.ledger.storage import LedgerStorage
@@ -111,6 +112,15 @@ class EntryReads:
         segment = self._segments.find(position.ledger_id)
         assert segment is not None, "the position is in a segment"
         return (await self._reader(segment)).info(position.entry_id)
+
+    async def messages_in(self, stretch: Stretch) -> int:
+        segment, first, stop = stretch
+        try:
+            return (await self._reader(segment)).index.messages_between(first, stop)
+        except LOSSES:
+            if segment in self._segments:
+                raise
+            return 0
 
     async def find_by_publish_time(self, time_ms: int, start: Position) -> Position | None:
         for segment in list(self._segments):

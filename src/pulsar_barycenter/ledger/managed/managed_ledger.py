@@ -32,6 +32,7 @@ from pulsar_barycenter.ledger.managed.records import RecordKeeper
 from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 from pulsar_barycenter.ledger.managed.stats import Interval, ManagedLedgerStats
 from pulsar_barycenter.ledger.managed.topic_cursors import TopicCursors
+from pulsar_barycenter.ledger.managed.unacked import Stretch
 from pulsar_barycenter.ledger.position import EARLIEST, Entry, EntryInfo, EntryRun, NewEntry, Position
 from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from pulsar_barycenter.ledger.tail_cache import TailWindow
@@ -370,6 +371,14 @@ class ManagedLedger(Generic[Context]):
     async def info(self, position: Position) -> EntryInfo | None:
         """Return size, message count and publish time of an entry, or None if the entry does not exist."""
         return await self._reads.info(position)
+
+    async def messages_in(self, stretch: Stretch) -> int:
+        """Return the exact number of messages in a stretch of entries; 0 if its ledger was trimmed meanwhile.
+
+        Raises:
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger cannot be opened.
+        """
+        return await self._reads.messages_in(stretch)
 
     async def find_by_publish_time(self, time_ms: int, start: Position = EARLIEST) -> Position | None:
         """Return the first entry, from `start` (inclusive) on, that was published at `time_ms` (ms since 1970) or

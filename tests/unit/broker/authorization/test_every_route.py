@@ -54,6 +54,7 @@ EITHER = {
     *(("GET", f"{TOPIC}/{what}") for what in ("partitions", "stats", "internalStats", "internal-info")),
     *(("GET", f"{TOPIC}/{what}") for what in ("partitioned-stats", "partitioned-internalStats")),
 }
+NAMESPACE = "/admin/v2/namespaces/{tenant}/{namespace}"
 SUBSCRIPTION = f"{TOPIC}/subscription/{{subscription}}"
 CONSUME = {
     ("GET", f"{TOPIC}/subscriptions"),
@@ -69,6 +70,9 @@ CONSUME = {
     *(("GET", f"{TOPIC}/{what}") for what in ("ledger/{ledger}/entry/{entry}", "examinemessage", "lastMessageId")),
     ("GET", f"{TOPIC}/messageid/{{timestamp}}"),
     ("PUT", f"{TOPIC}/backlogSize"),
+    ("POST", f"{SUBSCRIPTION}/analyzeBacklog"),
+    *(("POST", f"{NAMESPACE}/{what}") for what in ("clearBacklog", "clearBacklog/{subscription}")),
+    *(("POST", f"{NAMESPACE}/{{range}}/{what}") for what in ("clearBacklog", "clearBacklog/{subscription}")),
 }
 LEGACY = {route for route in EVERY_ROUTE if route[1].startswith("/lookup/v2/destination")}
 """Of a namespace of another name, acme/standalone/orders, in which nobody has a grant."""

@@ -142,6 +142,13 @@ async def _payload(position: Position, metadata: api.MessageMetadata, stored: by
         return stored
     try:
         return await decompress(metadata.compression, stored, metadata.uncompressed_size)
-    except (UnreadablePayloadError, ModuleNotFoundError) as error:
-        kind = api.CompressionType.Name(metadata.compression)
-        raise RestError(412, f"Message {position} is compressed with {kind}, and cannot be shown: {error}") from error
+    except ModuleNotFoundError as error:
+        why = "pyarrow is not installed on the broker. Install pulsar-barycenter[history] there."
+        raise RestError(412, _not_shown(position, metadata, why)) from error
+    except UnreadablePayloadError as error:
+        raise RestError(412, _not_shown(position, metadata, str(error))) from error
+
+
+def _not_shown(position: Position, metadata: api.MessageMetadata, why: str) -> str:
+    kind = api.CompressionType.Name(metadata.compression)
+    return f"Message {position} is compressed with {kind}, and cannot be shown: {why}"

@@ -142,3 +142,48 @@ async def test_a_backlog_is_counted_exactly() -> None:
         assert await counted() == (6, 24, texts[1], texts[7])
         assert await counted({"ledgerId": places[3][0], "entryId": places[3][1]}) == (4, 17, texts[4], texts[7])
         await cluster.expect(404, "POST", f"{TOPICS}/t/subscription/b/analyzeBacklog")
+
+
+async def test_the_age_of_a_backlog_is_shown() -> None:
+    """Exactly if that is requested, otherwise as far as it is known without reading a ledger."""
+    async with rest_cluster(managed_ledger_max_entries_per_ledger=2) as cluster:
+        await cluster.create_namespace()
+        await cluster.expect(204, "PUT", f"{TOPICS}/t/partitions", 1)
+        path = f"{TOPICS}/t-partition-0"
+        for name in ("slow", "quick"):
+            await cluster.expect(204, "PUT", f"{TOPICS}/t/subscription/{name}", EARLIEST)
+        client = await WireClient.connect(int(str(cluster.brokers[0].urls.broker_url).rpartition(":")[2]))
+        await client.produce("persistent://public/ns/t-partition-0")
+        registry = cluster.brokers[0].registry
+        loaded: Any = registry.get_loaded(TopicName.parse("persistent://public/ns/t-partition-0"))
+        now_ms = registry.clock.now_ms()
+        published = [now_ms - age * 1000 for age in (9_000, 7_000, 5_000)]
+
+        async def shown(at: str = f"{path}/stats", **query: str) -> tuple[int, str | None, int, list[int]]:
+            stats: Any = (await cluster.expect(200, "GET", at, **query)).json
+            return (
+                stats["oldestBacklogMessageAgeSeconds"],
+                stats["oldestBacklogMessageSubscriptionName"],
+                stats["earliestMsgPublishTimeInBacklogs"],
+                [stats["subscriptions"][name]["earliestMsgPublishTimeInBacklog"] for name in ("slow", "quick")],
+            )
+
+        assert await shown(getEarliestTimeInBacklog="true") == (-1, None, 0, [0, 0])
+        for number, time_ms in enumerate(published):
+            client.send(number, publish_time=time_ms)
+            await client.expect(api.BaseCommand.SEND_RECEIPT)
+            await loaded.ledger.settled()
+        client.close()
+        await cluster.expect(204, "POST", f"{path}/subscription/quick/skip/2")
+        age, name, *unasked = await shown()
+        assert (age // 100, name, unasked) == (90, "slow", [0, [0, 0]])
+        times = [published[0], [published[0], published[2]]]
+        for at in (f"{path}/stats", f"{TOPICS}/t/partitioned-stats"):
+            assert list(await shown(at, getEarliestTimeInBacklog="true"))[2:] == times
+        await cluster.expect(204, "PUT", f"{path}/unload")
+        age, *_ = await shown()
+        assert age // 100 == 70  # of the newest message of the ledger, whose columns are not in memory
+        assert "pulsar_storage_backlog_age_seconds" in (await cluster.expect(200, "GET", "/metrics")).body.decode()
+        await shown(getEarliestTimeInBacklog="true")
+        age, *_ = await shown()
+        assert age // 100 == 90

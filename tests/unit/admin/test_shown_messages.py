@@ -87,6 +87,8 @@ async def test_messages_are_printed_one_by_one_also_those_of_a_batch(tmp_path: P
         assert await printed(cluster, "get-message-by-id", "public/ns/t", *by_id) == (first, "")
         examined = ["-i", "earliest", "-m", "1"]
         assert await printed(cluster, "examine-messages", "public/ns/t", *examined) == (first, "")
+        out, refused = await printed(cluster, "peek-messages", "public/ns/t", "-s", "nobody")
+        assert (out, "'nobody'" in refused) == ("", True)
         out, refused = await printed(cluster, "examine-messages", "public/ns/t")
         assert out == ""
         assert "cannot be shown" in refused

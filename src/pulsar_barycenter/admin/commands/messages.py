@@ -131,8 +131,10 @@ async def _terminate(session: Session, values: Values) -> str:
 
 async def _terminate_partitions(session: Session, values: Values) -> str:
     found = await send(session, routes.TERMINATE_PARTITIONS, values)
-    lines = (f"partition {index}: {_text_of(found[index])}" for index in sorted(found, key=int))
-    return "\n".join(["Topic successfully terminated at", *lines])
+    return "\n".join(
+        f"Topic {values['name']}-partition-{index} successfully terminated at {_text_of(found[index])}"
+        for index in sorted(found, key=int)
+    )
 
 
 def _text_of(message_id: dict[str, int]) -> str:

@@ -138,7 +138,7 @@ class Cursors:
         and connect again by themselves.
         """
         name = movable_subscription_of(request)
-        time_ms = number_in_path(request, "timestamp", at_most=MAX_INT64)
+        time_ms = number_in_path(request, "timestamp", at_least=-MAX_INT64, at_most=MAX_INT64)
         topic = await self._topics.named(request, "Reset cursor")
         if await self._of_partitions(topic, lambda part: f"{_path(part, name)}/resetcursor/{time_ms}", "reset"):
             return no_content()

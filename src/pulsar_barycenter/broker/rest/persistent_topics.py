@@ -21,7 +21,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
-_WHOLE: Final = re.compile("[0-9]{1,19}", re.ASCII)
+_WHOLE: Final = re.compile("-?[0-9]{1,19}", re.ASCII)
 
 
 class PersistentTopics:

@@ -202,7 +202,7 @@ async def test_a_cursor_is_reset_to_a_time() -> None:
         for number in range(4):
             client.send(number, publish_time=1_000 + number)
             await client.expect(api.BaseCommand.SEND_RECEIPT)
-        for time_ms, left in [(1_002, 2), (0, 4), (2**62, 0), (1_003, 1)]:
+        for time_ms, left in [(1_002, 2), (0, 4), (2**62, 0), (1_003, 1), (-5, 4)]:
             await cluster.expect(204, "POST", f"{SUB}/resetcursor/{time_ms}")
             assert await backlog(cluster) == left
         assert "timestamp" in (await cluster.expect(400, "POST", f"{SUB}/resetcursor/yesterday")).reason

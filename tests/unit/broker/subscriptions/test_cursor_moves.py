@@ -12,7 +12,7 @@ from pulsar_barycenter.broker.subscriptions.persistent_subscription import Persi
 from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
 from pulsar_barycenter.broker.subscriptions.types import SubscriptionType
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
-from pulsar_barycenter.ledger.position import EARLIEST
+from pulsar_barycenter.ledger.position import EARLIEST, Position
 from support.ledger_world import TOPIC, FixedClock, LedgerWorld, Owner
 from support.recording_link import RecordingLink
 from support.wire_client import entry_of
@@ -74,6 +74,49 @@ async def test_dispatch_does_not_read_what_was_skipped(kind: SubscriptionType) -
     owner.ledger.end_interval(1.0)
     assert (before[1], owner.ledger.last_interval[1]) == (0.0, 2.0)  # entries read
     await world.close()
+
+
+SHARED = [SubscriptionType.SHARED, SubscriptionType.KEY_SHARED]
+
+
+@pytest.mark.parametrize("kind", SHARED)
+async def test_a_consumer_that_is_blocked_goes_on_behind_what_was_skipped(kind: SubscriptionType) -> None:
+    """What it holds without an acknowledgement counts no more, nor does what waits for the order of a key."""
+    world = LedgerWorld()
+    owner, subscription = await opened(world, 1)
+    subscription.topic.settings = DispatchSettings(max_unacked_per_consumer=3)  # type: ignore[misc]
+    for number in range(12):
+        owner.ledger.append(entry_of(b"x", key=f"k{number % 2}"), 1, 0, number)
+    await owner.until(lambda: len(owner.durable) == 12)
+    places = owner.positions
+    link = RecordingLink()
+    consumers = []
+    for id_ in (1, 2):
+        consumers.append(subscription.attach(link, id_, kind, ConsumerOptions()))  # type: ignore[arg-type]
+        subscription.attached(consumers[-1])
+    for consumer in consumers:
+        consumer.flow(100)
+    stuck = len(link.delivered)
+    assert 4 <= stuck < 12
+    await cursor_moves.skip(subscription, 9)
+    later = [position for _, position, _ in link.delivered[stuck:]]
+    assert set(later) <= set(places[9:])
+    await cursor_moves.clear_backlog(subscription)
+    assert [consumer.unacked for consumer in consumers] == [0, 0]
+    assert not any(consumer.is_blocked for consumer in consumers)
+    (place,) = await appended(owner, entry_of(b"y", key="k0"))
+    subscription.dispatcher.dispatch()  # type: ignore[union-attr]
+    assert link.delivered[-1][1] == place
+    assert len({position for _, position, _ in link.delivered}) == len(link.delivered)
+    await world.close()
+
+
+async def appended(owner: Owner, *entries: bytes) -> list[Position]:
+    before = len(owner.durable)
+    for entry in entries:
+        owner.ledger.append(entry, 1, 0, entry)
+    await owner.until(lambda: len(owner.durable) == before + len(entries))
+    return owner.positions[before:]
 
 
 async def test_nothing_expires_that_was_reset_meanwhile() -> None:

@@ -28,6 +28,7 @@ class RecordingLink:
     owners: list[NextOwner | None] = field(default_factory=list)
     stalled: list[StalledDispatcher] = field(default_factory=list)
     active: list[tuple[Consumer, bool]] = field(default_factory=list)
+    ended: list[Consumer] = field(default_factory=list)
 
     def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
         self.stalled.append(dispatcher)
@@ -69,6 +70,9 @@ class RecordingLink:
 
     def send_active_consumer(self, consumer: Consumer, *, is_active: bool) -> None:
         self.active.append((consumer, is_active))
+
+    def send_end_of_topic(self, consumer: Consumer) -> None:
+        self.ended.append(consumer)
 
     def close_producer(self, producer: Producer, owner: NextOwner | None = None) -> None:
         self.closed.append(producer)

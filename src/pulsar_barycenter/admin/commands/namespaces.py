@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from pulsar_barycenter.admin.commands.cursors import NAMESPACE_BACKLOG
 from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
 from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
 from pulsar_barycenter.admin.commands.table import (
@@ -213,6 +214,7 @@ NAMESPACES: Final = Resource(
             request(topics.DELETE_COMPACTION_THRESHOLD),
             NAMESPACE,
         ),
+        NAMESPACE_BACKLOG,
         *NAMESPACE_LIMITS,
         *NAMESPACE_PERMISSIONS,
     ),

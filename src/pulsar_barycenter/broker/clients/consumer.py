@@ -80,6 +80,7 @@ class Consumer:
         "consumer_id",
         "epoch",
         "hash_ranges",
+        "is_at_end",
         "is_blocked",
         "link",
         "metadata",
@@ -112,6 +113,8 @@ class Consumer:
         self.unacked = 0
         self.pending: dict[Position, tuple[int, int]] = {}
         self.is_blocked = False
+        self.is_at_end = False
+        """Whether the client knows that a terminated topic has no more messages for it."""
         self.closed = False
         self.rates = Rates()
 

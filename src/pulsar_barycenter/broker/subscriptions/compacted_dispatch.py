@@ -138,6 +138,10 @@ class CompactedDispatcher(SingleActiveDispatcher):
     def acked_through(self, position: Position) -> None:
         self._settle()
 
+    def passed_over(self, position: Position) -> None:
+        super().passed_over(position)
+        self._settle()
+
     def _settle(self) -> None:
         """Move the mark-delete position to the last delivered entry up to which all delivered entries are
         acknowledged.

@@ -105,6 +105,14 @@ class Dispatcher:
         already.
         """
 
+    def passed_over(self, position: Position) -> None:
+        """Continue after everything up to `position` (inclusive), which an operator had acknowledged and the cursor has
+        recorded already.
+        """
+        if self.read_position <= position:
+            self.rewind()  # all that was read ahead is acknowledged
+        self.dispatch()
+
     def close(self) -> None:
         """Remove the consumers. Nothing is sent after this, not even by a read that is under way."""
         self.consumers.clear()

@@ -118,6 +118,10 @@ class KeySharedDispatcher(SharedDispatcher):
         if self._waiting:
             self.dispatch()
 
+    def passed_over(self, position: Position) -> None:
+        self._has_acked_heads = True  # perhaps: entries that wait may be acknowledged now
+        super().passed_over(position)
+
     def _add_replay(self, position: Position, slot: int) -> None:
         if position not in self._replay:
             self._replay_slots[slot] += 1

@@ -91,6 +91,8 @@ class PersistentSubscription:
         self.is_sought = False
         """Whether a seek closed the consumers and none has attached again. A non-durable cursor is kept meanwhile, and
         the start position of the next SUBSCRIBE does not count."""
+        if topic.ledger.terminated_at is not None:
+            self.watch_end()
 
     def __str__(self) -> str:
         return f"{self.topic.name}/{self.name}"
@@ -201,6 +203,7 @@ class PersistentSubscription:
         """Begin to send to `consumer`: its client has received the answer that it is attached."""
         if self.dispatcher is not None and not consumer.closed:
             self.dispatcher.attached(consumer)
+        self._check_end()
 
     def detach(self, *consumers: Consumer) -> None:
         """Remove consumers, which closed themselves or whose connection is closed. Idempotent."""
@@ -289,6 +292,40 @@ class PersistentSubscription:
             consumer.epoch = epoch
         if self.dispatcher is not None:
             self.dispatcher.redeliver(consumer, positions)
+
+    # ---- the end of a terminated topic ----
+
+    def watch_end(self) -> None:
+        """Notify the consumers when everything is acknowledged: the topic was terminated."""
+        self.cursor.on_mark_delete = lambda _mark: self._check_end()
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if self.ledger.terminated_at is None or self.cursor.backlog_entries:
+            return
+        for consumer in self.consumers:
+            if not consumer.is_at_end and not consumer.closed:
+                consumer.is_at_end = True
+                consumer.link.send_end_of_topic(consumer)
+
+    # ---- moves that an operator requests ----
+
+    async def pass_over(self, position: Position) -> None:
+        """Acknowledge everything up to `position` (inclusive), deliver what follows, and store the cursor.
+
+        Consumers stay attached. What they have received and not acknowledged is not delivered again.
+
+        Raises:
+            LedgerFencedError: a later owner has the topic.
+            LedgerUnavailableError: the metadata store did not answer. The entries are acknowledged in memory, and the
+                cursor is stored later.
+        """
+        if not self.cursor.ack_cumulative(position):
+            return
+        if self.dispatcher is not None:
+            self.dispatcher.passed_over(self.cursor.mark_delete)
+        await self.cursor.store()
+        log.info("subscription_passed_over", subscription=str(self), position=str(self.cursor.mark_delete))
 
     # ---- seek ----
 

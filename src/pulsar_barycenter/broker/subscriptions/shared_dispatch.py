@@ -176,6 +176,19 @@ class SharedDispatcher(Dispatcher):
         if self._unblock(holder):
             self.dispatch()
 
+    def passed_over(self, position: Position) -> None:
+        for consumer in self.consumers:
+            for held in [held for held in consumer.pending if held <= position]:
+                self._remove_pending(consumer, held)
+            self._unblock(consumer)
+        for waiting in [waiting for waiting in self._replay if waiting <= position]:
+            self._remove_replay(waiting)
+        self._redelivery_counts = {p: count for p, count in self._redelivery_counts.items() if p > position}
+        self._delayed = [later for later in self._delayed if later[1] > position]
+        heapq.heapify(self._delayed)
+        self._arm_delay()
+        super().passed_over(position)
+
     def _consumer_of(self, position: Position) -> Consumer | None:
         return next((consumer for consumer in self.consumers if position in consumer.pending), None)
 

@@ -7,7 +7,7 @@ Source: Pulsar's `ManagedCursorImpl`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import structlog
@@ -18,6 +18,7 @@ from pulsar_barycenter.ledger.managed.acked_ranges import AckedRanges
 from pulsar_barycenter.ledger.managed.partial_acks import ALL, PartialAcks, bits_of
 from pulsar_barycenter.ledger.managed.records import CursorRecord, RecordKeeper
 from pulsar_barycenter.ledger.managed.segments import LedgerOwner
+from pulsar_barycenter.ledger.managed.unacked import Stretch, unacked_stretches
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 
 log = structlog.get_logger(__name__)
@@ -106,6 +107,10 @@ class Cursor:
             if segment is not None:
                 messages -= segment.messages_between(first, last + 1)
         return Backlog(self.backlog_entries, max(messages, 0))
+
+    def unacked(self) -> Iterator[Stretch]:
+        """Yield what is not acknowledged, in order. The cost is a step for each ledger and each acknowledged range."""
+        return unacked_stretches(self._owner.segments, self._mark_delete, self._ranges, self._owner.last_position)
 
     def is_acked(self, position: Position) -> bool:
         return position <= self._mark_delete or self._ranges.contains(*position)

@@ -43,8 +43,9 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
 
     `open` is True while an owner of `epoch`, in the process `opened_by`, has not closed the topic. Ledgers in
     `deleting` do not belong to the topic, but their files may still exist. `compacted` are the compacted ledgers whose
-    files may exist; at most one of them is in force (see `compacted_topic`). The record of a topic without compacted
-    ledgers has no such field.
+    files may exist; at most one of them is in force (see `compacted_topic`). `terminated` is the position [ledger,
+    entry] of the last entry of a terminated topic. The record of a topic without compacted ledgers, or that was not
+    terminated, has no such field.
     """
 
     open: bool = False
@@ -52,6 +53,7 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
     ledgers: tuple[LedgerRecord, ...] = ()
     deleting: tuple[int, ...] = ()
     compacted: tuple[LedgerRecord, ...] | UnsetType = UNSET
+    terminated: tuple[int, int] | UnsetType = UNSET
     properties: dict[str, str] = {}
 
     @property

@@ -1,5 +1,6 @@
 """Cursors over REST: skipping, clearing, expiring and resetting, with a client of the binary protocol beside."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -254,3 +255,21 @@ async def test_what_cannot_be_moved_is_refused() -> None:
         for verb in ("skip/-1", "skip/2147483648", "skip/x", "expireMessages/-5"):
             assert "must be a whole number" in (await cluster.expect(400, "POST", f"{SUB}/{verb}")).reason
         assert await backlog(cluster) == 6
+
+
+async def test_what_was_answered_holds_though_the_topic_is_unloaded_meanwhile() -> None:
+    async with one_topic(1) as (cluster, client, _):
+        for round_ in range(12):
+            await cluster.expect(204, "POST", f"{SUB}/resetcursor", EARLIEST)
+            before = await backlog(cluster)
+            verbs = {"skip_all": 0, "skip/1": before - 1, "expireMessages/60": 0, "resetcursor/99999999999999": 0}
+            verb, left = list(verbs.items())[round_ % len(verbs)]
+            unloaded, answer = await asyncio.gather(
+                cluster.call("PUT", f"{PATH}/unload"), cluster.call("POST", f"{SUB}/{verb}")
+            )
+            assert unloaded.status == 204
+            assert answer.status in (204, 503), (verb, answer.body)
+            if answer.status == 204:
+                assert await backlog(cluster) == left, verb
+            await client.produce(TOPIC)
+            await client.send_all(1, first=round_ + 1)

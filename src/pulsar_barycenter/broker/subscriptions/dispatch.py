@@ -95,6 +95,11 @@ class Dispatcher:
         `keeps_acks`.
         """
 
+    def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
+        """React to the acknowledgement of messages of a batch by `consumer`, which the cursor has recorded: `left` of
+        the entry's messages are not acknowledged.
+        """
+
     def acked_through(self, position: Position) -> None:
         """React to the acknowledgement of everything up to `position` (inclusive), which the cursor has recorded
         already.

@@ -259,7 +259,8 @@ class KeySharedDispatcher(SharedDispatcher):
             while entries and is_acked(entries[0].position):
                 self._drop_head(slot, entries)
 
-    def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> None:
-        super()._send_entry(consumer, entry, slot)
+    def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> int:
+        messages = super()._send_entry(consumer, entry, slot)
         held = self._in_flight.get(slot)
         self._in_flight[slot] = (consumer, held[1] + 1 if held else 1)
+        return messages

@@ -25,6 +25,7 @@ from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.managed.partial_acks import ALL
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.naming.topic import TopicName
@@ -254,6 +255,23 @@ class PersistentSubscription:
         if self.dispatcher is not None:
             self.dispatcher.acked(consumer, positions)
 
+    def ack_parts(self, consumer: Consumer, parts: Sequence[tuple[Position, int]]) -> None:
+        """Acknowledge messages of batches. Each part is the position of an entry and the bit set of its messages that
+        are still not acknowledged (see `partial_acks`); an entry without any is acknowledged.
+
+        A part of an entry that is acknowledged, unknown, or smaller than its bit set is ignored.
+        """
+        self.last_acked_at_ms = self.now_ms()
+        done = []
+        for position, bits in parts:
+            left = self.cursor.ack_part(position, bits)
+            if not left:
+                done.append(position)
+            elif left != ALL and self.dispatcher is not None:
+                self.dispatcher.acked_part(consumer, position, left.bit_count())
+        if done:
+            self.ack_individual(consumer, done)
+
     def ack_cumulative(self, consumer: Consumer, position: Position) -> bool:
         """Acknowledge everything up to `position` (inclusive); return False if the type does not allow it."""
         if self.type.is_shared:
@@ -316,16 +334,17 @@ class PersistentSubscription:
         while self._opened is not None:
             await asyncio.shield(self._opened)
 
-    async def seek(self, position: Position) -> None:
-        """Move the cursor, so that `position` is delivered next. The connected consumers are closed, and attach again
-        by themselves: if they stayed, the permits for the messages in their queues would be lost (reference 3.8).
+    async def seek(self, position: Position, bits: int = ALL) -> None:
+        """Move the cursor, so that `position` is delivered next, of it only the messages in the bit set `bits`. The
+        connected consumers are closed, and attach again by themselves: if they stayed, the permits for the messages in
+        their queues would be lost (reference 3.8).
         """
         await self.wait_open()
         self._opened = asyncio.get_running_loop().create_future()
         self.is_sought = True
         try:
             self.disconnect_all()
-            await self.cursor.reset(position)
+            await self.cursor.reset(position, bits)
         finally:
             self._opened.set_result(None)
             self._opened = None

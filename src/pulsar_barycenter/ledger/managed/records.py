@@ -62,11 +62,21 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
 
 
 class CursorRecord(OwnedRecord, frozen=True, rename="camel"):
-    """A durable cursor. Positions are [ledger, entry], ranges [ledger, first, last], both ends inclusive."""
+    """A durable cursor. Positions are [ledger, entry], ranges [ledger, first, last], both ends inclusive.
+
+    `partial` are the entries of which only some messages are acknowledged, [ledger, entry, words]; see `partial_acks`
+    for the words. The record of a cursor without such entries has no such field. A broker that does not know the field
+    ignores it, and drops it when it writes the record: it delivers these entries whole.
+    """
 
     mark_delete: tuple[int, int] = (-1, -1)
     ranges: tuple[tuple[int, int, int], ...] = ()
     properties: dict[str, str] = {}
+    partial: tuple[tuple[int, int, tuple[int, ...]], ...] | UnsetType = UNSET
+
+    @property
+    def partial_acks(self) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+        return () if isinstance(self.partial, UnsetType) else self.partial
 
 
 R = TypeVar("R", bound=OwnedRecord)

@@ -1,6 +1,7 @@
 """Moves the cursors of subscriptions: skips, clears and expires messages, and resets cursors.
 
-A batch is one entry, and moves as a whole. Source: Pulsar's `PersistentTopicsBase`.
+A batch is one entry, and is skipped and expired as a whole; a reset may begin within it.
+Source: Pulsar's `PersistentTopicsBase`.
 """
 
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from pulsar_barycenter.broker.subscriptions.cursor_moves import clear_backlog, e
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics.limits import BROKERS_CURSORS
 from pulsar_barycenter.broker.topics.persistent_topic import LATEST, PersistentTopic
+from pulsar_barycenter.ledger.managed.partial_acks import ALL
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol.frames import last_batch_index
@@ -122,7 +124,11 @@ class Cursors:
         subscription = subscription_in(topic, name)
         position = Position(wanted.ledger_id, wanted.entry_id)
         if wanted.batch_index >= 0 and wanted.batch_index < await _last_index(topic, position):
-            raise RestError(400, _within_batch(wanted.batch_index, "the whole batch is expired, or nothing of it"))
+            raise RestError(
+                400,
+                f"batchIndex is {wanted.batch_index}, which is within a batch: the whole batch is expired, or nothing "
+                "of it. Leave batchIndex out, or send the id of the last message of a batch.",
+            )
         if not await expire_through(subscription, position):
             raise RestError(
                 409,
@@ -152,7 +158,7 @@ class Cursors:
         wanted = await _message_id(request)
         topic = await self._topics.without_partitions(request, "Reset cursor at position")
         subscription = subscription_in(topic, name)
-        await subscription.seek(await _start(topic, wanted))
+        await subscription.seek(*await _start(topic, wanted))
         return no_content()
 
 
@@ -171,37 +177,29 @@ async def _message_id(request: web.Request) -> ResetCursorData:
     return wanted
 
 
-async def _start(topic: PersistentTopic, wanted: ResetCursorData) -> Position:
-    """Return the first entry that is delivered after a reset to a message id.
-
-    Raises:
-        RestError: 400, the message id is within a batch.
+async def _start(topic: PersistentTopic, wanted: ResetCursorData) -> tuple[Position, int]:
+    """Return the first entry that is delivered after a reset to a message id, and the bit set of the messages in it
+    that are delivered, ALL for all.
     """
     if wanted.ledger_id >= MAX_INT64:
-        return LATEST
+        return LATEST, ALL
     if wanted.ledger_id < 0:
-        return EARLIEST
+        return EARLIEST, ALL
     excluded = wanted.excluded or wanted.is_excluded
     position = Position(wanted.ledger_id, wanted.entry_id)
-    if wanted.batch_index >= 0 and (last := await _last_index(topic, position)) >= 0:
-        first = wanted.batch_index + excluded
-        if first > last:
-            return Position(position.ledger_id, position.entry_id + 1)
-        if first > 0:
-            raise RestError(400, _within_batch(wanted.batch_index, "a subscription starts with a whole batch"))
-        return position
-    return Position(position.ledger_id, position.entry_id + excluded)
+    after = Position(position.ledger_id, position.entry_id + 1)
+    if wanted.batch_index < 0 or (last := await _last_index(topic, position)) < 0:
+        return (after if excluded else position), ALL
+    first = wanted.batch_index + excluded
+    if first > last:
+        return after, ALL
+    return position, ALL if first == 0 else (1 << last + 1) - (1 << first)
 
 
 async def _last_index(topic: PersistentTopic, position: Position) -> int:
     """Return the index of the last message in the batch at `position`; -1 if there is no entry, or it is no batch."""
     entries = await topic.ledger.read(position, 1, 1)
     return last_batch_index(entries[0].data) if entries and entries[0].position == position else -1
-
-
-def _within_batch(index: int, reason: str) -> str:
-    if_not = "Leave batchIndex out, or send the id of the last message of a batch."
-    return f"batchIndex is {index}, which is within a batch: {reason}. {if_not}"
 
 
 def _path(topic: TopicName, subscription: str) -> str:

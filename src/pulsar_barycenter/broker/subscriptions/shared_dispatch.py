@@ -164,18 +164,6 @@ class SharedDispatcher(Dispatcher):
         if self._unblock(consumer):
             self.dispatch()
 
-    def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
-        holder = consumer if position in consumer.pending else self._consumer_of(position)
-        if holder is None:
-            return
-        messages, slot = holder.pending[position]
-        left = min(left, messages)
-        holder.pending[position] = (left, slot)
-        holder.unacked -= messages - left
-        self._unacked -= messages - left
-        if self._unblock(holder):
-            self.dispatch()
-
     def passed_over(self, position: Position) -> None:
         for consumer in self.consumers:
             for held in [held for held in consumer.pending if held <= position]:
@@ -188,6 +176,18 @@ class SharedDispatcher(Dispatcher):
         heapq.heapify(self._delayed)
         self._arm_delay()
         super().passed_over(position)
+
+    def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
+        holder = consumer if position in consumer.pending else self._consumer_of(position)
+        if holder is None:
+            return
+        messages, slot = holder.pending[position]
+        left = min(left, messages)
+        holder.pending[position] = (left, slot)
+        holder.unacked -= messages - left
+        self._unacked -= messages - left
+        if self._unblock(holder):
+            self.dispatch()
 
     def _consumer_of(self, position: Position) -> Consumer | None:
         return next((consumer for consumer in self.consumers if position in consumer.pending), None)

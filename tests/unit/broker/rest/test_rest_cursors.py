@@ -1,5 +1,6 @@
 """Cursors over REST: skipping, clearing, expiring and resetting, with a client of the binary protocol beside."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -181,20 +182,30 @@ async def test_a_cursor_is_reset_to_a_position() -> None:
         )
 
 
-async def test_a_cursor_is_not_reset_to_a_place_within_a_batch() -> None:
+async def test_a_cursor_is_reset_to_a_message_of_a_batch() -> None:
+    """Messages of the batch before it count as acknowledged, also after an unload."""
     async with one_topic(1) as (cluster, client, _):
         client.send(1, batch=3)
         receipt = await client.expect(api.BaseCommand.SEND_RECEIPT)
         place = (receipt.message_id.ledgerId, receipt.message_id.entryId)
-        for index, excluded, left in [(0, False, 3), (2, True, 0)]:
+        await client.send_all(1, first=2)
+        cases = [(0, False, []), (1, False, [0b110]), (0, True, [0b110]), (2, False, [0b100]), (9, True, None)]
+        for index, excluded, ack_set in cases:
             await cluster.expect(204, "POST", f"{SUB}/resetcursor", body_of(place, batchIndex=index, excluded=excluded))
-            assert await backlog(cluster) == left
-        for index, excluded in [(1, False), (0, True)]:
-            refused = await cluster.expect(
-                400, "POST", f"{SUB}/resetcursor", body_of(place, batchIndex=index, excluded=excluded)
-            )
-            assert "within a batch" in refused.reason
-        assert await backlog(cluster) == 0
+            await cluster.expect(204, "PUT", f"{PATH}/unload")
+            await client.subscribe(TOPIC, "a", permits=10)
+            message = (await client.messages(1))[0][0]
+            at = (message.message_id.ledgerId, message.message_id.entryId)
+            if ack_set is None:
+                assert at == (place[0], place[1] + 1)
+            else:
+                assert (at, list(message.ack_set)) == (place, ack_set)
+            await cluster.expect(204, "PUT", f"{PATH}/unload")
+            await client.settled()
+            client.received.clear()
+        refused = await cluster.expect(400, "POST", f"{SUB}/expireMessages", body_of(place, batchIndex=1))
+        assert "within a batch" in refused.reason
+        await cluster.expect(204, "POST", f"{SUB}/expireMessages", body_of(place, batchIndex=2))
 
 
 async def test_a_cursor_is_reset_to_a_time() -> None:
@@ -254,3 +265,21 @@ async def test_what_cannot_be_moved_is_refused() -> None:
         for verb in ("skip/-1", "skip/2147483648", "skip/x", "expireMessages/-5"):
             assert "must be a whole number" in (await cluster.expect(400, "POST", f"{SUB}/{verb}")).reason
         assert await backlog(cluster) == 6
+
+
+async def test_what_was_answered_holds_though_the_topic_is_unloaded_meanwhile() -> None:
+    async with one_topic(1) as (cluster, client, _):
+        for round_ in range(12):
+            await cluster.expect(204, "POST", f"{SUB}/resetcursor", EARLIEST)
+            before = await backlog(cluster)
+            verbs = {"skip_all": 0, "skip/1": before - 1, "expireMessages/60": 0, "resetcursor/99999999999999": 0}
+            verb, left = list(verbs.items())[round_ % len(verbs)]
+            unloaded, answer = await asyncio.gather(
+                cluster.call("PUT", f"{PATH}/unload"), cluster.call("POST", f"{SUB}/{verb}")
+            )
+            assert unloaded.status == 204
+            assert answer.status in (204, 503), (verb, answer.body)
+            if answer.status == 204:
+                assert await backlog(cluster) == left, verb
+            await client.produce(TOPIC)
+            await client.send_all(1, first=round_ + 1)

@@ -36,6 +36,7 @@ class TopicOperation(StrEnum):
     PEEK_MESSAGES = "peek"
     GET_SUBSCRIPTIONS = "list subscriptions"
     COMPACT = "compact"
+    ADMINISTER_SCHEMA = "administer the schema"
     UNLOAD = "unload"
 
 

@@ -11,6 +11,7 @@ from pulsar_barycenter.admin.routes import (
     namespaces,
     permissions,
     resource_quotas,
+    schemas,
     tenants,
     topics,
 )
@@ -34,6 +35,8 @@ GROUPS: Final[tuple[RouteGroup, ...]] = (
     topics.SUBSCRIPTION_PROPERTIES,
     topics.TOPIC_FIGURES,
     topics.COMPACTION,
+    schemas.SCHEMAS,
+    schemas.SCHEMA_POLICIES,
     brokers.BROKERS,
     brokers.BROKER_STATS,
     barycenter.METRICS,

@@ -11,6 +11,10 @@ MAX_PROPERTIES_LENGTH: Final = 16_384
 MAX_VERSIONS: Final = 1_000
 """The most versions of a topic's schema, with those before a deletion; `force` of a deletion removes all."""
 
+MAX_TOPIC_BYTES: Final = 8_388_608
+"""The most bytes of the definitions of a topic together, those before a deletion not counted: a transitive strategy
+reads all of them, and an answer may have all of them."""
+
 MAX_DEPTH: Final = 64
 """The most levels of an Avro schema, those of named types included: an `array` of `int` has two."""
 

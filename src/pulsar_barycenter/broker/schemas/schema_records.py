@@ -1,14 +1,15 @@
 """The stored schemas of a topic: one key lists the versions, and each version has a key of its own with its definition.
 
-| key                                              | value                                                     |
-|--------------------------------------------------|-----------------------------------------------------------|
-| `/schemas/<tenant>/<namespace>/<topic>`          | the versions in ascending order, see `VersionRecord`       |
-| `/schemas/<tenant>/<namespace>/<topic>/<number>` | the definition and the properties of one version          |
+| key below `/barycenter/schemas`         | value                                                |
+|-----------------------------------------|------------------------------------------------------|
+| `<tenant>/<namespace>/<topic>`          | the versions in ascending order, see `VersionRecord` |
+| `<tenant>/<namespace>/<topic>/v<number>` | the definition and the properties of one version     |
 
 The first key is where a change takes effect, by compare-and-set. A definition is written before it, and never changed.
 If its writer ends in between, the definition belongs to no version, and is removed with the topic's schemas.
 
-Source: Pulsar's `BookkeeperSchemaStorage`, whose list points to ledgers instead.
+Source: Pulsar's `BookkeeperSchemaStorage`. Its list, at `/schemas`, points to ledgers in BookKeeper, which is not
+there. So brokers of Pulsar that share the store keep their own schemas, and these keys do not disturb them.
 """
 
 from contextlib import suppress
@@ -27,7 +28,7 @@ from pulsar_barycenter.metadata.errors import (
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, MetadataStore
 from pulsar_barycenter.naming.topic import TopicName
 
-SCHEMAS_ROOT: Final = "/schemas"
+SCHEMAS_ROOT: Final = "/barycenter/schemas"
 
 T = TypeVar("T")
 
@@ -38,14 +39,15 @@ _MAX_USER: Final = 200
 
 
 class VersionRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A version: its `identity` (see `compatibility.identity_of`), when and by whom it was stored, and the name of the
-    key with its definition, "" for the mark of a deletion.
+    """A version: its `identity` (see `compatibility.identity_of`), when and by whom it was stored, the bytes of its
+    definition, and the name of the key with it, "" for the mark of a deletion.
     """
 
     version: int
     identity: str = ""
     timestamp: int = 0
     user: str = ""
+    size: int = 0
     definition: str = ""
 
     @property
@@ -120,7 +122,7 @@ class SchemaRecords:
         value = _Definition(schema.type.name, schema.data, dict(schema.properties))
         definition = await self._store.put(f"{_path(topic)}/v", msgspec.json.encode(value), sequential=True)
         name = definition.path.rpartition("/")[2]
-        record = VersionRecord(history.next_version, identity, now_ms, user[:_MAX_USER], name)
+        record = VersionRecord(history.next_version, identity, now_ms, user[:_MAX_USER], len(schema.data), name)
         guard = Guard(definition.path, definition.version)  # `remove` deletes definitions of unfinished appends
         try:
             await self._write(topic, (*history.versions, record), history.stored_at, guard)

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from pulsar_barycenter.broker.schemas.bounds import MAX_VERSIONS
+from pulsar_barycenter.broker.schemas.bounds import MAX_TOPIC_BYTES, MAX_VERSIONS
 from pulsar_barycenter.broker.schemas.compatibility import (
     Strategy,
     compared,
@@ -112,7 +112,7 @@ class SchemaRegistry:
 
         Raises:
             InvalidSchemaError: the schema is not valid.
-            IncompatibleSchemaError: the rules do not allow to add it, or the topic has MAX_VERSIONS.
+            IncompatibleSchemaError: the rules do not allow to add it, or the topic has as many as it may have.
         """
         require_valid(schema)
         identity = identity_of(schema)
@@ -126,11 +126,7 @@ class SchemaRegistry:
                     f"Schema not found and schema auto updating is disabled for topic {topic}: upload the schema, or "
                     "allow updates with is-allow-auto-update-schema of the namespace"
                 )
-            if len(history.versions) >= MAX_VERSIONS:
-                raise IncompatibleSchemaError(
-                    f"The schema of topic {topic} has {len(history.versions)} versions; at most {MAX_VERSIONS} are "
-                    "allowed: delete them with force"
-                )
+            _require_room(topic, history, schema)
             await self._compare(topic, history.live, schema, rules.strategy, of_consumer=False)
             added = await self._records.append(topic, history, schema, identity, now_ms=self._clock.now_ms(), user=user)
             log.info("schema_added", topic=str(topic), version=added, type=schema.type.name)
@@ -211,6 +207,20 @@ class SchemaRegistry:
 
 class _ReplacedError(InvalidValueError):
     """A definition is missing: the versions were removed since they were read, or the store lost it."""
+
+
+def _require_room(topic: TopicName, history: History, schema: Schema) -> None:
+    if len(history.versions) >= MAX_VERSIONS:
+        raise IncompatibleSchemaError(
+            f"The schema of topic {topic} has {len(history.versions)} versions; at most {MAX_VERSIONS} are allowed: "
+            "delete them with force"
+        )
+    size = sum(record.size for record in history.live) + len(schema.data)
+    if size > MAX_TOPIC_BYTES:
+        raise IncompatibleSchemaError(
+            f"The schemas of topic {topic} would have {size} bytes together; at most {MAX_TOPIC_BYTES} are allowed: "
+            "delete them"
+        )
 
 
 def _same(live: Sequence[VersionRecord], identity: str) -> int:

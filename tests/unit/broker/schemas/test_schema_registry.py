@@ -22,7 +22,7 @@ from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.topic import TopicName
 
 TOPIC = TopicName.parse("persistent://t/ns/a topic")
-PATH = "/schemas/t/ns/a+topic"
+PATH = "/barycenter/schemas/t/ns/a+topic"
 RULES = SchemaRules()
 BACKWARD = SchemaRules(Strategy.BACKWARD)
 TRANSITIVE = SchemaRules(Strategy.BACKWARD_TRANSITIVE)
@@ -129,7 +129,7 @@ async def test_a_forced_deletion_leaves_nothing(cluster: Cluster) -> None:
     await registry.add(TOPIC, avro("a", "b="), RULES)
     await cluster.store.put(f"{PATH}/v9999999999", b"of a writer that ended before it was done")
     assert await registry.delete(TOPIC, force=True) == 1
-    assert await cluster.store.children("/schemas/t/ns") == []
+    assert await cluster.store.children("/barycenter/schemas/t/ns") == []
     assert await registry.add(TOPIC, STRING, RULES) == 0
 
 
@@ -139,6 +139,15 @@ async def test_the_number_of_versions_is_limited(cluster: Cluster, monkeypatch: 
     await cluster.registry.delete(TOPIC, force=False)
     with pytest.raises(IncompatibleSchemaError, match="at most 2 are allowed: delete them with force"):
         await cluster.registry.add(TOPIC, avro("a"), RULES)
+
+
+async def test_the_bytes_of_all_versions_are_limited(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_registry, "MAX_TOPIC_BYTES", 200)
+    await cluster.registry.add(TOPIC, avro("a="), RULES)
+    with pytest.raises(IncompatibleSchemaError, match="bytes together; at most 200"):
+        await cluster.registry.add(TOPIC, avro(*(f"f{index}=" for index in range(5))), RULES)
+    assert await cluster.registry.delete(TOPIC, force=False) == 1
+    assert await cluster.registry.add(TOPIC, avro("b="), RULES) == 2
 
 
 async def test_a_consumers_schema_has_to_read_the_latest(cluster: Cluster) -> None:

@@ -113,7 +113,7 @@ class Policies(msgspec.Struct, frozen=True):
     max_topics_per_namespace: int | None = None
     compaction_threshold: int | None = None
     offload_policies: Any = None
-    schema_compatibility_strategy: Strategy = Strategy.UNDEFINED
+    schema_compatibility_strategy: Strategy | None = Strategy.UNDEFINED
     schema_validation_enforced: bool = False
     is_allow_auto_update_schema: bool | None = None
     properties: dict[str, str] = field(default_factory=dict)

@@ -256,7 +256,10 @@ class Resources:
         ) or Policies()
         own = policies.is_allow_auto_update_schema
         return SchemaRules(
-            effective(policies.schema_compatibility_strategy, Strategy(config.schema_compatibility_strategy)),
+            effective(
+                policies.schema_compatibility_strategy or Strategy.UNDEFINED,
+                Strategy(config.schema_compatibility_strategy),
+            ),
             may_update=config.is_allow_auto_update_schema_enabled if own is None else own,
             are_enforced=policies.schema_validation_enforced or config.is_schema_validation_enforced,
         )

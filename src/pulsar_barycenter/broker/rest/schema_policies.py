@@ -28,7 +28,8 @@ class SchemaPolicies:
         self._namespaces = services.resources.namespaces
 
     async def strategy(self, request: web.Request) -> web.Response:
-        return json_response((await policies_of(self._services, namespace_of(request))).schema_compatibility_strategy)
+        own = (await policies_of(self._services, namespace_of(request))).schema_compatibility_strategy
+        return json_response(own or Strategy.UNDEFINED)
 
     async def set_strategy(self, request: web.Request) -> web.Response:
         text = await text_of(request)

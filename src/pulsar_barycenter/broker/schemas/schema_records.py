@@ -6,7 +6,9 @@
 | `<tenant>/<namespace>/<topic>/v<number>` | the definition and the properties of one version     |
 
 The first key is where a change takes effect, by compare-and-set. A definition is written before it, and never changed.
-If its writer ends in between, the definition belongs to no version, and is removed with the topic's schemas.
+If its writer ends in between, the definition belongs to no version. Such a definition, and the list of a topic without
+schemas, stay until the namespace is deleted: a list that was deleted and written again would have a former version of
+its key, and a writer that read it before would replace it.
 
 Source: Pulsar's `BookkeeperSchemaStorage`. Its list, at `/schemas`, points to ledgers in BookKeeper, which is not
 there. So brokers of Pulsar that share the store keep their own schemas, and these keys do not disturb them.
@@ -21,11 +23,10 @@ from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.schemas.schema import Schema, SchemaType, StoredSchema
 from pulsar_barycenter.metadata.errors import (
     BadVersionError,
-    HasChildrenError,
     InvalidValueError,
     NotFoundError,
 )
-from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, MetadataStore
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 from pulsar_barycenter.naming.topic import TopicName
 
 SCHEMAS_ROOT: Final = "/barycenter/schemas"
@@ -123,9 +124,8 @@ class SchemaRecords:
         definition = await self._store.put(f"{_path(topic)}/v", msgspec.json.encode(value), sequential=True)
         name = definition.path.rpartition("/")[2]
         record = VersionRecord(history.next_version, identity, now_ms, user[:_MAX_USER], len(schema.data), name)
-        guard = Guard(definition.path, definition.version)  # `remove` deletes definitions of unfinished appends
         try:
-            await self._write(topic, (*history.versions, record), history.stored_at, guard)
+            await self._write(topic, (*history.versions, record), history.stored_at)
         except BadVersionError:
             with suppress(NotFoundError):
                 await self._store.delete(definition.path)
@@ -149,18 +149,14 @@ class SchemaRecords:
             BadVersionError: as `append`.
         """
         path = _path(topic)
-        emptied = await self._write(topic, (), history.stored_at)
-        for name in await self._store.children(path):
-            with suppress(NotFoundError):
-                await self._store.delete(f"{path}/{name}")
-        with suppress(NotFoundError, BadVersionError, HasChildrenError):  # another writer has added a version since
-            await self._store.delete(path, expected_version=emptied)
+        await self._write(topic, (), history.stored_at)
+        for record in history.versions:  # no others: they may be of a writer that is about to list its own
+            if not record.is_deletion:
+                with suppress(NotFoundError):
+                    await self._store.delete(f"{path}/{record.definition}")
 
-    async def _write(
-        self, topic: TopicName, versions: tuple[VersionRecord, ...], at: int, guard: Guard | None = None
-    ) -> int:
-        value = msgspec.json.encode(_Versions(versions))
-        return (await self._store.put(_path(topic), value, expected_version=at, guard=guard)).version
+    async def _write(self, topic: TopicName, versions: tuple[VersionRecord, ...], at: int) -> None:
+        await self._store.put(_path(topic), msgspec.json.encode(_Versions(versions)), expected_version=at)
 
 
 def _path(topic: TopicName) -> str:

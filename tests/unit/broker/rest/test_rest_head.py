@@ -27,6 +27,7 @@ NAMED = {
     "group": "g",
     "allocator": "default",
     "file": "main.js",
+    "version": "0",
 }
 PATHS = sorted({row.path for row in ROUTES})
 LAST = b"GET /status.html HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -180,6 +180,17 @@ async def test_partitions_share_a_schema_until_their_topic_is_deleted(cluster: R
     await cluster.expect(404, "GET", "/admin/v2/schemas/public/ns/p/schema")
 
 
+async def test_every_broker_writes_schemas_where_the_leader_writes_for_all() -> None:
+    async with rest_cluster(2, leader_only_metadata_writes="true") as cluster:
+        await cluster.create_namespace()
+        large = payload(*(f"field_{index}" for index in range(4_000)))
+        for number, broker in enumerate(cluster.brokers):
+            path = f"/admin/v2/schemas/public/ns/t{number}"
+            await cluster.expect(200, "POST", f"{path}/schema", large, at=broker)
+            await cluster.expect(409, "POST", f"{path}/schema", payload("a"), at=broker)
+            assert (await cluster.expect(200, "DELETE", f"{path}/schema?force=true", at=broker)).json == {"version": 0}
+
+
 async def test_a_deleted_namespace_has_no_schemas_any_more(cluster: RestCluster) -> None:
     await cluster.expect(200, "POST", f"{S}/schema", payload("a"))
     await cluster.expect(204, "DELETE", NS)

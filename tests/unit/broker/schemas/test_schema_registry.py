@@ -14,9 +14,10 @@ from pulsar_barycenter.broker.schemas.errors import (
 )
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.broker.schemas.schema import Schema, SchemaType
+from pulsar_barycenter.broker.schemas.schema_records import SchemaRecords
 from pulsar_barycenter.broker.schemas.schema_registry import NO_VERSION, SchemaRegistry
 from pulsar_barycenter.metadata.clock import SystemClock
-from pulsar_barycenter.metadata.errors import InvalidValueError
+from pulsar_barycenter.metadata.errors import BadVersionError, InvalidValueError
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.topic import TopicName
@@ -127,10 +128,31 @@ async def test_a_forced_deletion_leaves_nothing(cluster: Cluster) -> None:
     assert await registry.delete(TOPIC, force=True) == NO_VERSION
     await registry.add(TOPIC, avro("a"), RULES)
     await registry.add(TOPIC, avro("a", "b="), RULES)
-    await cluster.store.put(f"{PATH}/v9999999999", b"of a writer that ended before it was done")
     assert await registry.delete(TOPIC, force=True) == 1
-    assert await cluster.store.children("/barycenter/schemas/t/ns") == []
+    assert await cluster.store.children(PATH) == []
     assert await registry.add(TOPIC, STRING, RULES) == 0
+
+
+async def test_a_writer_that_was_slow_does_not_add_to_the_schemas_of_a_later_topic(cluster: Cluster) -> None:
+    """The topic was deleted and created again while the writer compared; the key must not look as it did before."""
+    records = SchemaRecords(cluster.store)
+    await cluster.registry.add(TOPIC, avro("a"), RULES)
+    read_before = await records.history(TOPIC)
+    await cluster.registry.delete(TOPIC, force=True)
+    await cluster.registry.add(TOPIC, STRING, RULES)
+    with pytest.raises(BadVersionError):
+        await records.append(TOPIC, read_before, avro("a", "b="), "identity", now_ms=0, user="")
+    assert [stored.schema for stored in await cluster.registry.versions(TOPIC)] == [STRING]
+
+
+async def test_a_definition_whose_writer_ended_does_no_harm(cluster: Cluster) -> None:
+    await cluster.store.put(f"{PATH}/v9999999999", b"of a writer that ended before it was done")
+    assert not await cluster.registry.has_schema(TOPIC)
+    assert await cluster.registry.add(TOPIC, avro("a"), RULES) == 0
+    assert await cluster.registry.delete(TOPIC, force=True) == 0
+    assert await cluster.store.children(PATH) == ["v9999999999"]
+    assert not await cluster.registry.has_schema(TOPIC)
+    assert await cluster.registry.add(TOPIC, STRING, RULES) == 0
 
 
 async def test_the_number_of_versions_is_limited(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,5 +27,5 @@ such comparisons long or deep; `schemas.bounds` has the limits, after which a sc
 
 - `types`: an Avro schema as a value. `parsing`: reads a definition. `identity`: whether two definitions are the same
   schema.
-- `defaults`: whether a default is valid for a type. `resolution`: the table above.
+- `defaults`: whether a default is valid for a type. `resolution`: the table above. `budget`: what both may cost.
 """

@@ -20,7 +20,6 @@ Source: Pulsar's `SchemaRegistryServiceImpl`, `AvroSchemaBasedCompatibilityCheck
 
 import enum
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final, TypeVar
 
 from pulsar_barycenter.broker.schemas.avro.identity import identity
@@ -34,9 +33,6 @@ from pulsar_barycenter.broker.schemas.schema import AVRO_DEFINED, Schema, Schema
 from pulsar_barycenter.broker.schemas.validation import avro_or_none, is_json_schema
 
 T = TypeVar("T")
-
-_KEPT_PARSED: Final = 16
-"""How many parsed Avro schemas are kept, of up to MAX_SCHEMA_BYTES each."""
 
 
 class Strategy(enum.StrEnum):
@@ -128,7 +124,7 @@ def _why_incompatible(old: Schema, new: Schema, strategy: Strategy) -> str | Non
     if new.type is SchemaType.JSON and (is_json_schema(old.data) or is_json_schema(new.data)):
         return _why_json_differs(old, new)
     if new.type in AVRO_DEFINED:
-        return _why_unreadable(_parsed(old.data), _parsed(new.data), strategy)
+        return _why_unreadable(parse(old.data), parse(new.data), strategy)
     return None
 
 
@@ -156,8 +152,3 @@ def _why_json_differs(old: Schema, new: Schema) -> str | None:
         return None
     before, after = read_json(old.data).get("id"), read_json(new.data).get("id")
     return None if before == after else f"the id of the JSON schema was {before!r:.100}, and would be {after!r:.100}"
-
-
-@lru_cache(maxsize=_KEPT_PARSED)
-def _parsed(data: bytes) -> AvroSchema:
-    return parse(data)

@@ -62,9 +62,8 @@ def _allowed(kind: SchemaType) -> bytes:
 def _require_avro(schema: Schema) -> None:
     if schema.type is SchemaType.JSON and is_json_schema(schema.data):
         return
-    if schema.type is SchemaType.AVRO and isinstance(parse(schema.data).root, Union):
+    if isinstance(parse(schema.data).root, Union) and schema.type is SchemaType.AVRO:
         raise InvalidSchemaError("a union at the top is not supported: use a record with a field of that type")
-    parse(schema.data)
 
 
 def is_json_schema(data: bytes) -> bool:

@@ -39,7 +39,7 @@ def is_valid_default(schema: AvroSchema, type_: AvroType, value: Any, budget: Bu
         case Primitive():
             return _is_primitive(definition.kind, value)
         case Enum():
-            return isinstance(value, str) and value in definition.symbols
+            return isinstance(value, str) and value in definition.known
         case Fixed():
             return _is_bytes(value) and len(value) == definition.size
         case Array():

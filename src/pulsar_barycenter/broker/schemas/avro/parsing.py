@@ -4,6 +4,7 @@ Source: the Avro specification, and Java's `Schema.Parser` as Pulsar calls it: l
 are allowed in names, and defaults are not checked.
 """
 
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -35,10 +36,13 @@ _OF_FIELD: Final = frozenset({"name", "type", "doc", "aliases", "default", "orde
 _ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
 _MAX_SHOWN: Final = 80
 _MAX_FIXED: Final = 2**31 - 1
+_KEPT: Final = 16
+"""How many schemas are kept, each of up to MAX_TYPES types."""
 
 
+@lru_cache(maxsize=_KEPT)
 def parse(data: bytes) -> AvroSchema:
-    """Return the Avro schema that `data` defines.
+    """Return the Avro schema that `data` defines; the last ones are kept, as a definition is read several times.
 
     Raises:
         InvalidSchemaError: the definition is not valid, has more than MAX_TYPES types or more than MAX_DEPTH levels.
@@ -169,15 +173,16 @@ class _Parser:
         symbols = _listed(value, "symbols", f"enum {_shown(name)}")
         for symbol in symbols:
             _require_name(symbol)
-        if len(set(symbols)) < len(symbols):
+        known = frozenset(symbols)
+        if len(known) < len(symbols):
             raise InvalidSchemaError(f"enum {_shown(name)} has a symbol twice")
         default = value.get("default")
-        if default is not None and (not isinstance(default, str) or default not in symbols):
+        if default is not None and (not isinstance(default, str) or default not in known):
             raise InvalidSchemaError(
                 f"the default of enum {_shown(name)} is {_shown(default)}, which is no symbol of it"
             )
         aliases = _aliases(value, name.rpartition(".")[0])
-        return self._defined(Enum(name, tuple(symbols), default, aliases, properties), 1)
+        return self._defined(Enum(name, tuple(symbols), known, default, aliases, properties), 1)
 
     def _fixed(self, value: dict[str, Any], namespace: str, properties: Properties) -> tuple[AvroType, int]:
         name = self._new_name(value, namespace)

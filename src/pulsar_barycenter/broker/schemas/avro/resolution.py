@@ -60,6 +60,8 @@ class _Comparison:
         self._reader = reader
         self._writer = writer
         self._budget = Budget()
+        self._has_default: dict[int, bool] = {}
+        """Whether the default of a field of the reader is valid, by the id of the field."""
         self._readable: dict[tuple[str, str], None] = {}
         """Pairs of named types, reader's first, that can be read or are being compared, in the order of their start."""
 
@@ -95,6 +97,7 @@ class _Comparison:
             return None
         self._readable[pair] = None
         wanted, written = self._reader.named[reader.name], self._writer.named[writer.name]
+        self._budget.spend(1 + len(wanted.aliases), depth)
         reason: str | None
         match wanted, written:
             case Record(), Record():
@@ -116,7 +119,7 @@ class _Comparison:
             pass
 
     def _record(self, reader: Record, writer: Record, path: Path, depth: int) -> str | None:
-        self._budget.spend(len(reader.fields) + len(writer.fields), depth)
+        self._budget.spend(len(writer.fields) + sum(1 + len(field.aliases) for field in reader.fields), depth)
         written = {field.name: field for field in writer.fields}
         for field in reader.fields:
             inner = (*path, field.name)
@@ -133,7 +136,10 @@ class _Comparison:
         """Return why a field that the writer does not have cannot be filled, None if it can."""
         if field.default is NO_DEFAULT:
             return _at(path, "the writer does not have this field, and it has no default")
-        if not is_valid_default(self._reader, field.type, field.default, self._budget, depth):
+        if id(field) not in self._has_default:
+            valid = is_valid_default(self._reader, field.type, field.default, self._budget, depth)
+            self._has_default[id(field)] = valid
+        if not self._has_default[id(field)]:
             return _at(path, "the writer does not have this field, and its default is not valid for its type")
         return None
 
@@ -141,7 +147,7 @@ class _Comparison:
 
     def _in_union(self, reader: Union, writer: AvroType, written: Defined, path: Path, depth: int) -> str | None:
         """Return why the branch of a reader's union that Java chooses cannot read the writer's type."""
-        self._budget.spend(len(reader.branches), depth)
+        self._budget.spend(sum(map(self._names_of, reader.branches)), depth)
         chosen = next((branch for branch in reader.branches if self._is_exact(branch, written)), None)
         if chosen is None and isinstance(written, Record):
             chosen = self._matching_record(reader, writer, written, path, depth)
@@ -150,6 +156,10 @@ class _Comparison:
         if chosen is None:
             return _at(path, f"no branch of the reader's union can read {_told(written)}")
         return self.unreadable(chosen, writer, path, depth + 1)
+
+    def _names_of(self, branch: AvroType) -> int:
+        """Return the number of names that a branch may be found by."""
+        return 1 + len(self._reader.named[branch.name].aliases) if isinstance(branch, Reference) else 1
 
     def _is_exact(self, branch: AvroType, written: Defined) -> bool:
         wanted = self._reader.definition(branch)
@@ -189,8 +199,7 @@ def _promotion(reader: Union, written: Primitive) -> AvroType | None:
 def _enum(reader: Enum, writer: Enum, path: Path) -> str | None:
     if not _is_named(reader, writer, short_name):
         return _at(path, f"the reader has enum {reader.name}, the writer {writer.name}")
-    known = frozenset(reader.symbols)
-    missing = [symbol for symbol in writer.symbols if symbol not in known]
+    missing = [symbol for symbol in writer.symbols if symbol not in reader.known]
     if missing and reader.default is None:
         shown = ", ".join(missing[:_MAX_NAMED])
         return _at(path, f"enum {reader.name} lacks {shown} of the writer, and has no default")

@@ -74,8 +74,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
+    """`known` has the same symbols, to look them up."""
+
     name: str
     symbols: tuple[str, ...]
+    known: frozenset[str]
     default: str | None = None
     aliases: tuple[str, ...] = ()
     properties: Properties = field(default_factory=dict)

@@ -5,6 +5,7 @@ from typing import Any, Final
 from pulsar_barycenter.admin.commands.cursors import NAMESPACE_BACKLOG
 from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
 from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
+from pulsar_barycenter.admin.commands.schemas import NAMESPACE_SCHEMAS
 from pulsar_barycenter.admin.commands.table import (
     FORCE,
     NAMESPACE,
@@ -216,6 +217,7 @@ NAMESPACES: Final = Resource(
         ),
         NAMESPACE_BACKLOG,
         *NAMESPACE_LIMITS,
+        *NAMESPACE_SCHEMAS,
         *NAMESPACE_PERMISSIONS,
     ),
 )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
+from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -32,6 +33,10 @@ class TopicPolicies(Protocol):
 
     async def compaction_threshold(self, namespace: NamespaceName) -> int:
         """Return the uncompacted bytes above which a topic of the namespace is compacted; 0: it is never due."""
+        ...
+
+    async def schema_rules(self, topic: TopicName) -> SchemaRules:
+        """Return the rules for the schemas of a topic."""
         ...
 
     async def may_create(self, topic: TopicName) -> bool:

@@ -94,12 +94,13 @@ def keys_url(document: bytes, issuer: str) -> str:
     """Return the address of an issuer's keys from its metadata.
 
     Raises:
-        IssuerError: the document is not metadata, or belongs to another issuer.
+        IssuerError: the document is not metadata, or names another issuer.
     """
     metadata = _decoded(document, discovery_url(issuer))
     if metadata.get("issuer") != issuer:
         raise IssuerError(
-            discovery_url(issuer), "belongs to another issuer: its issuer must be exactly the allowed one"
+            discovery_url(issuer),
+            "names another issuer than the allowed one: the allowed issuer must be written exactly as it is there",
         )
     url = metadata.get("jwks_uri")
     if not isinstance(url, str) or not 0 < len(url) <= MAX_URL:

@@ -134,7 +134,9 @@ class Bundles:
         return tuple(found)
 
     def split(self, name: str, cuts: Sequence[int]) -> list[str]:
-        """Split a bundle at hashes strictly inside it. Return its parts, whose rows begin at the bundle's row.
+        """Split a bundle at hashes strictly inside it, and return the names of its parts.
+
+        In the columns, the first part has the row of the bundle, and the others follow.
 
         The parts have its owner, and the traffic that belongs to their ranges.
         """

@@ -149,7 +149,7 @@ def test_what_cannot_be_replayed_says_why(tmp_path: Path) -> None:
         recorded_load(EXAMPLE, since=datetime(2027, 1, 1, tzinfo=UTC))
     with pytest.raises(ReplayInputError, match="give a positive length"):
         synthetic_load(step=timedelta(0))
-    with pytest.raises(ReplayInputError, match="too short to advise"):
+    with pytest.raises(ReplayInputError, match="too short for advice"):
         snapshot_load(SNAPSHOT).advise()
     with pytest.raises(ValueError, match="give 2 or more"):
         load.advise(seeds=[1])

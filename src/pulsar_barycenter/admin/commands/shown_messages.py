@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from pulsar_barycenter.admin.client import Answer
 from pulsar_barycenter.admin.commands.output import pretty
+from pulsar_barycenter.naming.counted import count_of
 
 BETWEEN: Final = "-" * 73
 _PREFIX: Final = "x-pulsar-"
@@ -76,13 +77,13 @@ def _batch(body: bytes, count: int) -> Iterator[tuple[list[tuple[int, int | byte
     at = 0
     for _ in range(count):
         if at + _U32.size > len(body):
-            raise ValueError(f"the batch of {count} messages ends at byte {len(body)}")
+            raise ValueError(f"the batch of {count_of(count, 'message')} ends at byte {len(body)}")
         begin = at + _U32.size
         end = begin + _U32.unpack_from(body, at)[0]
         fields = list(_fields(body[begin:end]))
         size = next((value for number, value in fields if number == _PAYLOAD_SIZE and isinstance(value, int)), 0)
         if end + size > len(body):
-            raise ValueError(f"the batch of {count} messages ends at byte {len(body)}")
+            raise ValueError(f"the batch of {count_of(count, 'message')} ends at byte {len(body)}")
         yield fields, body[end : end + size]
         at = end + size
 

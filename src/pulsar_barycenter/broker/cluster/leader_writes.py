@@ -121,7 +121,7 @@ class LeaderWrites:
         await refuse_direct_writers(self._store, self._leadership.path, within_s=self.times.timeout_s * 1.2 + 2)
 
     async def refuse_others(self) -> None:
-        """Do nothing: `open` has checked it, and brokers of another mode cannot start while this one runs."""
+        """Do nothing: `open` checked that no broker of another mode runs, and none can start while this broker runs."""
 
     async def resign(self) -> None:
         """Do nothing: a leader continues to write until it is closed."""

@@ -24,6 +24,7 @@ from pulsar_barycenter.broker.rest.subscriptions import ResetCursorData
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.ledger.managed.unacked import nth_entry, unacked_stretches
 from pulsar_barycenter.ledger.position import EARLIEST, Position
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.errors import MalformedFrameError
 from pulsar_barycenter.protocol.frames import metadata_span, read_metadata
@@ -48,7 +49,7 @@ class Messages:
         found = nth_entry(subscription.cursor.unacked(), number)
         if found == EARLIEST:
             backlog = subscription.cursor.backlog_entries
-            raise RestError(404, f"Message not found: place {number} in a backlog of {backlog} entries")
+            raise RestError(404, f"Message not found: place {number} in a backlog of {count_of(backlog, 'entry')}")
         return await self._message(topic, found)
 
     async def by_id(self, request: web.Request) -> web.Response:

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from pulsar_barycenter.broker.schemas.avro.parsing import read_json
 from pulsar_barycenter.broker.schemas.bounds import MAX_DESCRIPTOR_FILES
 from pulsar_barycenter.broker.schemas.errors import InvalidSchemaError
+from pulsar_barycenter.naming.counted import count_of
 
 
 def root_message(data: bytes) -> str:
@@ -51,7 +52,7 @@ def _files(encoded: str) -> Iterable[FileDescriptorProto]:
         raise InvalidSchemaError(f"fileDescriptorSet is no descriptor set in base64: {error}") from None
     if len(files) > MAX_DESCRIPTOR_FILES:
         raise InvalidSchemaError(
-            f"the descriptor set has {len(files)} files; at most {MAX_DESCRIPTOR_FILES} are allowed"
+            f"the descriptor set has {count_of(len(files), 'file')}; at most {MAX_DESCRIPTOR_FILES} are allowed"
         )
     return files
 

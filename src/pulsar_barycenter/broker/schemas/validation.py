@@ -73,7 +73,8 @@ def is_json_schema(data: bytes) -> bool:
     if avro_or_none(data) is not None:
         return False
     found = read_json(data)
-    return isinstance(found, dict) and found.get("type") in _JSON_SCHEMA_TYPES
+    kind = found.get("type") if isinstance(found, dict) else None
+    return isinstance(kind, str) and kind in _JSON_SCHEMA_TYPES
 
 
 def avro_or_none(data: bytes) -> AvroSchema | None:

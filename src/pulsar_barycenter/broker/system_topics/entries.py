@@ -66,7 +66,7 @@ def read_entry(entry: bytes) -> ReadEntry:
     except (ChecksumMismatchError, MalformedFrameError) as error:
         raise UnreadableEntryError(str(error)) from error
     if not (_is_text(metadata.producer_name) and _is_text(metadata.partition_key)):
-        raise UnreadableEntryError("a name in its metadata is not UTF-8")
+        raise UnreadableEntryError("the producer name or the key of the entry is not UTF-8")
     is_batch = metadata.HasField("num_messages_in_batch")
     count = metadata.num_messages_in_batch if is_batch else 1
     if not 0 < count <= MOST_MESSAGES:

@@ -177,7 +177,9 @@ class Load:
             raise ValueError(f"prefer={prefer}: give {', '.join(PRICES)}, or a number from 0 to {HIGHEST_PRICE:g}")
         spec = self._source.spec
         if spec.paths[0] in (_OF_SNAPSHOT, _OF_SCENARIO):
-            raise ReplayInputError(f"{spec.paths[0]} is too short to advise upon; give a recorded or a synthetic load")
+            raise ReplayInputError(
+                f"{spec.paths[0]} is too short for advice: give a recorded or a synthetic load of some hours"
+            )
         sets = [f"{key}={','.join(map(_text, _values(values)))}" for key, values in (settings or {}).items()]
         found = self._source.input(numbers[0])
         chosen = strategies_to_try(found, tuple(strategies))

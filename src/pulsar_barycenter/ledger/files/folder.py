@@ -80,7 +80,9 @@ class LedgerFolder:
     async def run(self, work: Callable[[], T]) -> T:
         """Run blocking file work on the thread pool; an OSError becomes a LedgerError."""
         if self._closed:
-            raise LedgerClosedError(f"{self.root}: the ledger storage is closed")
+            raise LedgerClosedError(
+                f"{self.root}: the ledger storage is closed, because its broker stops or has stopped"
+            )
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work)
         except OSError as error:

@@ -44,7 +44,10 @@ HEAD_BYTES: Final = 128
 
 
 def change_file(file: str, after: PublicationId) -> str:
-    """Return the name of the file with the change to the publication `after`; it is next to `file`, the whole one."""
+    """Return the name of the file that has what changed since the publication `after`.
+
+    It is in the folder of `file`, which has the whole publication.
+    """
     return f"{file}{CHANGE}{after.batch_id:012d}"
 
 

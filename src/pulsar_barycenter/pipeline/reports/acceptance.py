@@ -80,7 +80,7 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
         return sequence <= self.last and not any(first <= sequence <= last for first, last in self._gaps)
 
     def is_untold(self, sequence: int) -> bool:
-        """Return whether it is unknown if a sequence was taken, because gaps were dropped: `has` may then be wrong."""
+        """Return whether `has` may be wrong for a sequence: the gaps around it were too many to be kept."""
         if self.untold is not msgspec.UNSET:
             return sequence <= self.untold and self.has(sequence)
         is_of_before = self.gaps is msgspec.UNSET

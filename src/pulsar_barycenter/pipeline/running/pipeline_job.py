@@ -239,7 +239,7 @@ class PipelineJob:
             fold.run(no_reports(self._session), begin_own_batch(self._storage))
 
     def _meet_full_batch(self) -> None:
-        """Refuse a batch that is a part of a backlog before it is folded: its files may not have the oldest reports."""
+        """Refuse a batch, before it is folded, if more files wait: the oldest reports may be in the others."""
         if len(self._waiting_files()) > self._settings.stream.max_files:
             self._has_backlog = True
             raise _BacklogError("more reports wait than one batch takes: they are folded as a backlog")

@@ -81,7 +81,7 @@ class HadoopStorage:
 
     def path_of(self, address: str) -> str:
         if not unquote(address).startswith(f"{self._root}/"):
-            raise ValueError(f"{address} is not in {self._root}")
+            raise ValueError(f"{address} is outside the folder {self._root}")
         return unquote(address).removeprefix(f"{self._root}/")
 
     def exists(self, path: str) -> bool:

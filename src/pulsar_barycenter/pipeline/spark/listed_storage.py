@@ -33,7 +33,7 @@ class ListedStorage:
 
     def path_of(self, address: str) -> str:
         if not unquote(address).startswith(f"{self._root}/"):
-            raise ValueError(f"{address} is not in {self._root}")
+            raise ValueError(f"{address} is outside the folder {self._root}")
         return unquote(address).removeprefix(f"{self._root}/")
 
     def exists(self, path: str) -> bool:
@@ -87,7 +87,7 @@ class ListedStorage:
         root = self._root.partition(":")[2].lstrip("/")
         _, found, path = address.partition(f"{root}/")
         if not found:
-            raise OSError(f"{address} is not in {self._root}")
+            raise OSError(f"{address} is outside the folder {self._root}")
         return path
 
     def _rows(self, path: str) -> DataFrame:

@@ -46,7 +46,10 @@ class Loads:
 
 
 def loads_of(demand: Demand, model: CapacityModel, brokers: Iterable[Capacity]) -> Loads:
-    """Return the loads of the demand's sources, as fractions of the average broker. There is at least one broker."""
+    """Return the load of each source of the demand, as a fraction of the capacity of the average broker.
+
+    `brokers` has at least one.
+    """
     every = list(brokers)
     count = len(every)
     cores, network = (sum(getattr(each, name) for each in every) / count for name in ("cores", "network_kbits"))

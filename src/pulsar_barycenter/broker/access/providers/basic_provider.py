@@ -45,7 +45,9 @@ class BasicProvider:
         """
         if not config.basic_auth_conf:
             raise ConfigError(
-                "basicAuthConf", "", "file:///path of an htpasswd file, to authenticate users by passwords"
+                "basicAuthConf",
+                "",
+                "the address of an htpasswd file with the users, such as file:///etc/pulsar/.htpasswd",
             )
         return cls(read_passwords(config.basic_auth_conf))
 

@@ -132,7 +132,7 @@ class SimpleLoadData:
         return None if report is None else self._complete(broker, report)
 
     def _complete(self, broker: str, report: LoadReport) -> LoadReport:
-        """Return the report with the values derived from it; the same object while the stored report is the same."""
+        """Return the report with its derived values; as long as the broker has the same report, the same object."""
         before = self._completed.get(broker)
         if before is None or before[0] is not report:
             before = self._completed[broker] = (report, complete(report))

@@ -147,7 +147,7 @@ async def _drain_change(services: BrokerServices) -> NotedChange | None:
 
 
 def _strategy(config: BrokerConfig) -> str:
-    """Return the shedder in use; if it cannot be loaded (it was set while brokers ran), its configured name."""
+    """Return the name of the configured shedder, in full if the shedder can be loaded."""
     try:
         return shedder_name(config)
     except StrategyError:

@@ -1,6 +1,22 @@
-"""The settings of managed ledgers: the size of ledgers, the rate of cursor writes, and what happens at damage."""
+"""The settings of managed ledgers: the size of ledgers, the rate of cursor writes, retention, and what happens at
+damage.
+"""
 
 from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+
+class Retention(NamedTuple):
+    """How long a consumed ledger is kept after its end, in ms, and up to which size of the topic, in bytes.
+
+    It is kept while both limits allow it. Below 0 is no limit; 0 in either keeps nothing.
+    """
+
+    time_ms: int = 0
+    size: int = 0
+
+
+NO_RETENTION: Final = Retention()
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +30,7 @@ class LedgerSettings:
     written are delivered again.
     With `skip_non_recoverable`, reading skips entries and ledgers that cannot be read; they are never delivered.
     Without it, reading stops before them with an error.
+    `retention` applies to ledgers that all cursors have passed.
 
     Source: Pulsar's managedLedgerMaxEntriesPerLedger, managedLedgerMaxSizePerLedgerMbytes,
     managedLedgerDefaultMarkDeleteRateLimit, managedLedgerMaxUnackedRangesToPersist and autoSkipNonRecoverableData.
@@ -24,3 +41,4 @@ class LedgerSettings:
     mark_delete_per_second: float = 1.0
     max_persisted_ranges: int = 10_000
     skip_non_recoverable: bool = False
+    retention: Retention = NO_RETENTION

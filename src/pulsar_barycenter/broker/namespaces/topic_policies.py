@@ -1,9 +1,11 @@
 """The policies of namespaces that the topic registry needs; `resources` implements them."""
 
+import enum
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
+from pulsar_barycenter.ledger.ledger_settings import Retention
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -21,6 +23,31 @@ class TopicLimits:
 NO_LIMITS: Final = TopicLimits()
 
 
+class QuotaPolicy(enum.Enum):
+    """What happens when a backlog exceeds its quota, with Pulsar's name (`BacklogQuota.RetentionPolicy`).
+
+    Producers are disconnected and get an error after which clients try again (HOLD) or fail (REFUSE); or the oldest
+    messages leave the backlog (EVICT).
+    """
+
+    HOLD = "producer_request_hold"
+    REFUSE = "producer_exception"
+    EVICT = "consumer_backlog_eviction"
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogLimits:
+    """The backlog quotas of a topic: `size` in bytes, below 0 no limit; `age_s` in seconds, 0 no limit."""
+
+    size: int = -1
+    size_policy: QuotaPolicy = QuotaPolicy.HOLD
+    age_s: int = 0
+    age_policy: QuotaPolicy = QuotaPolicy.HOLD
+
+
+NO_BACKLOG_LIMITS: Final = BacklogLimits()
+
+
 class TopicPolicies(Protocol):
     async def limits(self, topic: TopicName) -> TopicLimits:
         """Return the limits of a topic."""
@@ -32,6 +59,18 @@ class TopicPolicies(Protocol):
 
     async def compaction_threshold(self, namespace: NamespaceName) -> int:
         """Return the uncompacted bytes above which a topic of the namespace is compacted; 0: it is never due."""
+        ...
+
+    async def retention(self, topic: TopicName) -> Retention:
+        """Return how long and up to which size of the topic its consumed ledgers are kept."""
+        ...
+
+    async def message_ttl_s(self, topic: TopicName) -> int:
+        """Return the age in seconds at which messages leave every backlog of the topic; 0: never."""
+        ...
+
+    async def backlog_limits(self, topic: TopicName) -> BacklogLimits:
+        """Return the backlog quotas of the topic."""
         ...
 
     async def may_create(self, topic: TopicName) -> bool:

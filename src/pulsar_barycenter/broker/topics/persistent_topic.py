@@ -11,6 +11,7 @@ Source: Pulsar's `PersistentTopic`.
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -23,15 +24,19 @@ from pulsar_barycenter.broker.clients.producer import Producer, Sent
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.topic_compactions import TopicCompactions
 from pulsar_barycenter.broker.errors import (
+    BacklogQuotaExceededError,
     MessagePendingError,
     NotAllowedError,
+    ProducerHeldError,
     SubscriptionBusyError,
     SubscriptionNotFoundError,
     TopicFencedError,
 )
+from pulsar_barycenter.broker.namespaces.topic_policies import QuotaPolicy
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics import deduplication
+from pulsar_barycenter.broker.topics.backlogs import Excess, excess
 from pulsar_barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
 from pulsar_barycenter.broker.topics.limits import (
     require_consumer_room,
@@ -42,6 +47,7 @@ from pulsar_barycenter.broker.topics.producer_access import EPOCH_PROPERTY, stor
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState
 from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.ledger_settings import Retention
 from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.ledger.position import EARLIEST, NewEntry, Position
@@ -418,6 +424,36 @@ class PersistentTopic(Topic):
             if entries:
                 break  # else the read found that the entry is missing, and another entry is the last now
         return last, last_batch_index(entries[0].data)
+
+    # ---- retention and backlog quotas ----
+
+    async def check_backlog(self) -> None:
+        exceeded = await self.backlog_excess(self.clock.now_ms())
+        if exceeded is None or exceeded.policy is QuotaPolicy.EVICT:
+            return
+        is_held = exceeded.policy is QuotaPolicy.HOLD
+        raise (ProducerHeldError if is_held else BacklogQuotaExceededError)(self.name, str(exceeded))
+
+    async def backlog_excess(self, now_ms: int) -> Excess | None:
+        """Return the quota that the backlog exceeds, None if it exceeds none or cannot be read."""
+        limits = await self.host.policies.backlog_limits(self.name)
+        try:
+            return await excess(self, limits, now_ms)
+        except LedgerError as error:
+            log.warning("backlog_not_measured", topic=str(self.name), error=str(error))
+            return None
+
+    def disconnect_producers(self) -> None:
+        """Close every attached producer; the next one that waits for exclusive access attaches."""
+        for producer in list(self.producers.values()):
+            self.close_producer(producer)
+
+    def retain(self, retention: Retention) -> None:
+        """Keep consumed ledgers as `retention` says, from now on; delete what it no longer keeps."""
+        settings = self.ledger.settings
+        if settings.retention != retention:
+            self.ledger.settings = replace(settings, retention=retention)
+            self.ledger.trim()
 
     # ---- compaction ----
 

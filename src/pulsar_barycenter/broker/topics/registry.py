@@ -213,6 +213,8 @@ class TopicRegistry:
                     may_make = create and not (change is not None and change.blocks_clients)
                     topic = topic or await self._opened(name, owned, create=may_make, ask_policies=ask_policies)
                 topic.change = change
+                if isinstance(topic, PersistentTopic):  # it may have changed while the topic was opened
+                    topic.retain(await self._policies.retention(name))
                 return await self._registered(topic)
         except TimeoutError:
             raise TopicFencedError(name, "it was not loaded within topicLoadTimeoutSeconds") from None
@@ -262,6 +264,7 @@ class TopicRegistry:
         if create and ask_policies and not await self._policies.may_create(name):
             create = False
         topic = PersistentTopic(name, owned, self)
+        retention = await self._policies.retention(name)
         try:
             ledger = await ManagedLedger.open(
                 self._env.store,
@@ -269,7 +272,7 @@ class TopicRegistry:
                 name,
                 epoch=owned.epoch,
                 clock=self._env.clock,
-                settings=self._ledger_settings,
+                settings=replace(self._ledger_settings, retention=retention),
                 create=create,
                 closed=closed,
                 on_durable=topic.write_durable,
@@ -410,12 +413,14 @@ class TopicRegistry:
         await asyncio.shield(self._departures.delete(topic, force=force, only_unused=only_unused))
 
     async def apply_policies(self) -> int:
-        """Close the topics whose namespace switched deduplication on or off after they were loaded; return the number
-        of topics.
+        """Apply changed policies of namespaces to the loaded topics; return the number of topics that were closed.
 
-        Their clients reconnect, and the topic is loaded again with the new policy.
+        Retention changes at once. A topic whose namespace switched deduplication on or off is closed: its clients
+        reconnect, and it is loaded again with the new policy.
         """
         loaded = [topic for topic in self._topics.values() if isinstance(topic, PersistentTopic)]
+        for topic in loaded:
+            topic.retain(await self._policies.retention(topic.name))
         wanted = {name: await self._policies.deduplicates(name) for name in {topic.name.namespace for topic in loaded}}
         switched = [topic for topic in loaded if topic.deduplicates is not wanted[topic.name.namespace]]
         closings = [

@@ -1,4 +1,5 @@
-"""The periodic work on loaded topics: delete unused topics, start compactions, store snapshots of deduplication.
+"""The periodic work on loaded topics: delete unused topics and consumed ledgers, expire messages, bound backlogs, start
+compactions, store snapshots of deduplication.
 
 If the work on one topic fails, the error is logged and the other topics get their turn.
 """
@@ -6,10 +7,13 @@ If the work on one topic fails, the error is logged and the other topics get the
 import structlog
 
 from pulsar_barycenter.broker.errors import CompactionRunningError, ServiceError
+from pulsar_barycenter.broker.namespaces.topic_policies import QuotaPolicy
+from pulsar_barycenter.broker.topics.backlogs import evict, expire
 from pulsar_barycenter.broker.topics.deduplication import Deduplication
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.topics.states import TopicState
+from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.internal_topics import is_internal_topic
@@ -27,8 +31,8 @@ class TopicUpkeep:
         return [topic for topic in self._registry.loaded() if isinstance(topic, PersistentTopic)]
 
     async def delete_inactive(self, now_ms: int, idle_ms: int) -> int:
-        """Delete the persistent topics that had no producer and no subscription for `idle_ms`; return the number of
-        topics.
+        """Delete the persistent topics that had no producer and no subscription for `idle_ms` and for the time of their
+        retention; return the number of topics.
 
         This is Pulsar's mode `delete_when_no_subscriptions`. Non-persistent topics are only removed from memory.
         """
@@ -37,6 +41,7 @@ class TopicUpkeep:
             for topic in self._registry.loaded()
             if topic.is_inactive
             and now_ms - topic.last_active_ms >= idle_ms
+            and not _is_retained(topic, now_ms)
             and topic.state is TopicState.OPEN
             and not is_internal_topic(topic.name)
         ]
@@ -49,6 +54,41 @@ class TopicUpkeep:
                 except Exception as error:  # noqa: BLE001 (an error of one topic must not stop the others)
                     log.warning("inactive_topic_not_deleted", topic=str(topic.name), error=str(error))
         return deleted
+
+    async def trim(self) -> int:
+        """Start to delete the consumed ledgers whose retention has ended; return the number of topics that were looked
+        at.
+        """
+        topics = [topic for topic in self._persistent() if topic.state is TopicState.OPEN]
+        for topic in topics:
+            topic.ledger.trim()
+        return len(topics)
+
+    async def expire_messages(self, now_ms: int) -> int:
+        """Let messages older than the TTL of their namespace leave every backlog; return the number of messages, those
+        of each subscription counted.
+        """
+        expired = 0
+        for topic in self._persistent():
+            try:
+                ttl_s = await self._registry.policies.message_ttl_s(topic.name)
+                if ttl_s and topic.state is TopicState.OPEN:
+                    expired += await expire(topic, ttl_s, now_ms)
+            except (LedgerError, MetadataError) as error:  # must not stop the other topics
+                log.warning("messages_not_expired", topic=str(topic.name), error=str(error))
+        return expired
+
+    async def check_backlogs(self, now_ms: int) -> int:
+        """Disconnect the producers of topics whose backlog exceeds a quota, or evict the oldest messages, as the
+        policy of the quota says; return the number of topics.
+        """
+        exceeded = 0
+        for topic in self._persistent():
+            try:
+                exceeded += topic.state is TopicState.OPEN and await _bound_backlog(topic, now_ms)
+            except (LedgerError, MetadataError) as error:  # must not stop the other topics
+                log.warning("backlog_not_bounded", topic=str(topic.name), error=str(error))
+        return exceeded
 
     async def compact_due(self) -> int:
         """Start to compact the topics with more uncompacted bytes than their namespace's threshold; return the number
@@ -101,3 +141,26 @@ class TopicUpkeep:
             except LedgerError as error:
                 log.warning("deduplication_not_stored", topic=deduplication.topic, error=str(error))
         return stored
+
+
+def _is_retained(topic: Topic, now_ms: int) -> bool:
+    """Return whether the time of retention keeps an unused topic. Source: Pulsar's
+    `PersistentTopic.shouldTopicBeRetained`.
+    """
+    if not isinstance(topic, PersistentTopic):
+        return False
+    time_ms = topic.ledger.settings.retention.time_ms
+    return time_ms < 0 or now_ms - topic.last_active_ms < time_ms
+
+
+async def _bound_backlog(topic: PersistentTopic, now_ms: int) -> bool:
+    """Enforce the backlog quotas of a topic; return whether its backlog exceeds one."""
+    exceeded = await topic.backlog_excess(now_ms)
+    if exceeded is None or topic.state is not TopicState.OPEN:
+        return False
+    if exceeded.policy is QuotaPolicy.EVICT:
+        await evict(topic, exceeded, now_ms)
+    elif topic.producers:
+        log.info("producers_disconnected", topic=str(topic.name), reason=str(exceeded))
+        topic.disconnect_producers()
+    return True

@@ -33,6 +33,7 @@ from pulsar_barycenter.broker.rest.lookup import Lookup
 from pulsar_barycenter.broker.rest.metrics.endpoint import Metrics
 from pulsar_barycenter.broker.rest.namespace_limits import NamespaceLimits
 from pulsar_barycenter.broker.rest.namespace_policies import NamespacePolicies
+from pulsar_barycenter.broker.rest.namespace_storage import NamespaceStorage
 from pulsar_barycenter.broker.rest.namespaces import Namespaces
 from pulsar_barycenter.broker.rest.openapi import OpenApi
 from pulsar_barycenter.broker.rest.partition_changes import PartitionChanges
@@ -63,6 +64,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     Namespaces,
     NamespacePolicies,
     NamespaceLimits,
+    NamespaceStorage,
     ResourceQuotas,
     Permissions,
     Topics,

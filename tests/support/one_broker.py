@@ -12,13 +12,12 @@ from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.policies import Policies
 from pulsar_barycenter.broker.namespaces.resources import limits_of
-from pulsar_barycenter.broker.namespaces.storage_policies import backlog_limits_of, message_ttl_of, retention_of
-from pulsar_barycenter.broker.namespaces.topic_policies import BacklogLimits, TopicLimits
+from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
+from pulsar_barycenter.broker.namespaces.topic_policies import StoragePolicies, TopicLimits
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.wire.server import WireServer
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.ledger_settings import Retention
 from pulsar_barycenter.ledger.storage import LedgerStorage
 from pulsar_barycenter.metadata.clock import Clock, SystemClock
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
@@ -114,14 +113,8 @@ class ConfiguredTopicPolicies:
     async def compaction_threshold(self, namespace: NamespaceName) -> int:
         return self.config.broker_service_compaction_threshold_in_bytes
 
-    async def retention(self, topic: TopicName) -> Retention:
-        return retention_of(Policies(), self.config)
-
-    async def message_ttl_s(self, topic: TopicName) -> int:
-        return message_ttl_of(Policies(), self.config)
-
-    async def backlog_limits(self, topic: TopicName) -> BacklogLimits:
-        return backlog_limits_of(Policies(), self.config)
+    async def storage(self, topic: TopicName) -> StoragePolicies:
+        return storage_policies_of(Policies(), self.config)
 
     async def limits(self, topic: TopicName) -> TopicLimits:
         return limits_of(Policies(), self.config)

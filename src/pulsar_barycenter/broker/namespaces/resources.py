@@ -34,15 +34,14 @@ from pulsar_barycenter.broker.namespaces.policies import (
     TenantInfo,
 )
 from pulsar_barycenter.broker.namespaces.records import Records
-from pulsar_barycenter.broker.namespaces.storage_policies import backlog_limits_of, message_ttl_of, retention_of
+from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
 from pulsar_barycenter.broker.namespaces.topic_policies import (
-    NO_BACKLOG_LIMITS,
     NO_LIMITS,
-    BacklogLimits,
+    NO_STORAGE_POLICIES,
+    StoragePolicies,
     TopicLimits,
 )
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.ledger_settings import NO_RETENTION, Retention
 from pulsar_barycenter.load.policies import FailureDomain
 from pulsar_barycenter.load.reports.load_report import ResourceQuota
 from pulsar_barycenter.metadata.errors import AlreadyExistsError, InvalidValueError
@@ -248,20 +247,12 @@ class Resources:
         own = None if policies is None else policies.compaction_threshold
         return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
 
-    async def retention(self, topic: TopicName) -> Retention:
-        """Return the retention of a topic: its namespace's policy, else the configuration; none for system topics."""
+    async def storage(self, topic: TopicName) -> StoragePolicies:
+        """Return how long the stored messages of a topic stay: its namespace's policies, else the configuration. System
+        topics have no such policies.
+        """
         policies = await self._policies_of_clients_topic(topic)
-        return NO_RETENTION if policies is None else retention_of(policies, self._config.current)
-
-    async def message_ttl_s(self, topic: TopicName) -> int:
-        """Return the age in seconds at which messages leave every backlog; 0: never, as in system topics."""
-        policies = await self._policies_of_clients_topic(topic)
-        return 0 if policies is None else message_ttl_of(policies, self._config.current)
-
-    async def backlog_limits(self, topic: TopicName) -> BacklogLimits:
-        """Return the backlog quotas of a topic; system topics have none."""
-        policies = await self._policies_of_clients_topic(topic)
-        return NO_BACKLOG_LIMITS if policies is None else backlog_limits_of(policies, self._config.current)
+        return NO_STORAGE_POLICIES if policies is None else storage_policies_of(policies, self._config.current)
 
     async def _policies_of_clients_topic(self, topic: TopicName) -> Policies | None:
         """Return the policies for a topic of clients, None for a topic of the brokers."""

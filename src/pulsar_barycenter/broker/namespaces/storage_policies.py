@@ -7,7 +7,7 @@ from typing import Final
 
 from pulsar_barycenter.admin.routes.namespace_storage import QUOTA_TYPES, SIZE_QUOTA
 from pulsar_barycenter.broker.namespaces.policies import BacklogQuota, Policies, RetentionPolicies
-from pulsar_barycenter.broker.namespaces.topic_policies import BacklogLimits, QuotaPolicy
+from pulsar_barycenter.broker.namespaces.topic_policies import BacklogLimits, QuotaPolicy, StoragePolicies
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.ledger_settings import Retention
 
@@ -15,6 +15,13 @@ LONGEST_TIME: Final = 2**31 - 1
 """The largest time of a policy, in its own unit: Pulsar stores it as an int."""
 LARGEST_RETENTION_MB: Final = 2**43 - 1
 """The largest size of retention in MiB, so that it fits in 64 bits in bytes."""
+
+
+def storage_policies_of(policies: Policies, config: BrokerConfig) -> StoragePolicies:
+    """Return how long the stored messages of a namespace's topics stay."""
+    return StoragePolicies(
+        retention_of(policies, config), message_ttl_of(policies, config), backlog_limits_of(policies, config)
+    )
 
 
 def retention_of(policies: Policies, config: BrokerConfig) -> Retention:

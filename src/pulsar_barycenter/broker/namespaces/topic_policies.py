@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
-from pulsar_barycenter.ledger.ledger_settings import Retention
+from pulsar_barycenter.ledger.ledger_settings import NO_RETENTION, Retention
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -48,6 +48,22 @@ class BacklogLimits:
 NO_BACKLOG_LIMITS: Final = BacklogLimits()
 
 
+@dataclass(frozen=True, slots=True)
+class StoragePolicies:
+    """How long the stored messages of a topic stay.
+
+    `retention` is for those that are acknowledged. Others leave every backlog at an age of `ttl_s` seconds (0: never);
+    `backlog` has the quotas.
+    """
+
+    retention: Retention = NO_RETENTION
+    ttl_s: int = 0
+    backlog: BacklogLimits = NO_BACKLOG_LIMITS
+
+
+NO_STORAGE_POLICIES: Final = StoragePolicies()
+
+
 class TopicPolicies(Protocol):
     async def limits(self, topic: TopicName) -> TopicLimits:
         """Return the limits of a topic."""
@@ -61,16 +77,8 @@ class TopicPolicies(Protocol):
         """Return the uncompacted bytes above which a topic of the namespace is compacted; 0: it is never due."""
         ...
 
-    async def retention(self, topic: TopicName) -> Retention:
-        """Return how long and up to which size of the topic its consumed ledgers are kept."""
-        ...
-
-    async def message_ttl_s(self, topic: TopicName) -> int:
-        """Return the age in seconds at which messages leave every backlog of the topic; 0: never."""
-        ...
-
-    async def backlog_limits(self, topic: TopicName) -> BacklogLimits:
-        """Return the backlog quotas of the topic."""
+    async def storage(self, topic: TopicName) -> StoragePolicies:
+        """Return how long the stored messages of the topic stay."""
         ...
 
     async def may_create(self, topic: TopicName) -> bool:

@@ -32,7 +32,7 @@ from pulsar_barycenter.broker.errors import (
     SubscriptionNotFoundError,
     TopicFencedError,
 )
-from pulsar_barycenter.broker.namespaces.topic_policies import QuotaPolicy
+from pulsar_barycenter.broker.namespaces.topic_policies import NO_STORAGE_POLICIES, QuotaPolicy, StoragePolicies
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics import deduplication
@@ -47,7 +47,6 @@ from pulsar_barycenter.broker.topics.producer_access import EPOCH_PROPERTY, stor
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState
 from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
-from pulsar_barycenter.ledger.ledger_settings import Retention
 from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.ledger.position import EARLIEST, NewEntry, Position
@@ -63,7 +62,7 @@ _PRODUCER: Final = itemgetter(0)
 
 
 class PersistentTopic(Topic):
-    __slots__ = ("_last_message_id", "_lock", "compactions", "deduplication", "ledger", "subscriptions")
+    __slots__ = ("_last_message_id", "_lock", "compactions", "deduplication", "ledger", "storage", "subscriptions")
 
     ledger: ManagedLedger[Sent]
     compactions: TopicCompactions
@@ -71,6 +70,8 @@ class PersistentTopic(Topic):
     def __init__(self, name: TopicName, owned: OwnedBundle, host: TopicHost) -> None:
         super().__init__(name, owned, host)
         self.subscriptions: dict[str, PersistentSubscription] = {}
+        self.storage = NO_STORAGE_POLICIES
+        """How long stored messages stay; set before the topic is registered, and when the policies change."""
         self._lock: asyncio.Lock | None = None
         self.deduplication: Deduplication | None = None
         # Set while the topic is in transfer: its ledger is closed then.
@@ -436,9 +437,8 @@ class PersistentTopic(Topic):
 
     async def backlog_excess(self, now_ms: int) -> Excess | None:
         """Return the quota that the backlog exceeds, None if it exceeds none or cannot be read."""
-        limits = await self.host.policies.backlog_limits(self.name)
         try:
-            return await excess(self, limits, now_ms)
+            return await excess(self, self.storage.backlog, now_ms)
         except LedgerError as error:
             log.warning("backlog_not_measured", topic=str(self.name), error=str(error))
             return None
@@ -448,11 +448,12 @@ class PersistentTopic(Topic):
         for producer in list(self.producers.values()):
             self.close_producer(producer)
 
-    def retain(self, retention: Retention) -> None:
-        """Keep consumed ledgers as `retention` says, from now on; delete what it no longer keeps."""
+    def follow(self, storage: StoragePolicies) -> None:
+        """Follow these policies from now on; delete the consumed ledgers that they no longer keep."""
+        self.storage = storage
         settings = self.ledger.settings
-        if settings.retention != retention:
-            self.ledger.settings = replace(settings, retention=retention)
+        if settings.retention != storage.retention:
+            self.ledger.settings = replace(settings, retention=storage.retention)
             self.ledger.trim()
 
     # ---- compaction ----

@@ -4,6 +4,10 @@ compactions, store snapshots of deduplication.
 If the work on one topic fails, the error is logged and the other topics get their turn.
 """
 
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
 import structlog
 
 from pulsar_barycenter.broker.errors import CompactionRunningError, ServiceError
@@ -20,6 +24,9 @@ from pulsar_barycenter.naming.internal_topics import is_internal_topic
 
 log = structlog.get_logger(__name__)
 
+STEP_TOPICS: Final = 50
+"""The topics that are looked at in one step of the event loop, if nothing has to be read for them."""
+
 
 class TopicUpkeep:
     """The periodic work on the topics that `registry` has loaded. Each method is one round; a timer calls it."""
@@ -29,6 +36,14 @@ class TopicUpkeep:
 
     def _persistent(self) -> list[PersistentTopic]:
         return [topic for topic in self._registry.loaded() if isinstance(topic, PersistentTopic)]
+
+    async def _open(self) -> AsyncIterator[PersistentTopic]:
+        """Yield the persistent topics that are open; others have their turn after each STEP_TOPICS topics."""
+        for number, topic in enumerate(self._persistent(), 1):
+            if topic.state is TopicState.OPEN:
+                yield topic
+            if number % STEP_TOPICS == 0:
+                await asyncio.sleep(0)
 
     async def delete_inactive(self, now_ms: int, idle_ms: int) -> int:
         """Delete the persistent topics that had no producer and no subscription for `idle_ms` and for the time of their
@@ -59,22 +74,22 @@ class TopicUpkeep:
         """Start to delete the consumed ledgers whose retention has ended; return the number of topics that were looked
         at.
         """
-        topics = [topic for topic in self._persistent() if topic.state is TopicState.OPEN]
-        for topic in topics:
+        trimmed = 0
+        async for topic in self._open():
             topic.ledger.trim()
-        return len(topics)
+            trimmed += 1
+        return trimmed
 
     async def expire_messages(self, now_ms: int) -> int:
         """Let messages older than the TTL of their namespace leave every backlog; return the number of messages, those
         of each subscription counted.
         """
         expired = 0
-        for topic in self._persistent():
+        async for topic in self._open():
             try:
-                ttl_s = await self._registry.policies.message_ttl_s(topic.name)
-                if ttl_s and topic.state is TopicState.OPEN:
-                    expired += await expire(topic, ttl_s, now_ms)
-            except (LedgerError, MetadataError) as error:  # must not stop the other topics
+                if topic.storage.ttl_s:
+                    expired += await expire(topic, topic.storage.ttl_s, now_ms)
+            except LedgerError as error:  # must not stop the other topics
                 log.warning("messages_not_expired", topic=str(topic.name), error=str(error))
         return expired
 
@@ -83,10 +98,10 @@ class TopicUpkeep:
         policy of the quota says; return the number of topics.
         """
         exceeded = 0
-        for topic in self._persistent():
+        async for topic in self._open():
             try:
-                exceeded += topic.state is TopicState.OPEN and await _bound_backlog(topic, now_ms)
-            except (LedgerError, MetadataError) as error:  # must not stop the other topics
+                exceeded += await _bound_backlog(topic, now_ms)
+            except LedgerError as error:  # must not stop the other topics
                 log.warning("backlog_not_bounded", topic=str(topic.name), error=str(error))
         return exceeded
 

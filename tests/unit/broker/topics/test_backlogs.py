@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pulsar_barycenter.broker.namespaces.policies import Policies
+from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
+from pulsar_barycenter.broker.rest.metrics.topic_metrics import quota_values, subscription_values
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics.backlogs import backlog_size, excess, oldest_publish_time_ms
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
@@ -18,6 +21,7 @@ from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import client_commands, commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.frames import encode_entry
+from support import client_requests
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient
 
@@ -106,7 +110,10 @@ async def test_messages_older_than_the_ttl_leave_every_backlog() -> None:
         assert (stats["totalMsgExpired"], stats["msgRateExpired"], stats["lastExpireTimestamp"]) == (
             25, 12.5, START_MS + 10**9,
         )  # fmt: skip
+        assert list(subscription_values(world.subscription("s")))[-3:] == [12.5, 25, START_MS + 10**9]
         assert subscription_stats(world.subscription("other"))["totalMsgExpired"] == 0
+        world.client.write(client_requests.consumer_stats(world.client.request_id(), 1))
+        assert (await world.client.expect(TYPE.CONSUMER_STATS_RESPONSE)).msgRateExpired == 12.5
 
 
 async def test_without_a_ttl_and_in_topics_of_the_brokers_nothing_expires() -> None:
@@ -114,6 +121,7 @@ async def test_without_a_ttl_and_in_topics_of_the_brokers_nothing_expires() -> N
         await world.client.subscribe(NAME)
         await world.publish(3)
         assert await world.upkeep.expire_messages(START_MS + 10**12) == 0
+        assert quota_values(world.topic) == ()
     async with checked(ttl_duration_default_in_seconds=60) as world:
         await world.publish(3)
         await world.topic.prepare_compaction()
@@ -225,10 +233,11 @@ async def test_an_age_is_exceeded_when_the_oldest_message_has_it() -> None:
     async with checked(backlog_quota_default_limit_second=100) as world:
         await world.client.subscribe(NAME)
         await world.publish(2)
-        limits = await world.broker.policies.backlog_limits(world.topic.name)
+        limits = world.topic.storage.backlog
         assert await excess(world.topic, limits, START_MS + 99_999) is None
         exceeded = await excess(world.topic, limits, START_MS + 100_000)
         assert str(exceeded) == "has an unacknowledged message of 100 s, and its quota is 100 s"
+        assert quota_values(world.topic) == (-1, 100)
         world.subscription("s").cursor.ack_cumulative(world.topic.ledger.next_valid(EARLIEST))
         assert await excess(world.topic, limits, START_MS + 100_999) is None
 
@@ -238,8 +247,8 @@ async def test_the_size_is_compared_first_and_a_limit_of_nothing_is_always_excee
     async with checked() as world:
         await world.client.subscribe(NAME)
         await world.publish(1)
-        world.broker.policies.config = replace(BrokerConfig(), **both)
-        exceeded = await excess(world.topic, await world.broker.policies.backlog_limits(world.topic.name), START_MS)
+        world.topic.follow(storage_policies_of(Policies(), replace(BrokerConfig(), **both)))
+        exceeded = await excess(world.topic, world.topic.storage.backlog, START_MS)
         assert exceeded is not None
         assert str(exceeded) == f"has a backlog of {world.size} bytes, and its quota is 0 bytes"
         world.client.write(commands.close_producer(1, world.client.request_id()))

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from pulsar_barycenter.admin.commands.auto_creation import AUTO_CREATION
 from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
 from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
 from pulsar_barycenter.admin.commands.storage import NAMESPACE_STORAGE
@@ -211,6 +212,7 @@ NAMESPACES: Final = Resource(
         ),
         *NAMESPACE_LIMITS,
         *NAMESPACE_STORAGE,
+        *AUTO_CREATION,
         *NAMESPACE_PERMISSIONS,
     ),
 )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pulsar_barycenter.admin.routes import (
+    auto_creation,
     barycenter,
     brokers,
     clusters,
@@ -27,6 +28,7 @@ GROUPS: Final[tuple[RouteGroup, ...]] = (
     namespaces.NAMESPACE_POLICIES,
     namespaces.NAMESPACE_LIMITS,
     namespace_storage.NAMESPACE_STORAGE,
+    auto_creation.AUTO_CREATION,
     resource_quotas.RESOURCE_QUOTAS,
     permissions.PERMISSIONS,
     topics.TOPICS,

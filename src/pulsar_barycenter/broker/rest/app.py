@@ -12,6 +12,7 @@ from pulsar_barycenter.admin.routes.route import Route
 from pulsar_barycenter.admin.routes.table import GROUPS
 from pulsar_barycenter.broker.rest.admission import MAX_BODY_BYTES, admission, close_after_unread_body
 from pulsar_barycenter.broker.rest.audit import Audit, audited
+from pulsar_barycenter.broker.rest.auto_creation import AutoCreation
 from pulsar_barycenter.broker.rest.broker_stats import BrokerStats
 from pulsar_barycenter.broker.rest.brokers import Brokers
 from pulsar_barycenter.broker.rest.clusters import Clusters
@@ -65,6 +66,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     NamespacePolicies,
     NamespaceLimits,
     NamespaceStorage,
+    AutoCreation,
     ResourceQuotas,
     Permissions,
     Topics,

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from pulsar_barycenter.admin.routes.route import Route
 from pulsar_barycenter.broker.namespaces.policies import (
+    AutoSubscriptionCreationOverride,
+    AutoTopicCreationOverride,
     BacklogQuota,
     ClusterData,
     Policies,
@@ -20,6 +22,8 @@ from pulsar_barycenter.load.policies import FailureDomain, NamespaceIsolationDat
 from pulsar_barycenter.load.reports.load_report import ResourceQuota
 
 BODIES: Final[Mapping[str, Any]] = {
+    "AutoSubscriptionCreationOverride": AutoSubscriptionCreationOverride,
+    "AutoTopicCreationOverride": AutoTopicCreationOverride,
     "BacklogQuota": BacklogQuota,
     "Bytes": Bytes,
     "ClusterData": ClusterData,

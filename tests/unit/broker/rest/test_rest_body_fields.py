@@ -9,6 +9,8 @@ import pytest
 from pulsar_barycenter.admin.routes.route import Route
 from pulsar_barycenter.admin.routes.table import ROUTES
 from pulsar_barycenter.broker.namespaces.policies import (
+    AutoSubscriptionCreationOverride,
+    AutoTopicCreationOverride,
     BacklogQuota,
     ClusterData,
     Policies,
@@ -33,6 +35,8 @@ POLICY = {
 }
 
 OBJECTS: dict[type, dict[str, Any]] = {
+    AutoSubscriptionCreationOverride: {"allowAutoSubscriptionCreation": True},
+    AutoTopicCreationOverride: {"allowAutoTopicCreation": True, "topicType": "non-partitioned"},
     BacklogQuota: {"limitSize": 1, "policy": "producer_exception"},
     ClusterData: {"serviceUrl": "http://b1:8080"},
     FailureDomain: {"brokers": ["b1:8080"]},

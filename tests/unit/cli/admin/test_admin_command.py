@@ -52,6 +52,8 @@ def run(*words: str) -> Result:
         ("namespaces set-backlog-quota t/n -lt 3h -p producer_exception", "needs a size limit: give --limit"),
         ("namespaces set-backlog-quota t/n -l 1G -t message_age -p producer_exception", "needs a time limit"),
         ("namespaces set-backlog-quota t/n -l 1G -p drop", "consumer_backlog_eviction"),
+        ("namespaces set-auto-topic-creation t/n", "either --enable or --disable"),
+        ("namespaces set-auto-topic-creation t/n -e -t partitioned", "--num-partitions"),
         ("namespaces grant-permission t/n --role r --actions fly", "produce"),
         ("namespaces policies nothing", "NAMESPACE"),
         ("topics stats a/b", "TOPIC"),

@@ -293,6 +293,9 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     managed_ledger_max_size_per_ledger_mbytes: Annotated[
         AtLeastOne, about("Size after which a new ledger is created.", unit="MiB")
     ] = 2_048
+    managed_ledger_max_ledger_rollover_time_minutes: Annotated[
+        IntervalMinutes, about("Age after which a ledger with entries is followed by a new one.")
+    ] = 240.0
     managed_ledger_default_mark_delete_rate_limit: Annotated[
         Positive, about("Maximum number of writes of a cursor's position per second.", unit="1/s")
     ] = 1.0

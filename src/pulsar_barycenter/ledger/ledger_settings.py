@@ -24,7 +24,8 @@ class LedgerSettings:
     """Settings of managed ledgers.
 
     A ledger is full at `max_entries_per_ledger` entries or `max_bytes_per_ledger` bytes. Both are checked after each
-    group of appends, so the last group may exceed them.
+    group of appends, so the last group may exceed them. `ManagedLedger.roll_if_old` ends a ledger after
+    `max_ledger_age_ms` (0: at no age).
     A cursor is written at most `mark_delete_per_second` times a second (0: at every change), with at most
     `max_persisted_ranges` ranges of entries acknowledged out of order. After a crash, acknowledgements that were not
     written are delivered again.
@@ -33,11 +34,13 @@ class LedgerSettings:
     `retention` applies to ledgers that all cursors have passed.
 
     Source: Pulsar's managedLedgerMaxEntriesPerLedger, managedLedgerMaxSizePerLedgerMbytes,
-    managedLedgerDefaultMarkDeleteRateLimit, managedLedgerMaxUnackedRangesToPersist and autoSkipNonRecoverableData.
+    managedLedgerMaxLedgerRolloverTimeMinutes, managedLedgerDefaultMarkDeleteRateLimit,
+    managedLedgerMaxUnackedRangesToPersist and autoSkipNonRecoverableData.
     """
 
     max_entries_per_ledger: int = 50_000
     max_bytes_per_ledger: int = 2048 << 20
+    max_ledger_age_ms: int = 0
     mark_delete_per_second: float = 1.0
     max_persisted_ranges: int = 10_000
     skip_non_recoverable: bool = False

@@ -71,11 +71,12 @@ class TopicUpkeep:
         return deleted
 
     async def trim(self) -> int:
-        """Start to delete the consumed ledgers whose retention has ended; return the number of topics that were looked
-        at.
+        """Start to end ledgers that are too old, and to delete consumed ledgers whose retention has ended; return the
+        number of topics that were looked at.
         """
         trimmed = 0
         async for topic in self._open():
+            topic.ledger.roll_if_old()
             topic.ledger.trim()
             trimmed += 1
         return trimmed

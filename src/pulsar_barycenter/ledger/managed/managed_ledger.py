@@ -398,6 +398,14 @@ class ManagedLedger(Generic[Context]):
 
     # ---- trimming ----
 
+    def roll_if_old(self) -> None:
+        """Start to continue in a new ledger if the present one is older than the settings allow: retention deletes
+        whole ledgers, and one with few entries would never be full.
+        """
+        age_ms = self.settings.max_ledger_age_ms
+        if age_ms and self._state is _State.OPEN:
+            self._appender.roll_begun_before(self.clock.now_ms() - age_ms)
+
     def trim(self) -> None:
         """Start to delete the consumed ledgers that retention no longer keeps. Call it when time has passed or the
         retention has changed; other changes are noticed.

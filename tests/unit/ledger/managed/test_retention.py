@@ -124,6 +124,25 @@ async def test_a_ledger_ends_when_the_next_one_begins(world: LedgerWorld) -> Non
     assert await after(second, 10**9 + 60_001) == ["y"]
 
 
+async def test_a_ledger_of_a_slow_topic_ends_by_its_age(world: LedgerWorld) -> None:
+    settings = replace(keeping(60_000, -1), max_ledger_age_ms=240_000)
+    owner = await world.open(1, settings=settings)
+    await owner.append("x")
+
+    async def checked(ms: int) -> int:
+        owner.ledger.clock = MovedClock(START_MS + ms)
+        owner.ledger.roll_if_old()
+        await owner.settle()
+        return len(owner.ledger.stats.ledgers)
+
+    assert await checked(240_000) == 1
+    assert await checked(240_001) == 2
+    assert await checked(10**9) == 2, "the new one has no entry yet"
+    await owner.append("y")
+    assert await owner.texts() == ["x", "y"], "written on in the new one"
+    assert await after(owner, 300_002) == ["y"]
+
+
 LEDGER = st.tuples(st.integers(0, 50), st.integers(0, 30))
 """Bytes of a ledger, 0 for one without entries, and the time from its begin to its end."""
 

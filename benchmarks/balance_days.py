@@ -1,6 +1,6 @@
 """`python -m benchmarks balance_days`: how much of what moves can gain each strategy gains, over days of minutes.
 
-    python -m benchmarks balance_days [--half held-out] [--seeds 2] [--hours 24] [--days NAME ...]
+    python -m benchmarks balance_days [--half held-out] [--seeds 2] [--after 0] [--hours 24] [--days NAME ...]
         [--strategies NAME ...] [--trace PATH ...] [--rows] [--processes 1]
 
 Every day is synthetic, by its name and a seed: brokers are at 45 % on average, and bundles begin evened out by the load
@@ -10,9 +10,11 @@ hour. A strategy can be better than it, because it is greedy. The days without a
 no share; unloads and flaps count. *Unloads* are for 24 hours.
 
 Seeds are in two halves: `tuning` has the odd numbers, for finding settings, and `held-out` the even ones, for
-reporting. `--trace` adds a day of CSV traces, as of `balance-bench`. A strategy is written as for `balance-bench`:
-NAME, NAME+PLACEMENT or a load manager, followed by key=value. `extensible:NAME` is a strategy of the modular load
-manager that the extensible one sheds by.
+reporting. `--after 2` leaves out the first two of the half, for a report on seeds that nobody has looked at.
+
+`--trace` adds a day of CSV traces, as of `balance-bench`. A strategy is written as for `balance-bench`: NAME,
+NAME+PLACEMENT or a load manager, followed by key=value. `extensible:NAME` is a strategy of the modular load manager
+that the extensible one sheds by.
 """
 
 import argparse
@@ -225,6 +227,7 @@ def main() -> None:
     ask = argparse.ArgumentParser("balance_days", description=(__doc__ or "").partition("\n")[0])
     ask.add_argument("--half", choices=HALVES, default="held-out", help="which seeds")
     ask.add_argument("--seeds", type=int, default=2, help="how many of them")
+    ask.add_argument("--after", type=int, default=0, help="how many seeds of the half to leave out before them")
     ask.add_argument("--hours", type=float, default=24.0, help="how much of each day")
     ask.add_argument("--days", nargs="+", choices=DAYS, default=list(DAYS))
     ask.add_argument("--strategies", nargs="+", default=list(COMPARED))
@@ -232,9 +235,10 @@ def main() -> None:
     ask.add_argument("--rows", action="store_true", help="a row for each day, too")
     ask.add_argument("--processes", type=int, default=1)
     asked = ask.parse_args()
-    if asked.seeds < 1 or not 1 <= asked.hours <= 24:
-        sys.exit("give at least one seed, and 1 to 24 hours")
-    seeds = range(HALVES[asked.half], HALVES[asked.half] + 2 * asked.seeds, 2)
+    if asked.seeds < 1 or asked.after < 0 or not 1 <= asked.hours <= 24:
+        sys.exit("give at least one seed, none or more to leave out, and 1 to 24 hours")
+    first = HALVES[asked.half] + 2 * asked.after
+    seeds = range(first, first + 2 * asked.seeds, 2)
     days = dict.fromkeys(asked.days, ()) | ({"traces": tuple(asked.trace)} if asked.trace else {})
     names = (NONE, ORACLE, *asked.strategies)
     jobs = [

@@ -177,6 +177,7 @@ SHEDDING = (
             ("What is known of bundles", "load/shedding/least_disturbance/bundle_loads.py"),
             ("What is known of brokers", "load/shedding/least_disturbance/usage_lines.py"),
             ("What can be reached", "load/shedding/least_disturbance/prediction.py"),
+            ("What a move gains, and its price", "load/shedding/least_disturbance/unevenness.py"),
             ("Which bundles go where", "load/shedding/least_disturbance/assignment.py"),
             ("As placement", "load/placement/least_disturbance.py"),
         ),

@@ -64,8 +64,11 @@ async def test_a_leader_that_stood_still_comes_back_to_a_later_epoch_and_obeys_i
             former.signal(signal.SIGSTOP)
 
             async def another_leads() -> bool:
+                """Whether there is a later epoch, and the broker that is asked next no longer redirects to the former
+                leader, which would not answer."""
                 epoch = await read_epoch(store, LEADER_PATH)
-                return epoch is not None and epoch.number > first.number
+                is_later = epoch is not None and epoch.number > first.number
+                return is_later and await leader_at(left) != former.broker_id
 
             await eventually(another_leads, within_s=60, what="another broker takes an epoch")
             await admin.expect(

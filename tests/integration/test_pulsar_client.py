@@ -307,6 +307,58 @@ def test_an_acknowledgement_in_the_middle_of_a_batch_keeps_the_batch(
     assert take(client.subscribe(TOPIC, "middle"), 5) == numbers(5, 10)
 
 
+def wait_partly_acked(broker: BrokerThread, subscription: str, left: list[int]) -> None:
+    """Wait until the subscription has these bit sets of batches of which parts are acknowledged, oldest first."""
+
+    async def bits() -> list[int]:
+        topic = await loaded(broker.broker)
+        return [bits for _, bits in sorted(topic.subscriptions[subscription].cursor.partly_acked.items())]
+
+    wait_until(lambda: broker.run(bits()) == left)
+
+
+@pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Shared])
+def test_of_a_batch_only_what_is_not_acknowledged_comes_again(
+    broker: BrokerThread, client: pulsar.Client, kind: pulsar.ConsumerType
+) -> None:
+    """To a client that acknowledges messages of batches; after it comes back, and after an unload."""
+    options = {"consumer_type": kind, "batch_index_ack_enabled": True}
+    consumer = client.subscribe(TOPIC, "parts", **options)
+    producer = client.create_producer(TOPIC, batching_enabled=True, batching_max_messages=5)
+    send_all(producer, numbers(0, 10))
+    messages = [consumer.receive(RECEIVE_MS) for _ in range(10)]
+    for number in (1, 3, 5, 6, 7, 9):
+        consumer.acknowledge(messages[number])
+    wait_partly_acked(broker, "parts", [0b10101, 0b01000])
+    consumer.close()
+    consumer = client.subscribe(TOPIC, "parts", **options)
+    again = [consumer.receive(RECEIVE_MS) for _ in range(4)]
+    assert [message.data() for message in again] == [b"0", b"2", b"4", b"8"]
+    consumer.acknowledge(again[1])
+    wait_partly_acked(broker, "parts", [0b10001, 0b01000])
+    broker.run(broker.broker.unload())
+    last = [consumer.receive(RECEIVE_MS) for _ in range(3)]
+    assert [message.data() for message in last] == [b"0", b"4", b"8"]
+    for message in last:
+        consumer.acknowledge(message)
+    wait_backlog(broker, "parts", 0)
+
+
+def test_a_cumulative_acknowledgement_in_a_batch_covers_its_first_messages(
+    broker: BrokerThread, client: pulsar.Client
+) -> None:
+    consumer = client.subscribe(TOPIC, "prefix", batch_index_ack_enabled=True)
+    producer = client.create_producer(TOPIC, batching_enabled=True, batching_max_messages=5)
+    send_all(producer, numbers(0, 10))
+    messages = [consumer.receive(RECEIVE_MS) for _ in range(10)]
+    consumer.acknowledge_cumulative(messages[6])
+    wait_partly_acked(broker, "prefix", [0b11100])
+    consumer.close()
+    again = client.subscribe(TOPIC, "prefix", batch_index_ack_enabled=True)
+    assert take(again, 3) == numbers(7, 10)
+    wait_backlog(broker, "prefix", 0)
+
+
 def test_a_delayed_message_comes_in_its_time(client: pulsar.Client) -> None:
     consumer = client.subscribe(TOPIC, "later", consumer_type=pulsar.ConsumerType.Shared)
     producer = client.create_producer(TOPIC)

@@ -206,7 +206,7 @@ def test_a_killed_pipeline_goes_on_there_and_loses_and_doubles_nothing(
                 refused = run_once(store, data)
                 assert refused.returncode == 1
                 assert f"process {running.process.pid} of " in refused.stdout
-                assert f" is the pipeline of {store.address}/{data}: stop it first" in refused.stdout
+                assert f"the pipeline of {store.address}/{data} is running in process" in refused.stdout
             batch = reports[24 * (kill + 1) : 24 * (kill + 2)]
             send(files, data, batch)
             wait_until(lambda: unfinished_batch(files, data), running.process, within_s=_DEADLINE_S)

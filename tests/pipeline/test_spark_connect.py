@@ -88,4 +88,4 @@ def test_sql_is_answered_and_a_mistake_is_a_sentence(server: str, recorded: Pipe
 def test_the_running_pipeline_refuses_a_server() -> None:
     done = ran("-m", "pulsar_barycenter", "pipeline", "run", "--master", "sc://127.0.0.1:1", "--data", "/nowhere")
     assert done.returncode == 2
-    assert "is no Spark master; local[2], spark://host:7077, k8s://… and yarn are" in done.stderr
+    assert "is not a Spark master; local[2], spark://host:7077, k8s://… and yarn are" in done.stderr

@@ -114,7 +114,7 @@ def test_a_java_that_ends_with_the_quick_options_is_started_without_them_and_the
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "3 kept\n"
     assert "with the archive of its classes" in ran.stderr
-    assert "Java ended with the options" in ran.stderr
+    assert "Java ended when started with the options" in ran.stderr
     assert not kept.exists()
     assert kept.with_suffix(".failed").exists()
 

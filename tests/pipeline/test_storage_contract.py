@@ -101,7 +101,7 @@ def test_what_java_says_is_told(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
         HadoopStorage(spark, f"file://{tmp_path}").write("file/below", b"1")
-    with pytest.raises(OSError, match="xyz://a/b: Spark knows no file system of this kind"):
+    with pytest.raises(OSError, match="xyz://a/b: Spark has no file system of this kind"):
         open_storage("xyz://a/b", spark)
     with pytest.raises(OSError, match=r"s3a://b/c: .*spark.jars.packages=org.apache.hadoop:hadoop-aws:\d"):
         open_storage("s3a://b/c", spark)

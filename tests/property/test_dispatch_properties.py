@@ -11,6 +11,7 @@ from pulsar_barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from pulsar_barycenter.broker.clients.producer import Producer, ProducerOptions
 from pulsar_barycenter.broker.subscriptions.key_shared_dispatch import KeySharedDispatcher
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
+from pulsar_barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -32,6 +33,7 @@ steps = st.lists(
         st.tuples(st.just("leave"), st.integers(0, 5), st.just(0)),
         st.tuples(st.just("flow"), st.integers(0, 5), st.integers(1, 10)),
         st.tuples(st.just("ack"), st.integers(0, 5), st.integers(0, 5)),
+        st.tuples(st.just("part"), st.integers(0, 5), st.integers(0, 7)),
         st.tuples(st.just("redeliver"), st.integers(0, 5), st.integers(0, 5)),
         st.tuples(st.just("stray"), st.integers(0, 5), st.integers(0, 40)),
         st.tuples(st.just("stall"), st.just(0), st.just(0)),
@@ -53,6 +55,9 @@ class World:
         self.members: list[Consumer] = []
         self.published = 0
         self.key_of: dict[Position, str] = {}
+        self.sizes: list[int] = []
+        self.size_of: dict[Position, int] = {}
+        self.left: dict[Position, int] = {}
         self.held: dict[Position, Consumer] = {}
         self.acked: set[Position] = set()
         self.first_delivered: list[Position] = []
@@ -79,9 +84,11 @@ class World:
             entry = entry_of(b"x", sequence_id=self.published, key=key, batch=batch)
             self.topic.publish([(self.producer, self.published, 0, batch, len(entry))], [(entry, batch, 0)])
             self.published += 1
+            self.sizes.append(batch)
         await self.topic.wait_drained()
         for sequence_id, position in self.link.receipts:
             self.key_of[position] = f"key-{sequence_id % KEYS}"
+            self.size_of[position] = self.sizes[sequence_id]
 
     async def do_join(self, number: int, priority: int) -> None:
         if len(self.members) >= 4:
@@ -128,6 +135,23 @@ class World:
             self.acked.update(chosen)
             self.subscription.ack_individual(consumer, chosen)
 
+    async def do_part(self, number: int, bits: int) -> None:
+        """A consumer acknowledges messages of the batch that it has held longest, perhaps the last of them."""
+        consumer = self.pick(number)
+        held = [] if consumer is None else self.held_by(consumer)
+        if consumer is not None and held:
+            position = held[0]
+            left = self.left.get(position, self.all_of(position)) & bits
+            if left:
+                self.left[position] = left
+            else:
+                del self.held[position]
+                self.acked.add(position)
+            self.subscription.ack_parts(consumer, [(position, bits & self.all_of(position))])
+
+    def all_of(self, position: Position) -> int:
+        return (1 << self.size_of[position]) - 1
+
     async def do_stray(self, number: int, which: int) -> None:
         """A consumer acknowledges a message that no consumer holds: it waits for delivery, perhaps not the first."""
         consumer = self.pick(number)
@@ -158,8 +182,11 @@ class World:
 
     def observe(self) -> None:
         """Check what was delivered since the last time, one message after the other."""
-        for consumer, position, _ in self.link.delivered[self.seen :]:
+        delivered = zip(self.link.delivered[self.seen :], self.link.ack_sets[self.seen :], strict=True)
+        for (consumer, position, _), ack_set in delivered:
             assert position not in self.acked, f"{position} was acknowledged before"
+            left = self.left.get(position, self.all_of(position))
+            assert ack_set == (() if left == self.all_of(position) else (left,))
             holder = self.held.get(position)
             assert holder is None or not self.kind.is_shared, f"{position} is held by {holder} already"
             if self.kind is SubscriptionType.KEY_SHARED:
@@ -171,8 +198,16 @@ class World:
                         assert self.held.get(earlier) is consumer, f"{position} came before {earlier} of {key}"
             self.held[position] = consumer
         self.seen = len(self.link.delivered)
-        if isinstance(dispatcher := self.subscription.dispatcher, KeySharedDispatcher):
+        if isinstance(dispatcher := self.subscription.dispatcher, SharedDispatcher):
+            for consumer in self.members:
+                assert consumer.unacked == sum(self.left_of(position) for position in self.held_by(consumer))
+            assert dispatcher.unacked == sum(consumer.unacked for consumer in self.members)
+        if isinstance(dispatcher, KeySharedDispatcher):
             assert not self.overdue(dispatcher), "entries wait that could be sent"
+
+    def left_of(self, position: Position) -> int:
+        """Return the number of messages of an entry that are not acknowledged."""
+        return self.left.get(position, self.all_of(position)).bit_count()
 
     def overdue(self, dispatcher: KeySharedDispatcher) -> list[Position]:
         """Return the entries that wait although they are the oldest of their slot, and nothing holds them back."""

@@ -1,5 +1,6 @@
 """What LeastDisturbance guarantees for any cluster, and how near its moves are to the fewest possible."""
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 from pulsar_barycenter.load.decisions import NO_LIMIT
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.shedding.least_disturbance.alignment import rows_before
-from pulsar_barycenter.load.shedding.least_disturbance.assignment import ABOVE, BY_NUMBER, EXCHANGED, RETURNED
+from pulsar_barycenter.load.shedding.least_disturbance.assignment import ABOVE, BY_NUMBER, EVENS, EXCHANGED, RETURNED
 from pulsar_barycenter.load.shedding.least_disturbance.budget import Budget
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.unevenness import Unevenness
 from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.load_cases import Cluster, bundle_name, clusters
@@ -154,3 +156,59 @@ def test_rounds_do_not_move_more_than_the_budget(an_hour: int, rounds: list[tupl
         budget, moved = budget.spent(count, 0), moved + count
         assert moved <= an_hour * minutes / 60 + 1e-3
         assert budget.left > -1e-3
+
+
+def unevenness(excess: Sequence[float], scale: float) -> float:
+    return scale * float(np.log(np.exp(np.array(excess) / scale).sum()))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-0.3, 0.3), st.floats(0.25, 4.0)), min_size=2, max_size=6),
+    st.floats(0.0, 0.2),
+    st.data(),
+)
+def test_a_gain_is_by_how_much_the_unevenness_falls(
+    brokers: list[tuple[float, float]], work: float, data: st.DataObject
+) -> None:
+    source, taker = data.draw(st.permutations(range(len(brokers))))[:2]
+    excess, slope = (list(column) for column in zip(*brokers, strict=True))
+    uneven = Unevenness(np.array(excess), np.ones(len(brokers), bool), 0.03)
+    gain = float(uneven.gains(source, taker, np.array(slope), np.array([work]))[0])
+    after = list(excess)
+    after[source] -= slope[source] * work
+    after[taker] += slope[taker] * work
+    assert abs(gain - (unevenness(excess, 0.03) - unevenness(after, 0.03))) < 1e-6
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(crowds, min_size=2, max_size=4), st.integers(1, 60))
+def test_by_its_price_a_move_evens_out_and_a_broker_gives_one_bundle_a_round(
+    held: list[list[int]], an_hour: int
+) -> None:
+    """After the free minutes: by the estimates of the round itself, and the same each time."""
+    snapshot, strategy = of_sizes(held), LeastDisturbance(Settings(band=BAND, grace_ms=0, moves_an_hour=an_hour))
+    memory = DisturbanceMemory()
+    _, memory = strategy.decide(snapshot, memory)
+    memory = dataclasses.replace(memory, budget=Budget())
+    for _ in range(12):
+        plan, after = strategy.decide(snapshot, memory)
+        again, _ = strategy.decide(snapshot, memory)
+        assert again.moves == plan.moves
+        excess = plan.verdicts.view.apart[0].copy()
+        counted, scale = plan.verdicts.view.fresh, strategy.settings.scale
+        for move in plan.moves:
+            if move.why != EVENS:
+                continue
+            assert move.price is not None
+            assert move.price.gain > strategy.settings.least_gain / 2
+            assert move.price.missed >= strategy.settings.price
+            assert move.taker < move.before
+            before = unevenness(excess[counted].tolist(), scale)
+            work, slope = plan.loads.recent[move.row], plan.verdicts.view.slope
+            excess[move.source] -= slope[move.source] * work
+            excess[move.destination] += slope[move.destination] * work
+            assert unevenness(excess[counted].tolist(), scale) < before
+        givers = [move.source for move in plan.moves if move.why == EVENS]
+        assert len(givers) == len(set(givers))
+        memory = after

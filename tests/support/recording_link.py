@@ -12,7 +12,8 @@ from pulsar_barycenter.ledger.position import EntryRun, Position
 
 @dataclass(eq=False)
 class RecordingLink:
-    """`delivered` holds (consumer, position, redelivery count) in order; `writable` may be switched.
+    """`delivered` holds (consumer, position, redelivery count) in order, `ack_sets` the ack set of each; `writable` may
+    be switched.
 
     `owners` holds, for each of `closed`, the broker that it was sent to.
     """
@@ -21,11 +22,13 @@ class RecordingLink:
     client_version: str = "test"
     writable: bool = True
     delivered: list[tuple[Consumer, Position, int]] = field(default_factory=list)
+    ack_sets: list[tuple[int, ...]] = field(default_factory=list)
     receipts: list[tuple[int, Position]] = field(default_factory=list)
     closed: list[Consumer | Producer] = field(default_factory=list)
     owners: list[NextOwner | None] = field(default_factory=list)
     stalled: list[StalledDispatcher] = field(default_factory=list)
     active: list[tuple[Consumer, bool]] = field(default_factory=list)
+    ended: list[Consumer] = field(default_factory=list)
 
     def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
         self.stalled.append(dispatcher)
@@ -47,6 +50,7 @@ class RecordingLink:
     ) -> None:
         assert not consumer.closed, "a message for a consumer that is gone"
         self.delivered.append((consumer, position, redelivery_count))
+        self.ack_sets.append(tuple(ack_set))
 
     def send_messages(self, consumer: Consumer, run: EntryRun) -> None:
         for place, entry in enumerate(run.data, run.first):
@@ -66,6 +70,9 @@ class RecordingLink:
 
     def send_active_consumer(self, consumer: Consumer, *, is_active: bool) -> None:
         self.active.append((consumer, is_active))
+
+    def send_end_of_topic(self, consumer: Consumer) -> None:
+        self.ended.append(consumer)
 
     def close_producer(self, producer: Producer, owner: NextOwner | None = None) -> None:
         self.closed.append(producer)

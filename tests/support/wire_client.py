@@ -16,10 +16,19 @@ TYPE = api.BaseCommand
 
 
 def entry_of(
-    payload: bytes, *, sequence_id: int = 0, batch: int | None = None, producer: str = "p", key: str | None = None
+    payload: bytes,
+    *,
+    sequence_id: int = 0,
+    batch: int | None = None,
+    producer: str = "p",
+    key: str | None = None,
+    **more: Any,
 ) -> bytes:
-    """Return an entry as a producer would send it; `batch` marks it as a batch of that number of messages."""
-    metadata = api.MessageMetadata(producer_name=producer, sequence_id=sequence_id, publish_time=1_700_000_000_000)
+    """Return an entry as a producer would send it; `batch` marks it as a batch of that number of messages. `more` are
+    further fields of the metadata.
+    """
+    fields = {"producer_name": producer, "sequence_id": sequence_id, "publish_time": 1_700_000_000_000, **more}
+    metadata = api.MessageMetadata(**fields)
     if batch is not None:
         metadata.num_messages_in_batch = batch
     if key is not None:
@@ -139,12 +148,17 @@ class WireClient(asyncio.Protocol):
             self.write(client_commands.flow(consumer_id, permits))
         return answer
 
-    def send(self, sequence_id: int, payload: bytes = b"x", producer_id: int = 1, *, batch: int | None = None) -> None:
-        self.write(
-            client_commands.send(
-                producer_id, sequence_id, entry_of(payload, sequence_id=sequence_id, batch=batch), num_messages=batch
-            )
-        )
+    def send(
+        self,
+        sequence_id: int,
+        payload: bytes = b"x",
+        producer_id: int = 1,
+        *,
+        batch: int | None = None,
+        **metadata: Any,
+    ) -> None:
+        entry = entry_of(payload, sequence_id=sequence_id, batch=batch, **metadata)
+        self.write(client_commands.send(producer_id, sequence_id, entry, num_messages=batch))
 
     async def send_all(self, count: int, *, first: int = 0, producer_id: int = 1) -> list[tuple[int, int]]:
         """Send entries with the payloads 0, 1, … and return their positions once all have receipts."""

@@ -9,7 +9,7 @@ import asyncio
 import math
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import urljoin, urlsplit
@@ -32,6 +32,8 @@ REQUEST_TIMEOUT_S: Final = 70.0
 """Longer than the default of `namespaceBundleUnloadingTimeoutMs`."""
 REQUEST_ID: Final = "x-request-id"
 """The header with the id of a request, which all brokers that serve the request log."""
+LONGEST_HEADER: Final = 64 << 10
+"""The maximum size of a header in an answer, in bytes: messages have their properties in headers."""
 _MAX_CONNECTIONS: Final = 64
 _TITLE: Final = re.compile(r"<title>(.{1,500}?)</title>", re.IGNORECASE | re.DOTALL)
 _LONGEST_TOLD: Final = 300
@@ -42,11 +44,14 @@ _LOOK_AT_FILES_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of one broker: `headers` by their names in lower case, `body` unchanged."""
+    """The answer of one broker: `headers` by their names in lower case, `body` unchanged. `sent_headers` are names and
+    values as the broker wrote them.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    sent_headers: Sequence[tuple[str, str]] = ()
 
 
 class NewClient(Protocol):
@@ -107,16 +112,27 @@ class AdminClient:
         """
         data = None if body is None else msgspec.json.encode(body)
         url = str(URL(web_url + path, encoded=True).update_query(params or {}))
+        answer = await self._followed(method, url, data, headers or {})
+        return _decoded(method, url, answer.body, or_text=or_text)
+
+    async def read(self, web_url: str, path: str, *, params: Mapping[str, str] | None = None) -> Answer:
+        """Return the answer to a GET with its headers, which has a status below 300. Arguments and errors as of
+        `call`.
+        """
+        url = str(URL(web_url + path, encoded=True).update_query(params or {}))
+        return await self._followed("GET", url, None, {})
+
+    async def _followed(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str]) -> Answer:
         named: dict[str, str] = {}
         for _ in range(MAX_REDIRECTS + 1):
-            answer = await self._send(method, url, data, {**(headers or {}), **named})
+            answer = await self._send(method, url, data, {**headers, **named})
             if REQUEST_ID in answer.headers:  # all brokers that the request reaches log the same id
                 named = {REQUEST_ID: answer.headers[REQUEST_ID]}
             location = answer.headers.get("location")
             if answer.status in (307, 308) and location is not None:
                 url = _moved(method, url, answer.status, location)
             elif answer.status < 300:
-                return _decoded(method, url, answer.body, or_text=or_text)
+                return answer
             else:
                 raise AdminRequestError(method, url, answer.status, reason_of(answer.body))
         raise AdminRequestError(method, url, 307, f"more than {MAX_REDIRECTS} redirects")
@@ -151,7 +167,10 @@ class AdminClient:
             raise AdminRequestError(method, url, 0, "this broker is stopping")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                timeout=self._timeout, headers=self._headers, connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS)
+                timeout=self._timeout,
+                headers=self._headers,
+                connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS),
+                max_field_size=LONGEST_HEADER,
             )
         try:
             await self._shows.renew()
@@ -168,7 +187,8 @@ class AdminClient:
                 method, target, data=data, headers=headers, allow_redirects=False, ssl=trust
             ) as answer:
                 told = {name.lower(): value for name, value in answer.headers.items()}
-                return Answer(answer.status, told, await self._body(method, url, answer))
+                body = await self._body(method, url, answer)
+                return Answer(answer.status, told, body, tuple(answer.headers.items()))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:  # ValueError: that is no address
             raise AdminRequestError(method, url, 0, _why_unanswered(url, error)) from error
 

@@ -33,9 +33,13 @@ class TopicOperation(StrEnum):
     SUBSCRIBE = "subscribe"
     UNSUBSCRIBE = "unsubscribe"
     RESET_CURSOR = "seek"
+    SKIP = "skip"
+    EXPIRE_MESSAGES = "expire messages"
     PEEK_MESSAGES = "peek"
+    GET_BACKLOG_SIZE = "see the size of a backlog"
     GET_SUBSCRIPTIONS = "list subscriptions"
     COMPACT = "compact"
+    TERMINATE = "terminate"
     UNLOAD = "unload"
 
 

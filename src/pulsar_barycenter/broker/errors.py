@@ -3,6 +3,7 @@
 ServiceError
 ├── TopicNotFoundError            the topic does not exist and may not be created
 ├── TopicFencedError              the topic is closing or moving; look it up again
+├── TopicTerminatedError          the topic accepts no message any more
 ├── TopicBusyError                the topic still has producers, consumers or subscriptions
 ├── SubscriptionNotFoundError
 ├── SubscriptionBusyError         another consumer, or another type, uses the subscription
@@ -43,6 +44,12 @@ class TopicFencedError(ServiceError):
         super().__init__(f"Topic {topic} is temporarily unavailable: {detail}. Look the topic up again.")
         self.topic = topic
         self.detail = detail
+
+
+class TopicTerminatedError(ServiceError):
+    def __init__(self, topic: TopicName) -> None:
+        super().__init__(f"Topic {topic} was terminated: it accepts no message any more. Use another topic.")
+        self.topic = topic
 
 
 class TopicBusyError(ServiceError):

@@ -212,7 +212,7 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         Count,
         about(
             "LeastDisturbance: bundles that move in an hour at most, except after brokers join or leave, or bundles are"
-            " split; 0: three for each broker, at least 30.",
+            " split; 0: one for two brokers, at least 30.",
             dynamic=True,
             unit="bundles",
         ),

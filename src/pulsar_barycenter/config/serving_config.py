@@ -225,6 +225,9 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     active_consumer_failover_delay_time_millis: Annotated[
         Millis, about("Delay before a Failover subscription switches to another consumer.")
     ] = 1_000
+    acknowledgment_at_batch_index_level_enabled: Annotated[
+        bool, about("Record which messages of a batch are acknowledged; false: a batch is acknowledged as a whole.")
+    ] = True
     dispatcher_max_read_batch_size: Annotated[
         AtLeastOne, about("Maximum number of entries read at once for a subscription.", dynamic=True, unit="entries")
     ] = 100
@@ -299,6 +302,14 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     managed_ledger_default_mark_delete_rate_limit: Annotated[
         Positive, about("Maximum number of writes of a cursor's position per second.", unit="1/s")
     ] = 1.0
+    managed_ledger_max_batch_deleted_index_to_persist: Annotated[
+        Count,
+        about(
+            "Maximum number of batches of a subscription of which parts are acknowledged; further ones are delivered "
+            "as a whole.",
+            unit="entries",
+        ),
+    ] = 10_000
     auto_skip_non_recoverable_data: Annotated[
         bool,
         about("Skip entries and ledgers that cannot be read; false: reading stops there.", dynamic=True),

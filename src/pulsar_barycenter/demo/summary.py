@@ -117,12 +117,12 @@ def _moved_back(summary: dict[str, Any]) -> str:
         return "no bundle moved"
     moves = counted(summary["moves"], "move")
     if not summary["moved_back"]:
-        return f"none of {moves} went to a former owner or came within {AGAIN_WITHIN_S:.0f} s of the last"
+        return f"none of {moves} went to a former owner or followed the last move within {AGAIN_WITHIN_S:.0f} s"
     bundles, parts = counted(summary["bundles_moved_back"], "bundle"), summary["moved_back_after_split"]
     return (
-        f"{summary['moved_back']:,} of {moves}, of {bundles}, went to a former owner "
-        f"or came within {AGAIN_WITHIN_S:.0f} s of the last"
-        f"{f'; {parts:,} placed parts of a split' if parts else ''}"
+        f"{summary['moved_back']:,} of {moves} ({bundles}) went to a former owner "
+        f"or followed the last move within {AGAIN_WITHIN_S:.0f} s"
+        f"{f'; {parts:,} of them assigned parts of a split bundle' if parts else ''}"
     )
 
 

@@ -250,9 +250,9 @@ class RecordedHistory:
         return self._questions().imbalance()
 
     def sql(self, query: str, *, limit: int = 10_000) -> pa.Table:
-        """Return the answer of DuckDB to one SQL query over all tables, of the whole history; each table is a view.
+        """Return the result of one SQL query in DuckDB over all tables, of the whole history; each table is a view.
 
-        It takes at most 1 GiB of memory besides the answer, and cannot write. For data in a bucket use `spark`.
+        It takes at most 1 GiB of memory in addition to the result, and cannot write. For data in a bucket use `spark`.
 
         Args:
             query: A select, describe or show; docs/tables.md has examples.
@@ -322,7 +322,7 @@ def storage_at(address: str, spark: "SparkSession | None" = None) -> Storage:
         return PipelineLayout.of(local)
     if spark is None:
         return ArrowStorage(address)
-    # the folders of this machine, and buckets by Arrow, need no PySpark
+    # local folders, and buckets that Arrow reads, need no PySpark
     from pulsar_barycenter.pipeline.spark.addresses import open_storage
 
     return open_storage(address, spark)

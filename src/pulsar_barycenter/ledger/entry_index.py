@@ -77,11 +77,12 @@ class EntryIndex:
     def max_publish_time(self, first: int, stop: int) -> int:
         return max(self._times[first:stop])
 
-    def first_published_at_or_after(self, time_ms: int) -> int | None:
-        """Return the first entry whose publish time is `time_ms` or later. Searches all, because producers' clocks may
-        run backwards.
+    def first_published_at_or_after(self, time_ms: int, first: int = 0) -> int | None:
+        """Return the first entry, from `first` (inclusive) on, whose publish time is `time_ms` or later. Searches all,
+        because producers' clocks may run backwards.
         """
-        return next((i for i, t in enumerate(self._times) if t >= time_ms), None)
+        times = self._times[first:] if first else self._times
+        return next((i for i, t in enumerate(times, first) if t >= time_ms), None)
 
     def stop_within(self, first: int, stop: int, max_bytes: int, max_messages: int | None) -> int:
         """Return the end, exclusive and at most `stop`, of a read that starts at `first`.

@@ -11,6 +11,7 @@ LedgerError
 ├── LedgerFolderLostError    the folder was removed or replaced while it was open; the process has to end
 ├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or a check of them is running
 ├── LedgerFullError          the disk is full; nothing was acknowledged, existing data stays readable
+├── LedgerTerminatedError    the topic was terminated; it accepts no entry any more
 ├── LedgerClosedError        the writer, or the whole storage, is closed
 └── LedgerUnavailableError   the metadata store did not answer; it is unknown whether a write took effect
 """
@@ -91,6 +92,11 @@ class LedgerFolderInUseError(LedgerError):
 
 class LedgerFullError(LedgerError):
     pass
+
+
+class LedgerTerminatedError(LedgerError):
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"{topic} was terminated: it accepts no message any more. Use another topic.")
 
 
 class LedgerClosedError(LedgerError):

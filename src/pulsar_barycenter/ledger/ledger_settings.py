@@ -29,13 +29,15 @@ class LedgerSettings:
     A cursor is written at most `mark_delete_per_second` times a second (0: at every change), with at most
     `max_persisted_ranges` ranges of entries acknowledged out of order. After a crash, acknowledgements that were not
     written are delivered again.
+    A cursor records acknowledgements of parts of a batch for at most `max_partly_acked_entries` entries; 0: of none, a
+    batch is acknowledged as a whole.
     With `skip_non_recoverable`, reading skips entries and ledgers that cannot be read; they are never delivered.
     Without it, reading stops before them with an error.
     `retention` applies to ledgers that all cursors have passed.
 
     Source: Pulsar's managedLedgerMaxEntriesPerLedger, managedLedgerMaxSizePerLedgerMbytes,
     managedLedgerMaxLedgerRolloverTimeMinutes, managedLedgerDefaultMarkDeleteRateLimit,
-    managedLedgerMaxUnackedRangesToPersist and autoSkipNonRecoverableData.
+    managedLedgerMaxUnackedRangesToPersist, managedLedgerMaxBatchDeletedIndexToPersist and autoSkipNonRecoverableData.
     """
 
     max_entries_per_ledger: int = 50_000
@@ -43,5 +45,6 @@ class LedgerSettings:
     max_ledger_age_ms: int = 0
     mark_delete_per_second: float = 1.0
     max_persisted_ranges: int = 10_000
+    max_partly_acked_entries: int = 10_000
     skip_non_recoverable: bool = False
     retention: Retention = NO_RETENTION

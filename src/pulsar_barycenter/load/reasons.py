@@ -95,6 +95,8 @@ class Code(StrEnum):
     TAKES_IN_EXCHANGE = "takes_in_exchange"
     TOO_MANY_IDLE = "too_many_idle"
     LEAST_DISTURBING = "least_disturbing"
+    EVENS_OUT = "evens_out"
+    WORTH_ITS_PRICE = "worth_its_price"
     SPREAD_TOO_WIDE = "spread_too_wide"
     FITTING_TOP_BUNDLE = "fitting_top_bundle"
     EXCHANGED = "exchanged"
@@ -113,11 +115,15 @@ class Code(StrEnum):
     DEVIATION_TOLERATED = "deviation_tolerated"
     WITHIN_BAND = "within_band"
     MAY_NOT_LAST = "may_not_last"
+    GAINS_TOO_LITTLE = "gains_too_little"
+    GAIN_TOO_NEW = "gain_too_new"
+    NO_GAIN = "no_gain"
     TOO_LITTLE_KNOWN = "too_little_known"
     OUTDATED_LOAD_DATA = "outdated_load_data"
     NO_TOP_BUNDLES = "no_top_bundles"
     NOTHING_FITS = "nothing_fits"
     ROUND_FULL = "round_full"
+    BUDGET_USED = "budget_used"
     ENOUGH_BROKERS_SHED = "enough_brokers_shed"
     # no broker sheds
     NO_LOAD = "no_load"
@@ -289,6 +295,8 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.TAKES_IN_EXCHANGE: "it takes a heavier bundle from another broker and gives a lighter one in exchange",
     Code.TOO_MANY_IDLE: "it has far more bundles without load than the other brokers",
     Code.LEAST_DISTURBING: "moving it relieves its broker most for the disturbance, and the destination has room",
+    Code.EVENS_OUT: "a move of one of its bundles evens out the brokers, and has been worth its price for a round",
+    Code.WORTH_ITS_PRICE: "of the moves of its broker it gains most, and that has lasted long enough for its price",
     Code.SPREAD_TOO_WIDE: "it has the highest usage, and the usages of the brokers differ too much",
     Code.FITTING_TOP_BUNDLE: "it is its broker's next top bundle, lightest first, and carries no more than may leave",
     Code.EXCHANGED: "it carries more than may leave, but the destination gives bundles back in exchange",
@@ -306,11 +314,15 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.DEVIATION_TOLERATED: "its load is within the tolerated number of standard deviations of the mean",
     Code.WITHIN_BAND: "its predicted usage is above the reachable usage by no more than the band",
     Code.MAY_NOT_LAST: "only one of two estimates puts its predicted usage above the band, so the load may not last",
+    Code.GAINS_TOO_LITTLE: "moving it gains less",
+    Code.NO_GAIN: "it is above the band, but moving one of its bundles would even out the brokers too little",
+    Code.GAIN_TOO_NEW: "its best move would gain something, but that has not lasted long enough for its price",
     Code.TOO_LITTLE_KNOWN: "there is not yet enough data about it, or about its new bundles, to decide",
     Code.OUTDATED_LOAD_DATA: "its load data is too old",
     Code.NO_TOP_BUNDLES: "the list of its top bundles is unknown",
     Code.NOTHING_FITS: "its top bundles carry more than may leave, so smaller bundles or a longer list would help",
     Code.ROUND_FULL: "this round already unloads the maximum number of bundles, so more wait for the next round",
+    Code.BUDGET_USED: "the budget of moves of an hour allows no more now, so more wait for the next rounds",
     Code.ENOUGH_BROKERS_SHED: "the maximum number of brokers already shed load in this cycle",
     Code.NO_LOAD: "no broker has any load",
     Code.BALANCED: "no broker has to shed load",

@@ -47,7 +47,9 @@ def check_regex(text: str) -> int:
         raise RegexError(f"it has {len(text)} characters, but the maximum is {MAX_LENGTH}")
     unquoted = _unquoted(text)
     if _reads_differently(unquoted):
-        raise RegexError("sets within or beside sets, and {,n}, are not supported, because Java reads them differently")
+        raise RegexError(
+            "sets within or next to sets, and {,n}, are not supported, because Java reads them differently"
+        )
     try:
         size: int = re2.compile(unquoted, _options(_ONE_REGEX_BYTES)).programsize
     except re2.error as error:

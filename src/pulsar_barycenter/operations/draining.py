@@ -53,7 +53,7 @@ def spread(
             stay[bundle] = "no other broker may serve it"
             continue
         broker = min(allowed, key=lambda name: (left[name], name))
-        sentence = f"{broker} has the fewest bundles of those that may serve it, {left[broker]:,}"
+        sentence = f"of the brokers that may serve it, {broker} has the fewest bundles: {left[broker]:,}"
         left[broker] += 1
         moves.append(PlannedMove(bundle=bundle, source=source, destination=broker, sentence=sentence))
     return moves, stay

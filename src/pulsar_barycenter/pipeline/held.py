@@ -76,7 +76,7 @@ def weighted_means(groups: Indices, count: int, weights: Floats, values: Floats)
 
 
 def in_intervals(found: Held, width: int) -> tuple[Indices, Indices, Floats]:
-    """Cut the times for which reports hold at whole multiples of `width` µs.
+    """Divide the times for which reports hold at whole multiples of `width` µs.
 
     Return for each piece its row, the start of its interval, and its length in seconds.
     """

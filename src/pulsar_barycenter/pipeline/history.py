@@ -1,7 +1,7 @@
 """Answers an operator's questions about the recorded history from the tables.
 
-Arrow reads the tables file by file, and rows are aggregated at once, so that an answer needs neither Spark nor memory
-for all rows. Periods are in epoch ms, begin inclusive, end exclusive. Every answer is an Arrow table.
+Arrow reads the tables file by file, and rows are aggregated at once, so an answer needs neither Spark nor memory for
+all rows. Periods are in epoch ms, begin inclusive, end exclusive. Every answer is an Arrow table.
 """
 
 import zlib
@@ -40,10 +40,10 @@ UNKNOWN: Final = "unknown"
 """The load manager of decisions whose log does not say which one made them."""
 
 PERSON: Final = "person"
-"""In place of a load manager, for decisions that people asked for."""
+"""Takes the place of a load manager for decisions that a user requested."""
 
 Progress = Callable[[Sequence[str], str], Iterable[str]]
-"""Passes on the files it is given, and may tell how far the reader is; the text says what is read."""
+"""A function that yields the given files, and may report progress; the text says what is being read."""
 
 
 def silently(files: Sequence[str], _what: str) -> Iterable[str]:
@@ -51,16 +51,16 @@ def silently(files: Sequence[str], _what: str) -> Iterable[str]:
 
 
 class NoHistoryError(LookupError):
-    """The tables have nothing to answer from; the text says what was looked for, and how it comes to be."""
+    """The tables have no rows for an answer; the text says what is missing, and how to record it."""
 
 
 class NoTablesError(NoHistoryError):
-    """There are no tables at all, of any time: no pipeline made them yet."""
+    """There are no tables at all: no pipeline has written any yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class BundleLife:
-    """What is recorded of a bundle in the period: Arrow tables, oldest row first. A part without rows is empty.
+    """The record of a bundle in the period, as Arrow tables, oldest row first. A part without rows is empty.
 
     `owners` has broker, owned_from, owned_to (null: it still owns the bundle), ended. `decisions` has the decisions
     about the bundle: at, by, manager, strategy, kind, source, destination, refused, principal, sentence, request.
@@ -75,14 +75,14 @@ class BundleLife:
 
 
 class Ranking(StrEnum):
-    """What bundles are ranked by: msg/s or bytes/s, both in + out."""
+    """The value by which bundles are ranked: msg/s or bytes/s, both in + out."""
 
     MSG_RATE = "msg_rate"
     MSG_THROUGHPUT = "msg_throughput"
 
 
 class History:
-    """The recorded history of one data directory, of `since` to `until`.
+    """The recorded history of one data directory, from `since` to `until`.
 
     Every question raises DamagedTableError, which names the file, if one of the tables cannot be read.
     """
@@ -96,7 +96,10 @@ class History:
         now_ms: int | None = None,
         progress: Progress = silently,
     ) -> None:
-        """`now_ms` is until when a report may hold at most; None: that is not asked for, as of times long past."""
+        """`now_ms` is the latest time for which a report may hold.
+
+        None: no such limit, for periods that ended long ago.
+        """
         self._storage = storage
         self._now = None if now_ms is None else datetime.fromtimestamp(now_ms / 1000, UTC)
         self._since = datetime.fromtimestamp(since_ms / 1000, UTC)
@@ -104,11 +107,11 @@ class History:
         self._progress = progress
 
     def top_bundles(self, limit: int, *, by: Ranking = Ranking.MSG_RATE) -> pa.Table:
-        """Return the `limit` bundles with the greatest mean of `by`, greatest first; of equals the smaller name.
+        """Return the `limit` bundles with the greatest mean of `by`, greatest first; if equal, the smaller name first.
 
-        Means are weighted by time (docs/measures.md): `covered` is the share of the period for which reports tell.
-        Columns: bundle, broker (of its newest sample), samples, covered, msg_rate and msg_throughput (means),
-        msg_rate_max, msg_throughput_max, topics (of the newest sample).
+        Means are weighted by time (docs/measures.md): `covered` is the share of the period with reports. Columns:
+        bundle, broker (of its newest sample), samples, covered, msg_rate and msg_throughput (means), msg_rate_max,
+        msg_throughput_max, topics (of the newest sample).
         """
         period = self._period()
         parts = self._parts("bundle_samples")
@@ -129,14 +132,16 @@ class History:
         return ordered.slice(0, limit).select([*_TOP_COLUMNS])
 
     def bundle_owners(self, bundle: str) -> pa.Table:
-        """Return who owned the bundle and when, oldest first: OWNERSHIP without `bundle` and `incarnation`."""
+        """Return the owners of the bundle over time, oldest first: OWNERSHIP without `bundle` and `incarnation`."""
         return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
 
     def bundle_of(self, topic: TopicName) -> str:
-        """Return the bundle that a topic was in last, by who owned it: the smallest of those that began last.
+        """Return the bundle that contained a topic last, by ownership.
+
+        If several began at the same time, the smallest one.
 
         Raises:
-            NoHistoryError: nobody owned a bundle that has it.
+            NoHistoryError: no bundle that contains the topic had an owner.
         """
         namespace = f"{topic.namespace}/"
         owned = self._ownership(pc.starts_with(pc.field("bundle"), namespace))
@@ -154,10 +159,11 @@ class History:
     def decisions(
         self, limit: int, *, manager: str = "", kind: str = "", columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """Return the last `limit` decisions, oldest first: of all, of one load manager, or UNKNOWN, of one kind.
+        """Return the last `limit` decisions, oldest first.
 
-        Columns: at, by, manager, strategy, kind, bundle, source, destination, refused, principal, sentence, request; or
-        those given.
+        `manager` and `kind` select those of one load manager or kind. `manager` may also be UNKNOWN or PERSON. Columns:
+        at, by, manager, strategy, kind, bundle, source, destination, refused, principal, sentence, request; or
+        `columns`.
         """
         kept: pa.Table | None = None
         for rows in self._rows("decisions", "at", DECISIONS.names, pc.field("kind") == kind if kind else None):
@@ -170,7 +176,8 @@ class History:
         return _newest(_once(kept), limit).select([*(columns or _DECISION_COLUMNS)])
 
     def bundle_decisions(self, bundle: str, *, manager: str = "") -> pa.Table:
-        """Return what was decided about the bundle, by a load manager if one is named, oldest first.
+        """Return the decisions about the bundle, oldest first; if `manager` is not empty, only those of this load
+        manager.
 
         Columns: those of `decisions` without `bundle`.
         """
@@ -179,11 +186,12 @@ class History:
         return once.select([name for name in _DECISION_COLUMNS if name != "bundle"])
 
     def moves(self, limit: int, *, bundle: str = "", broker: str = "") -> pa.Table:
-        """Return the last `limit` moves, oldest first: of all bundles, or of one, from or to any broker, or one.
+        """Return the last `limit` moves, oldest first.
 
-        Columns: at, bundle, source, destination, ended, since_last_s, is_back, unreported_s (see `moves.Move`), and of
-        the decision that the source was left by, null if there is none on record: strategy, principal, sentence,
-        request.
+        `bundle` and `broker` select moves of a bundle, and from or to a broker.
+
+        Columns: at, bundle, source, destination, ended, since_last_s, is_back, unreported_s (see `moves.Move`); and of
+        the decision that moved the bundle away, null if none is recorded: strategy, principal, sentence, request.
         """
         wanted = [
             move
@@ -205,10 +213,10 @@ class History:
         return pa.Table.from_pylist(rows, schema=_MOVE_SCHEMA)
 
     def flapping(self, limit: int, *, within: timedelta = FLAP_WITHIN) -> pa.Table:
-        """Return the `limit` bundles that load managers moved again within so long most often; what people asked for,
-        and the move after it, does not count.
+        """Return the `limit` bundles that load managers most often moved again within `within`.
 
-        Columns: bundle, moves, flaps, back, soonest_s, first, last, brokers (see `moves.Flapping`).
+        A move that a user requested does not count, and neither does the move after it. Columns: bundle, moves, flaps,
+        back, soonest_s, first, last, brokers (see `moves.Flapping`).
         """
         moves = self._moves(None)
         decided = self._unloads({move.bundle for move in moves if move.is_flap(within)})
@@ -220,13 +228,13 @@ class History:
         return pa.Table.from_pylist(rows, schema=_FLAPPING_SCHEMA)
 
     def _moves(self, condition: pc.Expression | None) -> list[Move]:
-        """Return the moves within the period, by all that is known of the bundles' owners around it."""
+        """Return the moves within the period. Ownership just before and after the period is taken into account."""
         owned = self._ownership(condition)
         intervals = zip(*(owned.column(name).to_pylist() for name in _INTERVAL_COLUMNS), strict=True)
         return [move for move in moves_of(starmap(Owned, intervals)) if self._since <= move.at < self._until]
 
     def _unloads(self, bundles: set[str]) -> "_Unloads":
-        """Return the decisions to unload these bundles from each broker, newest first; none if none are kept."""
+        """Return the decisions to unload these bundles, by bundle and broker, newest first."""
         columns = ["at", "bundle", "source", *_WHY_COLUMNS]
         condition = (pc.field("kind") == "unload") & pc.field("bundle").isin(list(bundles))
         found: _Unloads = {}
@@ -238,11 +246,10 @@ class History:
         return found
 
     def bundle_load(self, bundle: str, *, every: timedelta = timedelta(minutes=1)) -> pa.Table:
-        """Return the means of the bundle's load per interval, weighted by time, oldest first; an interval for which no
-        report holds has no row.
+        """Return the means of the bundle's load per interval, weighted by time, oldest first.
 
-        Columns: interval_start, broker (of the newest that holds), samples, covered (share of the interval), msg_rate,
-        msg_throughput, topics.
+        An interval for which no report holds has no row. Columns: interval_start, broker (of the newest report that
+        holds), samples, covered (share of the interval), msg_rate, msg_throughput, topics.
         """
         samples = [
             _figures(rows) for rows in self._rows_held("bundle_samples", _SAMPLE_COLUMNS, pc.field("bundle") == bundle)
@@ -259,7 +266,7 @@ class History:
         """Return the owners of a bundle, the decisions about it, and its load per interval.
 
         Raises:
-            NoHistoryError: nothing of it is recorded in the period.
+            NoHistoryError: the period has no record of the bundle.
         """
         questions: tuple[Callable[[], pa.Table], ...] = (
             lambda: self.bundle_owners(bundle),
@@ -281,8 +288,8 @@ class History:
     def brokers_over(self, threshold: float) -> pa.Table:
         """Return the brokers whose weighted usage was above `threshold` (a fraction), the longest share first.
 
-        Columns: broker, reports, over (reports above), share (of the time that its reports cover), usage_mean (weighted
-        by time), usage_max, first_over and last_over (times).
+        Columns: broker, reports, over (reports above the threshold), share (of the time with reports), usage_mean
+        (weighted by time), usage_max, first_over and last_over (times).
         """
         usages = [*self._rows_held("broker_usage", ["broker", "weighted_usage"])]
         shares = usage_shares(pa.concat_tables(usages), self._period(), threshold) if usages else pa.table({})
@@ -292,10 +299,10 @@ class History:
         return found.sort_by([("share", "descending"), ("broker", "ascending")])
 
     def imbalance(self) -> pa.Table:
-        """Return the table `balance`, oldest first, with the greatest usage and rate over the mean.
+        """Return the table `balance`, oldest first, with the ratios of the greatest usage and rate to the mean.
 
         Columns: interval_start, brokers, usage_max, usage_mean, usage_ratio, usage_deviation, msg_rate_ratio,
-        brokers_over_threshold, unloads, splits, bundles_without_owner. A ratio over a mean of 0 is null.
+        brokers_over_threshold, unloads, splits, bundles_without_owner. A ratio to a mean of 0 is null.
         """
         rows = self._all("balance", "interval_start", TABLES["balance"].schema.names)
         rows = rows.append_column("usage_ratio", _ratio(rows, "usage")).append_column(
@@ -307,7 +314,7 @@ class History:
         """Return columns of a table in the period, in any order; each row once, by the table's key.
 
         Raises:
-            NoHistoryError: there are none.
+            NoHistoryError: there are no rows.
         """
         table = TABLES[name]
         found = self._all(name, table.time, list(dict.fromkeys([*columns, *table.key])))
@@ -316,9 +323,9 @@ class History:
         return found.take(kept).select([*columns])
 
     def table(self, name: str) -> pa.Table:
-        """Return all columns of a table in the period, each row once, by time and key; without rows it is empty.
+        """Return all columns of a table in the period, each row once, by time and key.
 
-        An interval of `ownership` is in the period if a part of it is.
+        Without rows the result is empty. An interval of `ownership` is in the period if a part of it is.
         """
         table = TABLES[name]
         names = table.schema.names
@@ -330,7 +337,7 @@ class History:
         return found.sort_by([(column, "ascending") for column in order])
 
     def _ownership(self, condition: pc.Expression | None) -> pa.Table:
-        """Each interval that touches the period once, with its end if it has one."""
+        """Return each interval that overlaps the period once, with its end if it has one."""
         found = [self._empty(OWNERSHIP.names, "ownership")]
         found += (
             read_rows(self._storage, file, "ownership", OWNERSHIP.names, condition) for file in self._files("ownership")
@@ -360,8 +367,9 @@ class History:
         *,
         earlier: timedelta = timedelta(0),
     ) -> Iterator[pa.Table]:
-        """The rows of the period, and of so long before it, with `columns` and `time`, a file at a time; files without
-        such rows are left out."""
+        """Yield the rows of the period and of the time `earlier` before it, one table per file; files without rows are
+        skipped.
+        """
         begin = self._since - min(earlier, self._since - _NEVER)
         within = (pc.field(time) >= pa.scalar(begin, pa.timestamp("us", "UTC"))) & (
             pc.field(time) < pa.scalar(self._until, pa.timestamp("us", "UTC"))
@@ -376,12 +384,15 @@ class History:
     def _rows_held(
         self, name: str, columns: Sequence[str], condition: pc.Expression | None = None
     ) -> Iterator[pa.Table]:
-        """The same of reports, with those of before the period that may hold in it."""
+        """Yield the rows of reports in the period, and of earlier reports that may hold in it."""
         return self._rows(name, "reported_at", columns, condition, earlier=LONGEST_HELD)
 
     def _period(self) -> Period:
-        """Return the period with the times of all reports. Without a begin it is from the first report on, without an
-        end as long as the last report holds; until now at most."""
+        """Return the period with the times of all reports.
+
+        Without a begin, it starts at the first report. Without an end, it ends when the last report no longer holds,
+        but at `now` at the latest.
+        """
         reports = report_times(self._rows_held("load_reports", ["broker"]))
         first = min((int(times[0]) for times in reports.values()), default=0)
         last = max((int(times[-1]) for times in reports.values()), default=0)
@@ -391,7 +402,7 @@ class History:
         return Period(max(_us(self._since), first), until if self._now is None else min(until, _us(self._now)), reports)
 
     def _parts(self, name: str) -> int:
-        """Return in how many parts the rows of a table are to be looked at, so that no part has too many."""
+        """Return into how many parts to divide the rows of a table, so that no part has too many rows."""
         rows = 0
         for file in self._files(name, earlier=LONGEST_HELD):
             with opened_table(self._storage, file) as parquet:
@@ -412,11 +423,11 @@ class History:
         where = self._storage.address(f"{TABLES_FOLDER}/{name}")
         if not any(date_folders(self._storage, table) for table in TABLES):
             return NoTablesError(
-                f"{self._storage.address(TABLES_FOLDER)} has no tables: there is no history yet;"
+                f"{self._storage.address(TABLES_FOLDER)} has no tables: there is no history yet."
                 f" `barycenter pipeline run --data {self._storage.address()}` makes it from the load reports there"
             )
-        late = "; an interval is told of when it has been over for a minute" if name == "balance" else ""
-        return NoHistoryError(f"{where} has nothing of what was asked for in that time{late}")
+        late = "; an interval is recorded one minute after its end" if name == "balance" else ""
+        return NoHistoryError(f"{where} has no matching rows in this period{late}")
 
 
 _SAMPLE_COLUMNS: Final = (
@@ -499,16 +510,20 @@ _Unloads: TypeAlias = dict[tuple[str, str], list[dict[str, Any]]]
 
 
 def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
-    """Return the decision by which a bundle left its source, empty if none is on record: the last one after its move
-    before."""
+    """Return the decision that moved a bundle away from its source: the last one since its previous move.
+
+    Empty if none.
+    """
     before = _NEVER if move.since_last is None else move.at - move.since_last
     of_bundle = decided.get((move.bundle, move.source), ())
     return next((each for each in of_bundle if before < each["at"] <= move.at), {})
 
 
 def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
-    """Return the decisions of a load manager; blank is any, PERSON those that people asked for, UNKNOWN those of which
-    the log says neither."""
+    """Return the decisions of a load manager. Empty: all decisions. PERSON: those that users requested.
+
+    UNKNOWN: those without a load manager and a user.
+    """
     if not manager:
         return rows
     who, is_manual = rows.column("manager"), pc.is_valid(rows.column("principal"))
@@ -530,7 +545,7 @@ def _newest(rows: pa.Table, limit: int) -> pa.Table:
 
 
 def _figures(rows: pa.Table) -> pa.Table:
-    """Return samples with their loads, in + out."""
+    """Return samples with their rates, in + out."""
     found = rows.select(["bundle", "broker", "topics", "reported_at"])
     for name in FIGURES:
         found = found.append_column(name, pc.add(rows.column(f"{name}_in"), rows.column(f"{name}_out")))
@@ -538,7 +553,7 @@ def _figures(rows: pa.Table) -> pa.Table:
 
 
 def _in_part(rows: pa.Table, part: int, parts: int) -> pa.Table:
-    """Return the rows of the bundles of one of so many parts."""
+    """Return the rows of the bundles of part `part` of `parts`."""
     if parts == 1:
         return rows
     codes = rows.column("bundle").combine_chunks().dictionary_encode()

@@ -1,8 +1,9 @@
-"""Run the pipeline until told to stop: `python -m pulsar_barycenter.pipeline.job --data DIR`, or by spark-submit.
+"""Runs the pipeline until it is told to stop: `python -m pulsar_barycenter.pipeline.job --data DIR`, or by
+spark-submit.
 
-Prints a line on standard output for each phase of its start, the last of which is `ready` when it reads reports, and
-one JSON line per batch on standard error. SIGTERM and SIGINT stop it between two batches, and so does the end of the
-process named by BARYCENTER_PARENT_PID; SIGKILL loses nothing. While it starts SIGTERM ends it at once.
+Prints one line on standard output for each phase of its start; the last is `ready`, when it reads reports. Prints one
+JSON line per batch on standard error. SIGTERM and SIGINT stop it between two batches, and so does the end of the
+process named by BARYCENTER_PARENT_PID. SIGKILL loses nothing. During its start, SIGTERM ends it at once.
 """
 
 import os
@@ -54,7 +55,10 @@ from pulsar_barycenter.pipeline.tables.table_log import TableLog
 log = structlog.get_logger(__name__)
 
 FELL_SHORT: Final = 3
-"""The exit code of a run that dropped, refused or came too late for something, which `pipeline status` counts."""
+"""The exit code of a run whose tables are incomplete: it dropped or refused input, or input came too late.
+
+`pipeline status` counts these.
+"""
 
 PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
 
@@ -62,7 +66,7 @@ _LOOK_S = 5.0
 _REMOTE_LOOK_S = 60.0
 _HOUSE_S = 60.0
 _REMOTE_HOUSE_S = 600.0
-"""Listing all dates of all tables takes an object store seconds, and costs."""
+"""Longer: listing all dates of all tables in an object store takes seconds and costs money."""
 
 
 _CANNOT_RUN: tuple[type[Exception], ...] = (
@@ -79,7 +83,7 @@ _WINDOWS: Final[dict[str, Callable[[SparkSession, Storage], Windows]]] = {
     "driver": lambda session, storage: DriverWindows(),
     "sharded": _sharded,
 }
-"""What folds the windows of bundles, by the option --fold."""
+"""Functions that create the object that folds the windows of bundles, by the option --fold."""
 
 
 def run_job(
@@ -88,13 +92,12 @@ def run_job(
     on_phase: Callable[[str], None] = lambda phase: None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run the job; return 0 after an orderly end, 1 after a failure that is in the log.
+    """Run the job. Return 0 after an orderly end, 1 after a failure that is in the log.
 
-    A job that runs once returns FELL_SHORT if its tables are not what all files there make of them; the log says why.
-
-    `on_phase` is called with a few words as each phase of the start begins, `on_ready` when reports are read. From the
-    moment at which this process holds the data folder, its status file says that it starts. Once it has started it
-    takes over SIGTERM and SIGINT.
+    A job that runs once returns FELL_SHORT if its tables lack a part of the files' content; the log says why.
+    `on_phase` is called with a short text when each phase of the start begins, `on_ready` when reports are being read.
+    As soon as this process holds the data directory, its status file says that it is starting. After the start it
+    handles SIGTERM and SIGINT.
     """
     stop = threading.Event()
     is_local = local_folder(options.data) is not None
@@ -111,7 +114,7 @@ def run_job(
     )
     try:
         with ExitStack() as held:
-            if is_local:  # a second process is refused before it starts Spark
+            if is_local:  # refuse a second process before it starts Spark
                 storage = open_storage(options.data)
                 held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms))
                 with _starting(storage):
@@ -122,7 +125,7 @@ def run_job(
                 storage = open_storage(options.data, session)
                 held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms, on_lost=stop.set))
                 table_log = _table_log(storage, options)
-            for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has put its own handler in place
+            for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has installed its own handler
                 signal.signal(number, lambda *_: stop.set())
             on_phase("Spark runs; looking for load reports")
             warm_up = _warm_up(session, storage, options)
@@ -138,10 +141,10 @@ def run_job(
             try:
                 with closing(warm_up), _metrics(job, options.metrics_port):
                     job.run(stop, must_stop=_parent_is_gone)
-                held.close()  # a lease is given back by Java
+                held.close()  # releasing a lease needs Java
                 session.stop()
             except Exception as error:
-                # Whoever signals a whole process group ends Java at the same instant: a kill, which loses nothing.
+                # A signal to the whole process group also ends Java at the same instant. Like a kill, it loses nothing.
                 job.end(error, asked_to=stop.is_set())
                 if not stop.is_set():
                     raise
@@ -158,7 +161,10 @@ def _table_log(storage: Storage, options: JobOptions) -> TableLog:
 
 @contextmanager
 def _starting(storage: Storage) -> Iterator[None]:
-    """Have the status file say that this process starts; where that fails, or a signal ends it, it says so."""
+    """Write to the status file that this process is starting.
+
+    If the start fails or a signal ends it, write this as well.
+    """
     status = StatusFile(storage, pid=os.getpid())
     status.enter("starting", now_ms=_wall_clock_ms())
     try:
@@ -175,7 +181,7 @@ def _session(options: JobOptions, compilers: Compilers, on_phase: Callable[[str]
     on_phase("starting Spark")
     if options.ui_port is not None and (reason := page_refusal(options.master, os.environ)):
         raise OSError(
-            f"--ui-port serves this machine alone: {reason}. Leave it out; docs/spark.md says how to see the page"
+            f"--ui-port serves only this machine: {reason}. Leave it out; docs/spark.md says how to see the page"
         )
     settings = _session_settings(options, compilers)
     session = create_session("barycenter pipeline", options.master, settings, compilers=compilers, on_phase=on_phase)
@@ -185,14 +191,17 @@ def _session(options: JobOptions, compilers: Compilers, on_phase: Callable[[str]
 
 
 def _compilers(options: JobOptions, storage: Storage | None) -> Compilers:
-    """A job that ends soon takes the first compiler alone; of a place that only Spark reaches nobody knows how soon."""
+    """Return the compilers for the job: only the first one for a job that ends soon.
+
+    The size of remote data is unknown.
+    """
     if not options.once or storage is None:
         return Compilers.BOTH
     return compilers_for_logs(storage, with_archive=False)
 
 
 def _warm_up(session: SparkSession, storage: Storage, options: JobOptions) -> WarmUp | NoWarmUp:
-    """Return what lets the first batch be as quick as the next, in a folder that the executors see, if there is one."""
+    """Return the warm-up that makes the first batch fast. It needs a folder that the executors can read."""
     if options.once:
         return NoWarmUp()
     if is_loopback(master_of(session)):
@@ -202,7 +211,7 @@ def _warm_up(session: SparkSession, storage: Storage, options: JobOptions) -> Wa
 
 @contextmanager
 def _metrics(job: PipelineJob, port: int | None) -> Iterator[None]:
-    """Answer Prometheus while the block lasts, if there is a port for it; 0 is one that the system chooses."""
+    """Serve metrics for Prometheus while the block runs, if `port` is not None; 0 means a free port."""
     if port is None:
         yield
         return
@@ -214,7 +223,7 @@ def _metrics(job: PipelineJob, port: int | None) -> Iterator[None]:
 def _session_settings(options: JobOptions, compilers: Compilers) -> dict[str, str]:
     return {
         "spark.driver.memory": options.driver_memory,
-        # Planning anew between the stages of a job pays for itself in large jobs only; here it is a sixth of a batch.
+        # Adaptive planning between the stages of a job helps only large jobs; here it takes a sixth of a batch.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         **(INTERPRETED if compilers is Compilers.FIRST else {}),
@@ -233,7 +242,7 @@ def _parent_is_gone() -> bool:
 
 
 def _end_start(number: int, frame: object) -> NoReturn:
-    """End this process while it starts: what it made for the start is cleared away, and Java ends with it."""
+    """End this process during its start: temporary files are removed, and Java ends with it."""
     raise SystemExit(128 + number)
 
 

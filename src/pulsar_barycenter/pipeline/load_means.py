@@ -116,9 +116,9 @@ def bundle_means_per_interval(rows: pa.Table, period: Period, width: int) -> pa.
 def step_sums(rows: pa.Table, figures: Sequence[str], period: Period, width: int) -> pa.Table:
     """Return sums of each thing in each interval of `width` µs in which one of its reports holds, unsorted.
 
-    Input: of (the thing), broker, reported_at, bundles, `figures`; those that are null are not known. Output: step (the
-    begin of the interval, µs), of, broker (of the newest row that holds), bundles (the most), and of each figure the
-    sum of value × seconds, and, as `…_s`, the seconds for which it is known. `summed` adds up several.
+    Input: of (the thing), broker, reported_at, bundles, `figures`; null values are unknown. Output: step (the begin of
+    the interval, µs), of, broker (of the newest row that holds), bundles (the most); and for each of `figures`, the sum
+    of value × seconds, and, as `…_s`, the seconds for which the value is known. `summed` combines several results.
     """
     found = _sorted(rows, "of", period)
     row, starts, seconds = in_intervals(found.held, width)
@@ -134,7 +134,7 @@ def step_sums(rows: pa.Table, figures: Sequence[str], period: Period, width: int
 
 
 def summed(parts: Iterable[pa.Table], figures: Sequence[str]) -> pa.Table:
-    """Combine sums of `step_sums` from several parts, of which a later one has the newer rows."""
+    """Combine several results of `step_sums`. Later ones must have the newer rows."""
     kinds = {"broker": "last", "bundles": "max"}
     kinds |= {column: "sum" for name in figures for column in (name, f"{name}_s")}
     grouped = pa.concat_tables(parts).group_by(["step", "of"], use_threads=False).aggregate([*kinds.items()])

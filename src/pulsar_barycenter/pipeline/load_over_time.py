@@ -1,9 +1,9 @@
-"""Reads the load of brokers or of a bundle over time from the tables, for the dashboard; brokers do not keep it.
+"""Reads the load of brokers or of a bundle over time from the tables, for the dashboard. Brokers do not keep it.
 
-Means are weighted by the seconds for which each report holds (docs/measures.md); steps without such a report are left
-out. Tables are read backwards from the newest file, a few columns and some thousand rows at a time, within `Bounds`.
-Older rows are left out, and the answer says since when it is complete. Rows are summed up as soon as the rows after
-them are read, so that an answer does not need memory for all rows.
+Means are weighted by the seconds for which each report holds (docs/measures.md). Steps without such a report are left
+out. Tables are read backwards from the newest file, some columns and some thousand rows at a time, within `Bounds`.
+Rows beyond the bounds are left out, and the answer says since when it is complete. Rows are summed as soon as all rows
+after them are read, so an answer does not need memory for all rows.
 """
 
 import math
@@ -27,9 +27,9 @@ from pulsar_barycenter.pipeline.tables.reading import DamagedTableError, opened_
 
 _ROWS_AT_ONCE: Final = 65_536
 _ROWS_KEPT: Final = 500_000
-"""Of more rows those are summed up that are later than the earliest by more than _ORDER_SLACK_US."""
+"""When more rows are in memory, those that are more than _ORDER_SLACK_US after the earliest row are summed."""
 _ORDER_SLACK_US: Final = 3_600_000_000
-"""Reports of a broker that are in an older file than an earlier report of it are put in order within this time."""
+"""Reports of a broker may be in files in the wrong order. They are sorted if they differ by at most this time."""
 _LONGEST_HELD_MS: Final = round(LONGEST_HELD.total_seconds() * 1000)
 _TIME: Final = "reported_at"
 _USAGES: Final = (
@@ -42,8 +42,11 @@ _TRAFFIC: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is read for one answer: of each table so many files and rows; of all, which share them evenly, so many
-    bytes, as they are stored, and so many seconds."""
+    """How much is read for one answer.
+
+    `files` and `rows` are per table. `stored_bytes`, as stored in the files, and `seconds` are divided evenly among the
+    tables.
+    """
 
     files: int = 2_000
     rows: int = 8_000_000
@@ -52,7 +55,7 @@ class Bounds:
 
 
 class _Budget:
-    """What may be read of one table, a `share` of what may be of all; the time begins now."""
+    """What may be read of one table: a `share` of the bounds. Its time begins now."""
 
     def __init__(self, bounds: Bounds, share: float, now: Callable[[], float]) -> None:
         self._files, self._rows, self._bytes = bounds.files, bounds.rows, bounds.stored_bytes * share
@@ -82,14 +85,15 @@ def read_load(
     now: Callable[[], float] = time.monotonic,
     now_ms: int | None = None,
 ) -> RecordedLoad:
-    """Return what the tables hold of a question: of each step the means of the time for which reports hold. Blocks.
+    """Return the recorded answer to a question: for each step, the means over the time for which reports hold. Blocks.
 
     A file that is damaged, or was removed meanwhile, is left out, and the note names it. `now` is monotonic, in
-    seconds. A report holds until `now_ms`, epoch ms, at most; None: that is not asked for, as of times long past.
+    seconds. A report holds until `now_ms` (epoch ms) at the latest. None: no such limit, for periods that ended long
+    ago.
     """
     names = ("bundle_samples", "load_reports") if question.bundle else ("broker_usage", "load_reports")
     if not any(date_folders(storage, name) for name in names):
-        return RecordedLoad({}, question.until_ms, "The pipeline has written no tables into this broker's data folder.")
+        return RecordedLoad({}, question.until_ms, "The pipeline has written no tables to this broker's data folder.")
     until_ms = question.until_ms if now_ms is None else min(question.until_ms, now_ms)
     tables = [_Reading(storage, name, question) for name in names]
     budgets = (_Budget(bounds, 1 / len(names), now) for _ in names)
@@ -101,9 +105,9 @@ def read_load(
     whole_since = max(table.whole_since_ms for table in tables)
     spoiled, notes = [each for table in tables for each in table.spoiled], []
     if whole_since > question.since_ms:
-        notes.append("There is more in the tables than is read for one answer: what is older is missing.")
+        notes.append("The tables have more rows than one answer may read: older load is missing.")
     if spoiled:
-        more = "" if len(spoiled) == 1 else f" So it is with {len(spoiled) - 1} more."
+        more = "" if len(spoiled) == 1 else f" {len(spoiled) - 1} more cannot be read either."
         notes.append(f"{spoiled[0]}.{more} `barycenter history` says what to do.")
     pa.default_memory_pool().release_unused()
     return RecordedLoad(_loads(sums), whole_since, " ".join(notes))
@@ -119,7 +123,7 @@ def _broker_sums(table: "_Reading", budget: _Budget, until_ms: int) -> pa.Table 
 def _bundle_sums(
     samples: "_Reading", reports: "_Reading", budgets: Iterator[_Budget], until_ms: int
 ) -> pa.Table | None:
-    """A sample of a bundle holds until the next report of its broker, whether that has the bundle or not."""
+    """Return the sums of a bundle. A sample holds until the next report of its broker, even one without the bundle."""
     found = [*samples.read(next(budgets), lambda rows: _figures(rows, pa.repeat("", len(rows))))]
     if not found:
         return None
@@ -140,14 +144,14 @@ def _step_us(question: LoadQuestion) -> int:
 
 
 class _Sums:
-    """The sums of each step and broker, of rows that come from the newest back, one row a report."""
+    """The sums of each step and broker. Rows are added from the newest to the oldest, one row per report."""
 
     def __init__(self, question: LoadQuestion, until_ms: int) -> None:
         self._question, self._until_ms = question, until_ms
         self._rows: list[pa.Table] = []
         self._kept, self._most = 0, _ROWS_KEPT
         self._next: dict[str, Times] = {}
-        """The earliest report of each broker that is summed up: until then the one before it holds at most."""
+        """The time of each broker's earliest summed report. An earlier report holds until this time at the latest."""
         self._sums: list[pa.Table] = []
 
     def add(self, rows: pa.Table) -> None:
@@ -164,7 +168,7 @@ class _Sums:
         self._most = max(_ROWS_KEPT, 2 * self._kept)
 
     def all(self) -> pa.Table | None:
-        """Return the sums of all rows, None if there are none."""
+        """Return the sums of all rows; None if there are no rows."""
         if self._rows:
             self._sum(pa.concat_tables(self._rows))
             self._rows = []
@@ -174,7 +178,7 @@ class _Sums:
         if not len(rows):
             return
         period = _period(self._question, self._until_ms, self._next)
-        # what was summed up before is newer
+        # rows that were summed before are newer
         self._sums = [summed([step_sums(rows, _FIGURES, period, _step_us(self._question)), *self._sums], _FIGURES)]
         first = rows.group_by("broker", use_threads=False).aggregate([(_TIME, "min")])
         times = first.column(f"{_TIME}_min").cast(pa.int64()).to_pylist()
@@ -183,7 +187,7 @@ class _Sums:
 
 
 class _Reading:
-    """One table, read back; `whole_since_ms` is from when on all of it was."""
+    """Reads one table backwards. `whole_since_ms` is the time from which on all of its rows were read."""
 
     def __init__(self, storage: Storage, name: str, question: LoadQuestion) -> None:
         self._storage, self._name, self.question = storage, name, question
@@ -194,18 +198,20 @@ class _Reading:
         self.whole_since_ms = question.since_ms
         self._is_cut = False
         self.spoiled: list[str] = []
-        """The files that cannot be read, each with what is wrong."""
+        """The files that cannot be read, each with the reason."""
 
     def read(self, budget: _Budget, of_rows: Callable[[pa.Table], pa.Table]) -> Iterator[pa.Table]:
-        """Yield `of_rows` of the rows that may hold in the time of the question; those of newer files first. A file
-        whose rows it fails for is damaged."""
+        """Yield `of_rows` of the rows that may hold in the period of the question, newest file first.
+
+        A file for whose rows `of_rows` fails counts as damaged.
+        """
         for file in self._files():
             try:
                 with opened_table(self._storage, file) as parquet:
                     yield from map(of_rows, self._read_file(parquet, budget))
             except DamagedTableError as error:
                 self.spoiled.append(f"{file} cannot be read: {error.detail}")
-            except OSError as error:  # removed or compacted meanwhile, or not to be read
+            except OSError as error:  # removed or compacted meanwhile, or not readable
                 self.spoiled.append(f"{file} cannot be read: {error.strerror or error}")
             if self._is_cut:
                 return
@@ -262,7 +268,7 @@ class _Reading:
         return rows.filter(mask)
 
     def _cut(self, newest_unread_ms: float) -> None:
-        """Stop. What is not read may hold for LONGEST_HELD after its newest time."""
+        """Stop reading. An unread report may hold for LONGEST_HELD after its time."""
         self._is_cut = True
         step_ms = self.question.step_ms
         after = (int(min(newest_unread_ms + _LONGEST_HELD_MS, self.question.until_ms - 1)) // step_ms + 1) * step_ms
@@ -270,7 +276,9 @@ class _Reading:
 
 
 def _figures(rows: pa.Table, of: Any) -> pa.Table:
-    """Return what each row is `of`, its broker and time, and its figures; null if the table lacks them."""
+    """Return for each row the thing `of` which it is, its broker, its time and its values; null if the table lacks
+    them.
+    """
     usages = [_known(rows.column(name)) for name in _USAGES if name in rows.column_names]
     usage = pc.max_element_wise(*usages) if usages else pa.nulls(len(rows), pa.float64())
     rate, throughput = (
@@ -294,7 +302,7 @@ def _figures(rows: pa.Table, of: Any) -> pa.Table:
 
 
 def _known(values: Any) -> Any:
-    """Return figures as doubles; what is no number, endless or negative is null."""
+    """Return values as doubles. A value that is not a number, infinite or negative becomes null."""
     doubles = values.cast(pa.float64())
     is_known = pc.fill_null(pc.and_(pc.is_finite(doubles), pc.greater_equal(doubles, 0.0)), fill_value=False)
     return pc.if_else(is_known, doubles, pa.scalar(None, pa.float64()))
@@ -319,7 +327,7 @@ def _loads(sums: Sequence[pa.Table | None]) -> dict[int, list[BrokerLoad]]:
 
 
 def _times(column: Any) -> tuple[float, float]:
-    """Return the first and the last time in a row group, epoch ms; all times if that is not told."""
+    """Return the first and the last time in a row group, in epoch ms; an unbounded range if the file does not say."""
     about = column.statistics
     if about is None or not about.has_min_max:
         return -math.inf, math.inf

@@ -1,7 +1,7 @@
-"""SQL over the tables of a data directory of this machine, by DuckDB: an answer in about a second, without Java.
+"""Runs SQL queries over the tables of a local data directory, in DuckDB: results in about a second, without Java.
 
-The query sees the eight tables as `spark.sql` shows them: the same columns, each row once, an empty table as one
-without rows, columns that older files lack as null. It can read their files and nothing else, and change nothing.
+The query sees the same eight tables as `spark.sql`: the same columns, each row once, empty tables without rows, and
+null for columns that older files lack. It can read only the files of these tables, and change nothing.
 """
 
 import difflib
@@ -23,9 +23,9 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES, Columns
 from pulsar_barycenter.pipeline.tables.time_travel import FilePart, all_parts, check_batch, parts_as_of
 
 MEMORY_MIB: Final = 1024
-"""What DuckDB may hold in memory for a query; beyond it, it writes to a temporary folder."""
+"""The memory that DuckDB may use for a query. Beyond it, DuckDB writes to a temporary folder."""
 DISK_MIB: Final = 20 * 1024
-"""What it may write there; a query that needs more is refused."""
+"""The space that DuckDB may use in the temporary folder. A query that needs more is refused."""
 
 _ROWS_AT_ONCE: Final = 2048
 _SUGGESTIONS: Final = 3
@@ -39,32 +39,30 @@ _TYPES: Final = {
 _NO_TABLE: Final = re.compile(r"Table with name \"?([^\s\"]+?)\"? does not exist")
 _NO_COLUMN: Final = re.compile(r"(?:Referenced column|column named) \"([^\"]+)\"")
 _KEYWORD_COLUMN: Final = re.compile(r"(?<!\.)\bat\b|(?<![.\w])(?<!group )(?<!order )by\b", re.IGNORECASE)
-"""`at` and `by`, columns of the table of decisions, which DuckDB takes for words of SQL."""
+"""`at` and `by`: columns of the table of decisions that are keywords for DuckDB."""
 _OF_THE_QUERY: Final = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
-"""Mistakes that DuckDB finds before it reads a row."""
+"""Errors in the query that DuckDB finds before it reads a row."""
 _KIND: Final = re.compile(r"^[A-Z]\w+ Error: ")
 _WHERE_IN_THE_QUERY: Final = re.compile(r"\s*\n\s*LINE \d+:")
 
 
 class QueryError(Exception):
-    """The query cannot be answered; the text is a sentence that says why."""
+    """The query cannot be answered; the text is a sentence with the reason."""
 
 
 def run_local_sql(
     storage: LocalStorage, query: str, *, limit: int = 10_000, as_of_batch: int | None = None
 ) -> pa.Table:
-    """Return at most `limit` rows of the answer; every table that the query names is a view, read once as of now.
+    """Return at most `limit` rows of the result. Every table that the query names is a view, read once as of now.
 
-    With `as_of_batch` the tables are as that batch left them.
-
-    A query that names none, such as `show tables`, has all of them.
-
-    Takes at most `MEMORY_MIB` beside the answer. Nulls are ordered as Spark SQL orders them; times are UTC.
+    With `as_of_batch`, the tables are as they were after that batch. A query that names no table, such as `show
+    tables`, has all of them. Takes at most `MEMORY_MIB` in addition to the result. Nulls are ordered as in Spark SQL;
+    times are UTC.
 
     Raises:
-        QueryError: the query is wrong, fails, needs more disk than `DISK_MIB`, or is no question.
+        QueryError: the query is wrong, fails, needs more disk than `DISK_MIB`, or does not only read.
         DamagedTableError: a file of a table that it names cannot be read.
-        TimeTravelError: the tables are not known as of that batch.
+        TimeTravelError: the tables as of that batch are not available.
     """
     if as_of_batch is not None:
         check_batch(storage, as_of_batch)
@@ -73,10 +71,10 @@ def run_local_sql(
         try:
             statements = connection.extract_statements(query)
             if len(statements) != 1:
-                raise QueryError(f"one question at a time: the query has {len(statements)} statements")
-            if statements[0].type != duckdb.StatementType.SELECT:  # an explained one could write, too
-                raise QueryError("the tables are only read: the query must be a select, describe or show")
-            for name in named:  # a damaged file of a table that nobody asks for hinders no answer
+                raise QueryError(f"the query has {len(statements)} statements: give exactly one")
+            if statements[0].type != duckdb.StatementType.SELECT:  # `explain analyze` could write
+                raise QueryError("the query must be a select, describe or show: the tables are read only")
+            for name in named:  # a damaged file of a table that the query does not name has no effect
                 parts = all_parts(storage, name) if as_of_batch is None else parts_as_of(storage, name, as_of_batch)
                 _create_view(connection, storage, name, parts)
                 if _lacks_columns(connection, name, [storage.address(part.path) for part in parts]):
@@ -86,7 +84,7 @@ def run_local_sql(
         except duckdb.OutOfMemoryException as error:
             raise QueryError(
                 f"the query needs more than {MEMORY_MIB / 1024:g} GiB of memory at once, or {DISK_MIB / 1024:g} GiB of "
-                "disk: ask for less, or `--engine spark`, which divides the work"
+                "disk. Select less, or use `--engine spark`, which divides the work"
             ) from error
         except duckdb.Error as error:
             if not isinstance(error, _OF_THE_QUERY):
@@ -100,7 +98,7 @@ def _connection(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         "memory_limit": f"{MEMORY_MIB}MiB",
         "temp_directory": str(scratch),
         "max_temp_directory_size": f"{DISK_MIB}MiB",
-        "python_enable_replacements": False,  # a name in a query is a table's, never a variable's of this program
+        "python_enable_replacements": False,  # a name in a query means a table, never a variable of this program
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
         "default_null_order": "nulls_first_on_asc_last_on_desc",
@@ -111,7 +109,7 @@ def _connection(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> None:
-    """Let what follows read the tables' files and no others, and let it not change that."""
+    """Restrict the following statements to reading the files of the tables, and keep them from changing this."""
     connection.execute("set allowed_directories = $1", [[storage.address(TABLES_FOLDER)]])
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
@@ -120,7 +118,7 @@ def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> No
 def _create_view(
     connection: duckdb.DuckDBPyConnection, storage: LocalStorage, name: str, parts: Sequence[FilePart]
 ) -> None:
-    """Make the view `name` of files and first rows of files: its columns typed, each row once."""
+    """Create the view `name` of whole files and first rows of files, with typed columns and each row once."""
     table = TABLES[name]
     none = ", ".join(f'null::{_TYPES[column.kind]} as "{column.name}"' for column in table.schema)
     rows = f"(select {none} where false)"
@@ -137,7 +135,10 @@ def _create_view(
 
 
 def _read(connection: duckdb.DuckDBPyConnection, variable: str, files: Sequence[str], *options: str) -> str:
-    """Return the expression that reads some files; their names are in a variable, as a view takes no parameters."""
+    """Return the SQL expression that reads some files.
+
+    Their names are in a variable, because a view takes no parameters.
+    """
     connection.execute(f'set variable "{variable}" = $1', [list(files)])
     arguments = ", ".join((f"getvariable('{variable}')", *_OPTIONS, *options))
     return f"read_parquet({arguments})"
@@ -151,7 +152,7 @@ _LACKING: Final = """
 
 
 def _lacks_columns(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[str]) -> bool:
-    """Return whether a file of a table has not all columns of its key; DuckDB would read nulls for them."""
+    """Return whether a file of a table lacks a column of its key. DuckDB would read nulls for it."""
     if not files:
         return False
     return connection.execute(_LACKING, {"files": list(files), "needed": list(TABLES[name].key)}).fetchone() is not None
@@ -159,15 +160,15 @@ def _lacks_columns(connection: duckdb.DuckDBPyConnection, name: str, files: Sequ
 
 def _once(name: str, columns: str, rows: str) -> str:
     keys = ", ".join(f'"{key}"' for key in TABLES[name].key)
-    if name == "ownership":  # of an interval's rows the ended one counts, and "split" comes after "moved"
+    if name == "ownership":  # the row with an end is valid, and "split" is greater than "moved"
         ends = "max(owned_to) as owned_to, max(ended) as ended"
-        return f"select {keys}, {ends} from ({rows}) group by {keys}"  # noqa: S608 - names of ours
+        return f"select {keys}, {ends} from ({rows}) group by {keys}"  # noqa: S608 - our own names
     once = f"distinct on ({keys}) " if name == "decisions" else ""
     return f"select {once}{columns} from ({rows})"  # noqa: S608 - likewise
 
 
 def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
-    """The first rows, taken as they come: an answer of any size takes no more memory than these."""
+    """Return the first rows, read as a stream: a result of any size takes no more memory than these rows."""
     reader = answer.limit(limit).to_arrow_reader(_ROWS_AT_ONCE)
     taken: list[pa.RecordBatch] = []
     left = limit
@@ -178,7 +179,7 @@ def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Sums of whole numbers as whole numbers where 64 bits hold them, as Spark has them; DuckDB's have 128."""
+    """Return sums of integers as 64-bit integers where they fit, as in Spark. DuckDB returns 128 bits."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_decimal(field.type) and field.type.scale == 0:
             try:
@@ -189,9 +190,9 @@ def _plain(rows: pa.Table) -> pa.Table:
 
 
 def in_a_sentence(said: str, query: str) -> str:
-    """Return what DuckDB says of a mistake as one sentence, with the names that may have been meant.
+    """Return DuckDB's error message as one sentence, with similar names that may have been meant.
 
-    `query` is what was asked: its words say of which tables columns are looked for.
+    `query` is the query; the tables that it names are searched for similar columns.
     """
     if missing := _NO_TABLE.search(said):
         return f"there is no table {missing[1]}; {_meant(missing[1], TABLES)}"
@@ -201,12 +202,12 @@ def in_a_sentence(said: str, query: str) -> str:
     text = re.sub(r"\s*\n\s*", " ", _WHERE_IN_THE_QUERY.split(said)[0].strip())
     text = _KIND.sub("", text)
     if text.startswith("syntax error") and _KEYWORD_COLUMN.search(query):
-        text += "; columns named at and by need their table before them, as in decisions.at"
+        text += "; the columns at and by need the name of the table before them, as in decisions.at"
     return text
 
 
 def tables_in(query: str) -> list[str]:
-    """Return the tables whose names are words of the query."""
+    """Return the tables whose names are words in the query."""
     words = {word.lower() for word in re.findall(r"\w+", query)}
     return [name for name in TABLES if name in words]
 

@@ -421,6 +421,10 @@ def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
     return command_frame(TYPE.ACTIVE_CONSUMER_CHANGE, consumer_id=consumer_id, is_active=is_active)
 
 
+def reached_end_of_topic(consumer_id: int) -> bytes:
+    return command_frame(TYPE.REACHED_END_OF_TOPIC, consumer_id=consumer_id)
+
+
 def last_message_id(request_id: int, last: api.MessageIdData, *, mark_delete: api.MessageIdData | None = None) -> bytes:
     return command_frame(
         TYPE.GET_LAST_MESSAGE_ID_RESPONSE,

@@ -51,7 +51,9 @@ __all__ = [
 ]
 
 _DEFINED_IN = "pulsar_barycenter.lab.programs"
-"""It imports modules of this package, so it is imported at the first use of a public name. `__init__.pyi` has the
+"""The module that defines the public names.
+
+It imports modules of this package, so it is imported only at the first use of a public name. `__init__.pyi` has the
 types.
 """
 

@@ -1,7 +1,7 @@
-"""The bundles of a replayed cluster: what each carries, who owns it, and what becomes of it in a split.
+"""The bundles of a replayed cluster: their load, their owners, and how they are split.
 
-A bundle carries shares of the demand's sources. A topic's source goes whole to the part that holds its hash; a source
-that is spread over its bundle, or over a span of it, is divided as that is.
+A bundle has shares of the demand's sources. If a bundle is split, the source of a topic goes as a whole to the part
+that contains its hash. A source that is spread over its bundle, or over a span of it, is divided by width.
 """
 
 from bisect import bisect_left
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 NOBODY: Final = -1
 _LIKE_TOPICS: Final = 64
-"""A split algorithm gets at most this many topics for a spread source, however many it has."""
+"""A split algorithm gets at most this many topics for a spread source, even if the source has more."""
 
 
 def summed(places: Indices | Integers, values: Floats | Integers, count: int) -> Floats:
-    """Return the sum of the values at each of `count` places, added in their order."""
+    """Return the sum of the values at each of `count` positions, added in their order."""
     return np.bincount(places, values, count).astype(np.float64)
 
 
 class Bundles:
-    """All bundles, one row each, sorted by name. `owner` is a broker's row or NOBODY.
+    """All bundles, one row each, sorted by name. `owner` is a broker's row, or NOBODY.
 
-    `figures` (four rows), `sessions` and `topics` are of the step that `advance` was called for.
+    `figures` (four rows), `sessions` and `topics` are those of the step of the last call of `advance`.
     """
 
     def __init__(self, demand: Demand) -> None:
@@ -62,12 +62,12 @@ class Bundles:
         self.figures = self.at(step)
 
     def at(self, step: int) -> Floats:
-        """Return the four figures of the present bundles at a step."""
+        """Return the four rates of the present bundles at a step."""
         wanted = self._demand.figures(step)[:, self._source] * self._share
         return np.array([summed(self._row, each, len(self)) for each in wanted])
 
     def _count(self) -> None:
-        """Set `sessions`, `topics` and the namespaces; counts of a bundle are rounded to whole numbers."""
+        """Set `sessions`, `topics` and the namespaces. Counts of a bundle are rounded to integers."""
         for name in ("sessions", "topics"):
             parts = getattr(self._demand, name)[self._source] * self._share
             setattr(self, name, np.rint(summed(self._row, parts, len(self))).astype(np.int64))
@@ -88,9 +88,9 @@ class Bundles:
         return row < len(self.names) and self.names[row] == name
 
     def least_share(self) -> Floats:
-        """Return what part of each bundle's traffic no split can make smaller: that of its greatest topic.
+        """Return, for each bundle, the share of its traffic that no split can divide: that of its largest topic.
 
-        The topics of a spread source are alike, so one of ten has a tenth.
+        The topics of a spread source have equal load, so one of ten has a tenth.
         """
         found: Floats = np.zeros(len(self))
         sources, spread = self._source, self._demand.hashes[self._source] == SPREAD
@@ -134,15 +134,15 @@ class Bundles:
         return tuple(found)
 
     def split(self, name: str, cuts: Sequence[int]) -> list[str]:
-        """Cut a bundle at hashes strictly inside it, and return its parts, which stand from its row on.
+        """Split a bundle at hashes strictly inside it. Return its parts, whose rows begin at the bundle's row.
 
-        They have its owner, and of its traffic what belongs to their ranges.
+        The parts have its owner, and the traffic that belongs to their ranges.
         """
         bundle, row = Bundle.parse(name), self.row_of(name)
         edges = [bundle.range.lower, *sorted(set(cuts)), bundle.range.upper]
         ranges = [BundleRange(lower, upper) for lower, upper in pairwise(edges)]
         children = [str(Bundle(bundle.namespace, each)) for each in ranges]
-        # another list: snapshots keep the one before
+        # a new list, because snapshots keep the old one
         self.names = [*self.names[:row], *children, *self.names[row + 1 :]]
         self.owner = np.insert(self.owner, row, np.repeat(self.owner[row], len(children) - 1))
         here = self._row == row
@@ -167,7 +167,7 @@ class Bundles:
         return BundleRange(max(lower, within.lower), min(upper, within.upper))
 
     def _part(self, source: int, whole: BundleRange, part: BundleRange) -> float:
-        """Return how much of what a bundle has of a source a part of the bundle gets."""
+        """Return the share of a bundle's part of a source that goes to the range `part` of the bundle."""
         where = int(self._demand.hashes[source])
         if where != SPREAD:
             return float(part.contains(where))
@@ -176,5 +176,5 @@ class Bundles:
 
 
 def _even(within: BundleRange, count: int) -> list[int]:
-    """Return `count` hashes that stand evenly in a range."""
+    """Return `count` hashes that are evenly spaced in a range."""
     return [within.lower + (2 * number + 1) * within.width // (2 * count) for number in range(count)]

@@ -1,13 +1,13 @@
-"""The capacity of brokers, and the model of usage by traffic: given, or fitted to the reports of brokers.
+"""The capacity of brokers, and the model of their usage by traffic. The model is given, or fitted to brokers' reports.
 
 CPU in percent of one core is
 
     idle + per_message * (msg/s in + out) + per_byte * (bytes/s in + out)
 
-memory an amount and some for each session, bandwidth what the bytes are. A broker that is slowed down by a factor f
-takes f times the CPU for the same traffic.
+Memory is a constant plus an amount for each session. Bandwidth is the traffic in bytes. A broker that is slowed down by
+a factor f takes f times the CPU for the same traffic.
 
-Worked example (idle 5, 0.002 a msg/s): 8 cores and 100 000 msg/s in + out take 205 % of 800 %, a usage of 26 %.
+Worked example (idle 5, 0.002 per msg/s): 8 cores and 100 000 msg/s in + out take 205 % of 800 %, a usage of 26 %.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.naming.counted import count_of
 
 KBIT: Final = 125.0
-"""Bytes of a kbit."""
+"""The bytes of a kbit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class CapacityModel:
     memory_per_session_mib: float = 0.05
 
     def wanted(self, figures: Floats, sessions: Floats, slowdown: Floats) -> Floats:
-        """Return what brokers would use without limits: a row for each of `load_report.RESOURCES`.
+        """Return what brokers would use without limits: one row for each of `load_report.RESOURCES`.
 
-        `figures` are rates and throughputs in and out, four rows; columns are brokers.
+        `figures` has four rows: rates in and out, throughputs in and out. Columns are brokers.
         """
         rate_in, rate_out, bytes_in, bytes_out = figures
         traffic = self.cpu_per_message * (rate_in + rate_out) + self.cpu_per_byte * (bytes_in + bytes_out)
@@ -73,7 +73,7 @@ class Fit:
     samples: int
     determination: float
     error_percent: float
-    """Root of the mean square error of CPU, in percent of one core."""
+    """The root mean square error of CPU, in percent of one core."""
 
     def __str__(self) -> str:
         quality = f"R² {self.determination:.3f}, error {self.error_percent:.1f} % of a core"
@@ -83,8 +83,9 @@ class Fit:
 def fit(cpu: Floats, rate: Floats, throughput: Floats, like: CapacityModel | None = None) -> Fit:
     """Return the model with the least squared error of CPU (percent of one core), without negative coefficients.
 
-    `rate` and `throughput` are in + out, `like` says of memory. Of the sets of the three terms whose least squares have
-    no negative coefficient the best is taken, so a figure that explains nothing has 0.
+    `rate` and `throughput` are in + out; the memory terms are those of `like`. Least squares are computed for each
+    subset of the three terms, and the best result without a negative coefficient is returned. So a term that explains
+    nothing is 0.
     """
     base = like or CapacityModel()
     known = np.isfinite(cpu) & (cpu >= 0)

@@ -1,4 +1,4 @@
-"""The load that clients put on a cluster: the traffic of every bundle, or of every topic, at every step of time."""
+"""The load that clients put on a cluster: the traffic of every bundle, or of every topic, in every time step."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,22 +13,24 @@ from pulsar_barycenter.replay.errors import ReplayInputError
 
 FIGURES: Final = ("rate_in", "rate_out", "throughput_in", "throughput_out")
 MOST_SAMPLES: Final = 400_000_000
-"""Steps times sources of one figure; with all four it would be some 13 GB."""
+"""The maximum number of steps times sources. With all four rates, this is about 13 GB."""
 SPREAD: Final = -1
 
 
 @dataclass(frozen=True)
 class Demand:
-    """The traffic of `sources` over time, and the bundles in which they begin.
+    """The traffic of `sources` over time, and the bundles in which they start.
 
-    Step k covers `start_ms + k * step_ms`, inclusive, to the next, exclusive. The four figures have a row a step and a
-    column a source: msg/s and bytes/s. `sessions` (producers and consumers) and `topics` are of each source.
+    Step k is from `start_ms + k * step_ms`, inclusive, to the begin of the next step, exclusive. The four rates (msg/s
+    and bytes/s) have one row per step and one column per source. `sessions` (producers and consumers) and `topics` are
+    numbers per source.
 
-    A source is in the bundle `bundles[bundle_of[i]]`. `hashes[i]` is where in it: a topic's hash, which no split parts,
-    or SPREAD for topics that are alike and evenly spread: over the bundle, or where `spans` are given from the hash
-    `spans[0, i]`, inclusive, to `spans[1, i]`, exclusive, which lie in the bundle.
+    Source i is in the bundle `bundles[bundle_of[i]]`. `hashes[i]` is its position there: the hash of a topic, which no
+    split divides; or SPREAD for topics with equal load that are evenly distributed. These are distributed over the
+    bundle, or, if `spans` are given, from the hash `spans[0, i]`, inclusive, to `spans[1, i]`, exclusive, inside the
+    bundle.
 
-    `owners` are the brokers of the bundles at the start; "" is placed by the strategy.
+    `owners` are the brokers of the bundles at the start. A bundle with "" is assigned by the strategy.
     """
 
     start_ms: int
@@ -96,7 +98,7 @@ class Demand:
         return len(self.bundle_of)
 
     def figures(self, step: int) -> Floats:
-        """Return the four figures of all sources at a step, one row each."""
+        """Return the four rates of all sources at a step, one row each."""
         rows = (getattr(self, name)[step] for name in FIGURES)
         return np.array([row.astype(np.float64) for row in rows])
 
@@ -127,7 +129,7 @@ def check(demand: Demand) -> None:
     if demand.steps == 0 or not demand.bundles:
         raise ReplayInputError("there is no demand: no time step or no bundle; give an input with samples")
     if not 1_000 <= demand.step_ms <= 3_600_000:
-        raise ReplayInputError(f"a step of {demand.step_ms} ms; give one of 1 s to 1 h")
+        raise ReplayInputError(f"the step is {demand.step_ms} ms; give a step from 1 s to 1 h")
     if demand.steps * demand.sources > MOST_SAMPLES:
         raise ReplayInputError(
             f"{count_of(demand.steps, 'step')} of {demand.sources} sources are more than {MOST_SAMPLES}; replay a"
@@ -147,12 +149,12 @@ def check(demand: Demand) -> None:
             step, source = np.argwhere(wrong)[0].tolist()
             raise ReplayInputError(
                 f"{name} of {demand.bundles[demand.bundle_of[source]]} is {values[step, source]} at step {step};"
-                " figures are numbers from 0 on"
+                " rates must be numbers of at least 0"
             )
     if demand.spans is not None and not (demand.spans[0] < demand.spans[1]).all():
-        raise ReplayInputError("a source is spread over nothing; a span goes from a hash to a greater one")
+        raise ReplayInputError("the span of a source is empty; a span goes from a hash to a greater one")
     if (demand.sessions < 0).any() or (demand.topics < 0).any():
-        raise ReplayInputError("a bundle has a negative number of sessions or topics; counts are from 0 on")
+        raise ReplayInputError("a bundle has a negative number of sessions or topics; these must be at least 0")
 
 
 def _check_names(bundles: tuple[str, ...]) -> None:
@@ -162,4 +164,4 @@ def _check_names(bundles: tuple[str, ...]) -> None:
         try:
             Bundle.parse(name)
         except InvalidNameError as error:
-            raise ReplayInputError(f"{name} is no bundle: {error}") from None
+            raise ReplayInputError(f"{name} is not a bundle: {error}") from None

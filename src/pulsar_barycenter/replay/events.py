@@ -25,7 +25,7 @@ class BrokerRemoved:
 
 @dataclass(frozen=True, slots=True)
 class BrokerCrashed:
-    """A broker dies: nobody serves its bundles until its session has ended."""
+    """A broker crashes: no broker serves its bundles until its session has expired."""
 
     at_ms: int
     broker: str
@@ -51,7 +51,7 @@ class ReportsLost:
 
 @dataclass(frozen=True, slots=True)
 class SettingChanged:
-    """A key of broker.conf gets another value, as by dynamic configuration."""
+    """A key of broker.conf changes its value, as with dynamic configuration."""
 
     at_ms: int
     key: str

@@ -35,7 +35,10 @@ MOST_RUNS: Final = 100_000
 
 
 class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One run. `settings` are keys of broker.conf with their texts, `period` steps of the input, end exclusive."""
+    """One run.
+
+    `settings` are keys of broker.conf with their values as text, `period` are steps of the input, end exclusive.
+    """
 
     strategy: str
     settings: dict[str, str] = {}
@@ -44,7 +47,7 @@ class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def name(self) -> str:
-        """A name for files: a hash of this run alone, so that equal runs have equal names in any grid."""
+        """A name for files: a hash of this run only, so that equal runs have equal names in any grid."""
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
 
     @property
@@ -76,9 +79,9 @@ CONFIGURED: Final = "configured"
 
 
 def settings_of(strategy: str, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys that a strategy stands for: a shedder, a shedder and a placement (`A+B`), or a load manager.
+    """Return the keys that select a strategy: a shedder, a shedder and a placement strategy (`A+B`), or a load manager.
 
-    A shedder alone keeps the placement of `base`, unless the two cannot be combined.
+    A shedder alone keeps the placement strategy of `base`, unless the two cannot be combined.
 
     Raises:
         StrategyError: no strategy has this name.
@@ -97,7 +100,7 @@ def settings_of(strategy: str, base: Mapping[str, str]) -> dict[str, str]:
     found = {MANAGER_KEY: rows[0].manager.class_name}
     if rows[0].manager is not ManagerKind.MODULAR:
         if placement:
-            raise StrategyError(f"{name} belongs to the {rows[0].manager} load manager, which places by itself")
+            raise StrategyError(f"{name} belongs to the {rows[0].manager} load manager, which has its own placement")
         return found
     found[SHEDDING_KEY] = name
     if placement:
@@ -118,7 +121,7 @@ def scenarios(
 ) -> list[Scenario]:
     """Return the checked grid: each strategy with each combination of settings, seed and period.
 
-    `sets` are of the form key=value,value; a value that holds commas is not varied.
+    `sets` have the form key=value,value. A value that itself has commas cannot be given here.
 
     Raises:
         ReplayInputError: a key is unknown, or there are too many runs.
@@ -173,11 +176,14 @@ def _check_key(key: str, source: str) -> None:
 
 
 def periods_of(steps: int, parts: int) -> list[tuple[int, int]]:
-    """Return `steps` steps cut into `parts` periods of about the same length: first step, and end, exclusive.
+    """Divide `steps` steps into `parts` periods of about the same length; return the first step and the end (exclusive)
+    of each.
 
     Raises:
         ReplayInputError: there are fewer steps than periods, or no period.
     """
     if not 1 <= parts <= steps:
-        raise ReplayInputError(f"{count_of(steps, 'step')} cannot be cut into {parts} periods; give fewer with --parts")
+        raise ReplayInputError(
+            f"{count_of(steps, 'step')} cannot be divided into {parts} periods; give fewer with --parts"
+        )
     return [(steps * part // parts, steps * (part + 1) // parts) for part in range(parts)]

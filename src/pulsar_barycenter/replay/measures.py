@@ -16,7 +16,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.replay.outcome import Moved, Outcome
 
 FLAPS: Final = Window(again=30 * 60_000, back=60 * 60_000)
-"""The times (ms) within which a move of a bundle counts as a flap."""
+"""The times (ms) within which another move of a bundle counts as a flap."""
 EVEN_STEPS: Final = 3
 """The load is even if no broker is more than EVEN_ABOVE_MEAN above the mean for this many consecutive steps."""
 
@@ -24,8 +24,8 @@ EVEN_STEPS: Final = 3
 class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The measures of one run. Usages are fractions of a broker, `area` is usage-hours.
 
-    `even_after_s` has one figure for each event, None if it was never even before the next event or the end; the first
-    one is of the start.
+    `even_after_s` has one value for the start and one for each event: the seconds until the load was even. None: it was
+    not even before the next event or the end.
     """
 
     max_over_mean: float
@@ -82,7 +82,9 @@ MEASURES: Final = (
     Measure("assignments", "assigned", "", "bundles placed that had no owner, those of the start left out"),
     Measure("splits", "splits", "", "bundles that were divided"),
     Measure("sessions_disturbed", "sessions", "", "producers and consumers of all bundles when they moved, summed"),
-    Measure("unserved_topic_s", "without service", "topic s", "topics times the seconds in which nobody served them"),
+    Measure(
+        "unserved_topic_s", "without service", "topic s", "topics times the seconds in which no broker served them"
+    ),
     Measure("moved_messages", "moved", "msg/s", "rate in + out of all bundles that a round moved, summed"),
     Measure("flaps", "flaps", "", "moves of a bundle within 30 min of its last one, or back within an hour"),
     Measure("wrong_placements", "wrong", "", "moves after which the destination was above the mean usage"),
@@ -158,7 +160,7 @@ def _even_after(outcome: Outcome, greatest: Floats, mean: Floats) -> tuple[float
 
 
 def _flaps(moves: list[Moved]) -> int:
-    """Count the flaps among moves, oldest first; the placement of a bundle whose broker left is not a flap."""
+    """Count the flaps among `moves`, oldest first. The assignment of a bundle whose broker left is not a flap."""
     seen: dict[str, Whereabouts] = defaultdict(Whereabouts)
     count = 0
     for move in moves:

@@ -11,9 +11,12 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 
 
 class Moved(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle went to another broker. `kind` is "unload", "split" (a part that was unloaded) or "assign" (it had no
-    owner). `topics` and `sessions` were disturbed for `gap_ms`. `misplaced`: the destination's usage was above the
-    mean after the step's moves. `rate` is msg/s in + out."""
+    """A bundle moved to another broker.
+
+    `kind` is "unload", "split" (a part that was unloaded) or "assign" (it had no owner). `topics` and `sessions` were
+    disturbed for `gap_ms`. `misplaced`: the destination's usage was above the mean after the moves of the step. `rate`
+    is msg/s in + out.
+    """
 
     at_ms: int
     kind: str
@@ -40,8 +43,10 @@ class Divided(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class BundleRates:
-    """What some bundles carried: `rate` is msg/s in + out, a row for each of `steps`, which are some of the run, and a
-    column a bundle; NaN while there was no such bundle."""
+    """The load of some bundles: `rate` is msg/s in + out, with a row for each of `steps` and a column for each bundle.
+
+    `steps` are some of the steps of the run. The rate is NaN in steps in which the bundle did not exist.
+    """
 
     bundles: tuple[str, ...] = ()
     steps: tuple[int, ...] = ()
@@ -49,11 +54,10 @@ class BundleRates:
 
 
 MOST_RATED: Final = 120
-"""The rates of bundles are kept for at most this many steps, spread over the run; for fewer if there are very many
-bundles."""
+"""The rates of bundles are kept for at most this many steps, spread over the run; with very many bundles, for fewer."""
 _MOST_RATES: Final = 20_000_000
 MOST_CARRIED: Final = 5_000
-"""The rates of at most this many bundles are kept: those of the first decisions."""
+"""The rates of at most this many bundles are kept: those in the first decisions."""
 
 
 class Samples:

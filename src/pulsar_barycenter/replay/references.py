@@ -1,13 +1,14 @@
-"""What could have been: greedy balancers that see what no leader sees, for strategies to be measured by.
+"""Reference balancers that know the true load: strategies are measured against them. No leader could be one of them.
 
-They know the true load of each bundle, at once and without noise, where a leader knows what brokers reported, and act
-upon it every few minutes in place of the leader's round. All else is as with any strategy: gaps, placement of what has
-no owner, splits. `REFERENCES` are those of balance-bench. `OF_DAYS` are those of `benchmarks.balance_days`: an oracle,
-and two greedies that a leader could be, because they know the past only.
+A reference knows the true load of each bundle, at once and without noise; a leader knows only what brokers reported. It
+acts every few minutes instead of the leader's round. Everything else is as with any strategy: gaps, assignment of
+bundles without an owner, splits. `REFERENCES` are those of balance-bench. `OF_DAYS` are those of
+`benchmarks.balance_days`: an oracle, and two greedy ones that a leader could be, because they know only the past.
 
-All take the move that evens the brokers out most, one after the other, as long as one is worth `LEAST_GAIN`. Evenness
-is the mean over the steps they see of (sum of u^16)^(1/16) over the brokers' usages u: nearly the greatest usage, but a
-move away from one of four brokers that are equally full counts, too. They are greedy, so a strategy may do better.
+All of them are greedy: they repeatedly take the move that balances the brokers most, as long as it gains at least
+`LEAST_GAIN`. So a strategy may do better. The balance is the mean, over the steps that they see, of (sum of
+u^16)^(1/16) over the brokers' usages u. That is almost the greatest usage; but it also improves when a bundle leaves
+one of four brokers that are equally full.
 
 Source: our own.
 """
@@ -23,7 +24,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 _MINUTE_MS: Final = 60_000
 EVERY_MS: Final = 10 * _MINUTE_MS
 LEAST_GAIN: Final = 0.005
-"""A move evens out by so much of a broker, or is not made."""
+"""The least gain, as a fraction of a broker, for which a move is made."""
 _POWER: Final = 16
 _LOOKED_AT: Final = 256
 _TAKERS: Final = 4
@@ -32,10 +33,11 @@ _MOST_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Sees `horizon` of the steps to come, a step in `stride`, the present one first, or the mean of the last `mean_of`
-    steps, the present one included; only one of the two is more than 1.
+    """One reference balancer.
 
-    It acts every `every_ms`, makes at most `moves_an_hour`, and leaves a bundle for `rest_ms` where it came to.
+    It sees `horizon` steps from the present one on, one of every `stride`; or the mean of the last `mean_of` steps,
+    including the present one. Only one of `horizon` and `mean_of` is more than 1. It acts every `every_ms`, makes at
+    most `moves_an_hour`, and does not move a bundle again for `rest_ms`.
     """
 
     name: str
@@ -49,11 +51,11 @@ class Reference:
 
     @property
     def at_once(self) -> int:
-        """How many moves it makes at most every `every_ms`."""
+        """The maximum number of moves every `every_ms`."""
         return _MOST_AT_ONCE if self.moves_an_hour is None else max(1, self.moves_an_hour * self.every_ms // 3_600_000)
 
     def steps(self, present: int, end: int) -> list[int]:
-        """Return the steps that it sees at the step `present`, of `end` steps."""
+        """Return the steps that it sees at the step `present`; the run has `end` steps."""
         if self.mean_of > 1:
             return list(range(max(0, present + 1 - self.mean_of), present + 1))
         return list(range(present, min(present + self.horizon, end), self.stride))
@@ -62,8 +64,8 @@ class Reference:
 REFERENCES: Final = {
     each.name: each
     for each in (
-        Reference("foresight", "knows what every bundle carries in the next hour", 60, 3),
-        Reference("greedy-12", "knows what every bundle carries now, and makes 12 moves an hour at most", 1, 1, 12),
+        Reference("foresight", "knows the load of every bundle in the next hour", 60, 3),
+        Reference("greedy-12", "knows the present load of every bundle, and makes at most 12 moves an hour", 1, 1, 12),
     )
 }
 
@@ -71,11 +73,11 @@ OF_DAYS: Final = {
     each.name: each
     for each in (
         Reference(
-            "oracle", "knows the next hour, and makes 20 moves an hour at most", 60, 5, 20, every_ms=6 * _MINUTE_MS
+            "oracle", "knows the next hour, and makes at most 20 moves an hour", 60, 5, 20, every_ms=6 * _MINUTE_MS
         ),
         Reference(
             "greedy-mean",
-            "five moves every 15 minutes at most, by the mean of the last 10 minutes",
+            "at most five moves every 15 minutes, by the mean of the last 10 minutes",
             1,
             1,
             20,
@@ -84,7 +86,7 @@ OF_DAYS: Final = {
         ),
         Reference(
             "greedy-newest",
-            "one move every 3 minutes at most, by the newest minute; a bundle rests for an hour",
+            "at most one move every 3 minutes, by the newest minute; a bundle rests for an hour",
             1,
             1,
             20,
@@ -97,9 +99,12 @@ OF_DAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ActualLoad:
-    """How things are. `wanted` is what bundles take of a resource: steps × resources × bundles; `limit` and `base`, in
-    the same units, what brokers have of it and what they take idle: resources × brokers. `owner` is each bundle's
-    broker, negative for nobody, who may neither give nor get."""
+    """The true load.
+
+    `wanted` is what each bundle takes of each resource: steps × resources × bundles. `limit` is what each broker has of
+    a resource, and `base` what it takes when idle, in the same units: resources × brokers. `owner` is each bundle's
+    broker, negative for none: such a bundle does not move.
+    """
 
     wanted: Floats
     limit: Floats
@@ -109,7 +114,7 @@ class ActualLoad:
 
 
 def best_moves(actual: ActualLoad, most: int, resting: Collection[int] = ()) -> list[tuple[int, int]]:
-    """Return at most `most` bundles with their new brokers, the one that evens out most first; none is `resting`."""
+    """Return at most `most` bundles with their new brokers, the best move first. Bundles in `resting` do not move."""
     return _Search(actual, resting).run(most)
 
 
@@ -140,7 +145,7 @@ class _Search:
         return found
 
     def _best(self) -> tuple[int, int] | None:
-        """Return the move that evens out most, from the broker that weighs most; None if none is worth it."""
+        """Return the best move from the broker that raises the sum most; None if no move gains enough."""
         actual, powers = self._actual, self._usage**_POWER
         live = np.flatnonzero(actual.live)
         if len(live) < 2:

@@ -57,7 +57,9 @@ _UNWEIGHTED: Final = ResourceWeights(1.0, 1.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measurement of all brokers, a column each: usage and limit (`load_report.RESOURCES`), and four figures."""
+    """One measurement of all brokers, one column each: usage and limit (rows `load_report.RESOURCES`), and the four
+    rates.
+    """
 
     usage: Floats
     limit: Floats
@@ -97,7 +99,7 @@ class Reports:
             most: (np.zeros((4, rows)), np.zeros(rows, np.int64)) for most in (SHORT_SAMPLES, LONG_SAMPLES)
         }
         self._left: list[tuple[int, int, Floats]] = []
-        """Bundles that another broker reports too: row, the former broker, which still lists it, and its figures."""
+        """Bundles that are also reported by a former broker: row, that broker, and the rates that it reported."""
         self.unloaded_at_ms: Integers = np.full(rows, NEVER, np.int64)
         self._smoothed: Floats = np.zeros((2, count))
         """Usage and throughput as of `_measured_at_ms`; `_told_smoothed` has the values of the last reports."""
@@ -152,7 +154,7 @@ class Reports:
             self._smooth(now, able, config, now_ms)
         due = able & self._is_due(now, config, now_ms, kind)
         if kind is ManagerKind.EXTENSIBLE:
-            due |= able & self._changed  # its load was taken back when a bundle came or went
+            due |= able & self._changed  # its smoothed load was reset when a bundle came or left
         if due.any():
             self._publish(now, bundles, due, now_ms)
         if kind is ManagerKind.EXTENSIBLE:
@@ -177,7 +179,7 @@ class Reports:
         return found
 
     def _smooth(self, now: Measured, able: Flags, config: "BrokerConfig", now_ms: int) -> None:
-        """Average usage and throughput over the measurements of a step; the figures are constant within a step."""
+        """Average usage and throughput over the measurements of a step. The load is constant within a step."""
         weights = extensible_resource_weights(config)
         percent = raw_percent(now.usage, now.limit)
         usage = (percent * np.array(weights, float)[:, None]).max(axis=0) / 100
@@ -211,7 +213,7 @@ class Reports:
             self._windows[most] = (averages, counts)
 
     def _list(self, bundles: Bundles, tellers: Flags) -> None:
-        """Update the known owners and figures of bundles from the reports of these brokers."""
+        """Update the known owners and rates of bundles from the reports of the brokers in `tellers`."""
         owner, known = bundles.owner, self._owner.copy()
         known[(known != NOBODY) & tellers[known] & (known != owner)] = NOBODY
         self._left = [each for each in self._left if not tellers[each[1]]]
@@ -334,7 +336,9 @@ class Reports:
     def _extensible(
         self, bundles: Bundles, known: Flags, place: Indices, config: "BrokerConfig", unloaded: Flags, now_ms: int
     ) -> LoadSnapshot:
-        """Bundles of the lists with their figures, all others as the ownership channel names them, without."""
+        """Return the snapshot: bundles in the lists of brokers with their rates, and all other owned bundles without
+        rates.
+        """
         most = config.load_balancer_max_number_of_bundles_in_bundle_load_report
         top = self._top(bundles, most)
         listed = (self._owner != NOBODY) & known[self._owner] & (top >= 0)
@@ -379,10 +383,10 @@ class Reports:
         return LoadSnapshot(brokers, table, bundles.namespaces, extensible=load, taken_at_ms=now_ms)
 
     def _top(self, bundles: Bundles, most: int) -> Integers:
-        """Return the place of each bundle in its broker's list, the least loaded first; -1 of those outside it.
+        """Return the position of each bundle in its broker's list, the least loaded first; -1 if it is not in the list.
 
-        The column form of `TopBundlesLoadData.of`: ordered as `stats_rank` does, of equals the smaller name is the
-        heavier.
+        The column form of `TopBundlesLoadData.of`: ordered as by `stats_rank`. Of two equal bundles, the one with the
+        smaller name counts as heavier.
         """
         rate_in, rate_out, bytes_in, bytes_out = self._figures
         moving = (self._owner != NOBODY) & (bytes_in + bytes_out > 0)
@@ -407,7 +411,7 @@ class Reports:
         return top
 
     def own(self, bundles: Bundles, live: Flags, config: "BrokerConfig", now_ms: int) -> LoadSnapshot:
-        """Return a snapshot of what brokers of the extensible load manager know now, each of its own bundles."""
+        """Return a snapshot of what the brokers of the extensible load manager know now, each about its own bundles."""
         known = live & (self.told_at_ms != NEVER)
         place = (np.cumsum(known) - 1).astype(np.int32)
         rows = np.flatnonzero((bundles.owner != NOBODY) & known[bundles.owner])

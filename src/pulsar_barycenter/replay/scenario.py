@@ -38,14 +38,17 @@ BENCHED: Final = (
     "extensible",
     "simple",
 )
-"""The strategies that the bench compares, each with the placement that is usual for it."""
+"""The strategies that the bench compares, each with its usual placement strategy."""
 
 COMMON: Final[Mapping[str, str]] = {
     "loadBalancerDistributeBundlesEvenlyEnabled": "false",
     "loadBalancerAutoBundleSplitEnabled": "false",
 }
-"""Settings of all scenarios unless one says otherwise. Distributing by count leaves a placement one candidate on a
-small cluster, and no strategy would show; splits are a matter of their own."""
+"""The settings of all scenarios, unless a scenario overrides them.
+
+Distribution by count is off: on a small cluster it leaves a placement strategy only one candidate, so strategies would
+not differ. Splits are off, because only some scenarios are about them.
+"""
 
 _RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,
@@ -58,11 +61,10 @@ _RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A figure of a strategy (of EVERY, but for the no-op one and references) stands in a relation to a value, for a
-    reason.
+    """An expectation: a measure of a strategy is in a relation to a value, for the reason `why`.
 
-    The figure is the median over the seeds. `than` names a strategy whose figure is to be compared with instead, times
-    `value`.
+    The measure is the median over the seeds. `strategy` may be EVERY, which excludes the no-op strategy and references.
+    If `than` names a strategy, the measure is compared with `value` times that of this strategy instead.
     """
 
     strategy: str
@@ -73,7 +75,10 @@ class Expected:
     than: str = ""
 
     def holds(self, of: Mapping[str, Mapping[str, float]]) -> bool:
-        """Whether the medians of the strategies satisfy the relation; strategies that were not run are ignored."""
+        """Return whether the medians of the strategies satisfy the relation.
+
+        Strategies that were not run are ignored.
+        """
         compare = _RELATIONS[self.relation]
         names = [name for name in of if name not in {NONE, *REFERENCES}] if self.strategy == EVERY else [self.strategy]
         limit = self.value * of[self.than][self.figure] if self.than in of else self.value
@@ -115,8 +120,11 @@ def catalogue() -> dict[str, Case]:
 
 
 def run_case(case: Case, strategy: str, seed: int) -> Measures:
-    """Return the measures of a strategy or a reference, by its defaults and the scenario's settings; what has no owner
-    is placed for a reference as for LeastDisturbance. `strategy` may be followed by settings: NAME key=value."""
+    """Return the measures of a strategy or a reference, with its defaults and the scenario's settings.
+
+    `strategy` may be followed by settings: NAME key=value. For a reference, bundles without an owner are assigned as
+    with LeastDisturbance.
+    """
     setup, reference = case.make(seed), REFERENCES.get(strategy)
     name, *sets = strategy.split()
     chosen = settings_of(OURS if reference else name, {}) | dict(each.split("=", 1) for each in sets)
@@ -124,7 +132,7 @@ def run_case(case: Case, strategy: str, seed: int) -> Measures:
     return measure(replay(setup.demand, setup.cluster, config, setup.events, seed=seed, reference=reference))
 
 
-# ---- what scenarios are made of ----
+# ---- the parts of scenarios ----
 
 
 def minutes(count: float) -> int:
@@ -133,8 +141,9 @@ def minutes(count: float) -> int:
 
 
 def sizes(count: int, seed: int, spread: float = 0.6) -> Floats:
-    """Return what part of all traffic each bundle has: log-normal, and at most three times the mean, so that no bundle
-    decides alone."""
+    """Return the share of each bundle in all traffic: log-normal, but at most about three times the mean, so that no
+    single bundle decides the result.
+    """
     drawn = np.minimum(np.random.default_rng([seed, 2]).lognormal(0.0, spread, count), 3.0 * np.exp(spread**2 / 2))
     found: Floats = drawn / drawn.sum()
     return found
@@ -147,13 +156,13 @@ def rate_of_usage(usage: float, cores: float = 8.0, brokers: int = 1) -> float:
 
 
 def steady(share: Floats, rate: float, steps: int, seed: int, noise: float = 0.03) -> Floats:
-    """Return msg/s in of each bundle at each step: its share of `rate`, with noise."""
+    """Return the msg/s in of each bundle at each step: its share of `rate`, with noise."""
     found: Floats = np.random.default_rng([seed, 3]).lognormal(0.0, noise, (steps, len(share))) * share * rate
     return found
 
 
 def balanced(share: Floats, brokers: Iterable[str], strength: Mapping[str, float] | None = None) -> tuple[str, ...]:
-    """Return owners that balance the shares: from the largest on, each to the broker with the least load so far."""
+    """Return owners that balance the shares: the largest bundle first, each to the least loaded broker so far."""
     load = dict.fromkeys(brokers, 0.0)
     owners = [""] * len(share)
     for row in np.argsort(-share, kind="stable").tolist():

@@ -1,18 +1,18 @@
-"""The cluster in virtual time: step by step, brokers report and their leader decides, as live ones do.
+"""Simulates a cluster in virtual time: step by step, brokers report and their leader decides, as in a live cluster.
 
-A step is
+A step has these parts:
 
-1. events of its time happen, settings change;
-2. bundles without an owner are placed, as lookups would have them placed;
-3. clients ask for the step's traffic, brokers measure and report (`replay.reports`);
-4. the leader runs its round, if one is due, upon what was reported: `load.rounds.round`, which is the live leader's;
-5. it has bundles split that are too large, by the strategy and the algorithm that are configured.
+1. Events within the step happen, and settings change. 2. Bundles without an owner are assigned, as lookups would make
+them assigned. 3. Clients produce and consume the step's traffic. Brokers measure and report (`replay.reports`). 4. If a
+round is due, the leader runs it on the reports: `load.rounds.round`, the code of a live leader. 5. The leader has
+bundles split that are too large, with the configured strategy and algorithm.
 
-What is decided in a step is in force from the next on; usage is of the step's own owners. Same arguments, same outcome.
+Decisions of a step take effect in the next step; the usage of a step is by its own owners. The same arguments give the
+same outcome.
 
-The leader is not one of the simulated brokers, and stays when one leaves: a change of leaders forgets what a shedder
-remembers, which is not replayed. Under the no-op load manager nothing moves, and what has no owner goes to the broker
-with the fewest bundles.
+The leader is not one of the simulated brokers, and stays when a broker leaves. A change of leaders would clear the
+memory of a shedder, which is not simulated. With the no-op load manager nothing moves, and a bundle without an owner
+goes to the broker with the fewest bundles.
 """
 
 import random
@@ -53,17 +53,17 @@ if TYPE_CHECKING:
     from pulsar_barycenter.config.broker_config import BrokerConfig
 
 _CPU, _IN, _OUT = 0, 3, 4
-"""Rows of usage that count; memory is no question of balance."""
+"""The rows of usage that count. Memory does not count for balance."""
 MINUTE_MS: Final = 60_000
 MOST_BROKERS: Final = 10_000
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The brokers at the start, and how their load and their delays come about.
+    """The brokers at the start, and the model of their load and delays.
 
-    `gap_ms` is how long nobody serves a bundle that changes its owner, `session_ms` how long after a crash its bundles
-    are free.
+    `gap_ms` is the time without service of a bundle that changes its owner. `session_ms` is the time after a crash
+    until a broker's bundles can be assigned.
     """
 
     brokers: Mapping[str, Capacity]
@@ -81,12 +81,12 @@ def replay(
     seed: int = 0,
     reference: Reference | None = None,
 ) -> Outcome:
-    """Return what becomes of a cluster under this demand with these settings; a reference acts in place of rounds.
+    """Return the outcome of a cluster with this demand and these settings. A `reference` acts instead of the rounds.
 
     Raises:
         ReplayInputError: an event or an owner does not fit the cluster.
-        StrategyError: the configuration names strategies that there are not, or that do not go together.
-        ConfigError: an event sets a key to what it cannot have.
+        StrategyError: the configuration names strategies that do not exist, or that cannot be combined.
+        ConfigError: an event sets a key to a value that is not allowed.
     """
     ordered = sorted(events, key=lambda event: event.at_ms)
     return _Run(demand, cluster, config, ordered, seed, reference).outcome()
@@ -137,16 +137,16 @@ class _Run:
         for event in self._events:
             broker = getattr(event, "broker", None)
             if broker is not None and broker not in self._row:
-                raise ReplayInputError(f"{event} is about a broker that there is not; there are {self._names}")
+                raise ReplayInputError(f"{event}: this broker does not exist; there are {self._names}")
             if isinstance(event, BrokerSlowed) and not 0 < event.factor < 1e6:
-                raise ReplayInputError(f"{event}: a factor is more than 0")
+                raise ReplayInputError(f"{event}: the factor must be more than 0 and less than 1,000,000")
             if isinstance(event, SettingChanged):
                 config = with_overrides(config, {event.key: event.value})
                 if (manager_in_force(config) is ManagerKind.EXTENSIBLE) != (self._kind is ManagerKind.EXTENSIBLE):
-                    raise ReplayInputError(f"{event}: a cluster is not replayed over a change of this load manager")
+                    raise ReplayInputError(f"{event}: a replay cannot change to or from the extensible load manager")
 
     def _apply_settings(self, config: "BrokerConfig") -> None:
-        """Take a configuration; what is remembered stays where the strategy does."""
+        """Apply a configuration. If the strategy stays, its memory is kept."""
         before: Any = getattr(self, "_round", None)
         self._config, self._kind = config, manager_in_force(config)
         self._round: Any = None
@@ -206,18 +206,18 @@ class _Run:
         )
 
     def _decided_upon(self) -> list[str]:
-        """Return the bundles that moved or were divided, and their parts; not those that were only placed at first."""
+        """Return the bundles that moved or were split, and their parts; without those only assigned at first."""
         moved = [move.bundle for move in self._moves if move.source]
         return moved + [name for split in self._splits for name in (split.bundle, *split.parts)]
 
     def _count_unplaced(self, end_ms: int) -> None:
-        """Count the time without service of bundles that nobody owns in the end."""
+        """Count the time without service of bundles that have no owner at the end."""
         for row in np.flatnonzero(self._bundles.owner == NOBODY).tolist():
             since_ms = self._left.get(self._bundles.names[row], ("", self._demand.start_ms))[1]
             self._unserved_topic_s += int(self._bundles.topics[row]) * (end_ms - since_ms) / 1000
 
     def _carried(self) -> tuple[Floats, Floats]:
-        """Return the four figures of all brokers, and what they want of their resources."""
+        """Return the four rates of all brokers, and what they want of their resources."""
         owner, count = self._bundles.owner, len(self._names)
         served = owner != NOBODY
         owners = owner[served]
@@ -226,8 +226,11 @@ class _Run:
         return figures, self._cluster.model.wanted(figures, sessions, self._slowdown)
 
     def _floor(self) -> float:
-        """Return the least that the greatest usage can be with what is served: no smaller than the mean by capacity,
-        or than the largest topic on the strongest broker."""
+        """Return a lower bound of the greatest usage for the served load.
+
+        It is at least the mean weighted by capacity, and at least the usage of the strongest broker with the largest
+        topic.
+        """
         live, model = self._live, self._cluster.model
         if not live.any():
             return 0.0
@@ -240,7 +243,7 @@ class _Run:
         return float(max(cpu, *network, self._indivisible(strength, served)))
 
     def _indivisible(self, strength: Floats, served: Flags) -> float:
-        """Return the usage of the strongest broker with the largest load that no split parts, and nothing else."""
+        """Return the usage of the strongest broker with nothing but the largest load that no split can divide."""
         model, bundles = self._cluster.model, self._bundles
         figures, share = bundles.figures[:, served], bundles.least_share()[served]
         cost = model.cpu_per_message * (figures[0] + figures[1]) + model.cpu_per_byte * (figures[2] + figures[3])
@@ -296,7 +299,7 @@ class _Run:
     # ---- placement ----
 
     def _place_free(self, now_ms: int) -> None:
-        """Have what nobody owns placed, once its owner's session is over."""
+        """Assign bundles without an owner, after the session of their former owner has ended."""
         free = [
             name
             for row in np.flatnonzero(self._bundles.owner == NOBODY).tolist()
@@ -311,7 +314,7 @@ class _Run:
             self._move("assign", bundle, source, broker, now_ms, gap_ms, why)
 
     def _chosen(self, bundles: Collection[str], now_ms: int) -> list[tuple[str, str, str]]:
-        """Return the brokers of bundles that nobody owns, and why."""
+        """Return a broker for each bundle without an owner, and the reason."""
         snapshot = self._snapshot(now_ms)
         if self._kind is ManagerKind.NOOP or not len(snapshot.brokers):
             counts = np.bincount(self._bundles.owner[self._bundles.owner != NOBODY], minlength=len(self._names))
@@ -320,7 +323,7 @@ class _Run:
             for bundle in bundles:
                 row = int(np.argmin(counts))
                 counts[row] += 1
-                found.append((bundle, self._names[row], "no load is known: the fewest bundles"))
+                found.append((bundle, self._names[row], "the broker with the fewest bundles: no load is known"))
             return found
         selection, memory = selection_of(self._config, self._kind), self._memory.selection
         placements = list(selection.place(snapshot, bundles, self._rng, memory))
@@ -350,7 +353,7 @@ class _Run:
         )
 
     def _judge(self, first: int) -> None:
-        """Say of the moves since `first` which came to a broker that is above the mean with all of them."""
+        """Mark the moves since `first` whose destination is above the mean usage after all of these moves."""
         if first == len(self._moves):
             return
         _, wanted = self._carried()
@@ -412,14 +415,14 @@ class _Run:
             self._move("unload", name, source, self._names[broker], now_ms, self._cluster.gap_ms, reference.about)
 
     def _shed(self, now_ms: int) -> LoadSnapshot | None:
-        """Run a round; return what it decided upon if it moved nothing, so that this is still so."""
+        """Run a round. Return its snapshot if it moved nothing, since the snapshot is then still valid."""
         snapshot, moves_before = self._snapshot(now_ms), len(self._moves)
         outcome: RoundOutcome
         outcome, self._memory = self._round.run(snapshot, self._memory, self._rng)
         for move in outcome.moves:
             row = self._bundles.row_of(move.bundle)
             if move.destination is None or int(self._bundles.owner[row]) != self._row[move.source]:
-                continue  # it is gone from there already, which its broker has not told yet
+                continue  # the bundle has already left the broker, which has not reported this yet
             self._reports.unloaded_at_ms[row] = now_ms
             why = render(move.reason)
             self._move("unload", move.bundle, move.source, move.destination, now_ms, self._cluster.gap_ms, why)
@@ -458,7 +461,7 @@ class _Run:
 
 
 def _next(at_ms: int, minutes: float, end_ms: int) -> int:
-    """Return the next time of what is done every so many minutes that is not before `end_ms`."""
+    """Return the next time, not before `end_ms`, of something that is done every `minutes` minutes after `at_ms`."""
     every = max(1, round(minutes * 60_000))
     return at_ms + max(1, -(-(end_ms - at_ms) // every)) * every
 

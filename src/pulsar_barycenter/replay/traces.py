@@ -1,6 +1,6 @@
-"""Traces: the number of events in each step of time, read from CSV files of `timestamp,value`.
+"""Traces: the number of events in each time step, read from CSV files with the columns `timestamp,value`.
 
-Free of numpy, as the demo's client processes follow traces, too.
+This module does not use NumPy, because the demo's client processes use it, too.
 """
 
 import csv
@@ -38,7 +38,7 @@ class Trace:
         return self.step_s * len(self.values)
 
     def rate_at(self, at_s: float) -> float:
-        """Return the events per second of trace time at `at_s` from its start; a trace repeats itself."""
+        """Return the events per second of trace time at `at_s` seconds from its start. The trace repeats."""
         return self.values[int(at_s / self.step_s) % len(self.values)] / self.step_s
 
 
@@ -66,7 +66,7 @@ def read_trace(name: str, lines: Iterable[str]) -> Trace:
         if len(times) > 2 and times[-1] - times[-2] != times[1] - times[0]:
             apart, usual = (times[-1] - times[-2]) / 1000, (times[1] - times[0]) / 1000
             raise ReplayInputError(
-                f"{row.where}: {apart:g} s after the row before, where rows are {usual:g} s apart; fill the gap, or"
+                f"{row.where}: {apart:g} s after the row before, but rows are {usual:g} s apart; fill the gap, or"
                 " choose a part of the file without one"
             )
     _check_length(name, times)
@@ -74,18 +74,19 @@ def read_trace(name: str, lines: Iterable[str]) -> Trace:
 
 
 def read_trace_with_gaps(name: str, lines: Iterable[str]) -> Trace:
-    """Return the trace in the lines of a CSV file whose times may be unequally far apart. The median distance is the
-    step, and the values follow one another as if there were no gaps.
+    """Return the trace in the lines of a CSV file whose times may be at unequal distances.
+
+    The median distance is the step, and the values follow one another as if there were no gaps.
 
     Raises:
-        ReplayInputError: a column, a time or a value is wrong, or times do not grow.
+        ReplayInputError: a column, a time or a value is wrong, or times do not increase.
     """
     rows = list(_rows(name, lines))
     times = [row.at_ms for row in rows]
     _check_length(name, times)
     step_ms = round(median(later - earlier for earlier, later in pairwise(times)))
     if step_ms <= 0:
-        raise ReplayInputError(f"{name}: the timestamps must grow")
+        raise ReplayInputError(f"{name}: the timestamps must increase")
     return Trace(name, times[0], step_ms, tuple(row.value for row in rows))
 
 
@@ -100,7 +101,7 @@ def _rows(name: str, lines: Iterable[str]) -> Iterator[_Row]:
         except (TypeError, ValueError) as error:
             raise ReplayInputError(f"{where}: {error}") from error
         if not (value >= 0 and math.isfinite(value)):
-            raise ReplayInputError(f"{where}: a count is a number of 0 or more, not {value:g}")
+            raise ReplayInputError(f"{where}: a count must be a number of at least 0, not {value:g}")
         at_ms = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
         yield _Row(where, row["timestamp"], at_ms, value)
 
@@ -119,5 +120,5 @@ def unique_names(traces: Sequence[Trace]) -> Sequence[Trace]:
     names = [trace.name for trace in traces]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise ReplayInputError(f"two traces are named {doubled[0]}; each trace is a topic of its own name")
+        raise ReplayInputError(f"two traces are named {doubled[0]}; each trace is a topic and needs its own name")
     return traces

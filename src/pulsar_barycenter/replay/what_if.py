@@ -53,9 +53,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that has another broker at the end: `minute` is that of its last move, `times` the number of its moves.
+    """A bundle that has another broker at the end. `minute` is that of its last move, `times` the number of its moves.
 
-    `kind` is "unload", or "part" for one that only a split makes, or "assign" for one that has no owner now.
+    `kind` is "unload", "part" for a bundle that a split creates, or "assign" for one that has no owner now.
     """
 
     kind: str
@@ -129,7 +129,7 @@ def start_of(snapshot: LoadSnapshot, question: Question) -> Start:
 def _check(snapshot: LoadSnapshot, question: Question) -> None:
     names = snapshot.brokers.names
     if not names or snapshot.bundles.broker_bound.all():
-        raise ReplayInputError("the snapshot has no broker with bundles, so nothing can be foreseen")
+        raise ReplayInputError("the snapshot has no broker with bundles, so there is nothing to forecast")
     unknown = [name for name in question.without if name not in snapshot.brokers.index]
     if unknown:
         raise ReplayInputError(f"{unknown[0]} is not registered; there are {', '.join(names[:20])}")
@@ -138,11 +138,11 @@ def _check(snapshot: LoadSnapshot, question: Question) -> None:
     if not (0 < question.scale <= 1000 and 0 <= question.added <= MOST_ADDED):
         raise ReplayInputError(f"load can be scaled by up to 1000, and up to {MOST_ADDED} brokers can be added")
     if not 1 <= question.minutes <= LONGEST_MINUTES:
-        raise ReplayInputError(f"{question.minutes} minutes: look 1 to {LONGEST_MINUTES} ahead")
+        raise ReplayInputError(f"the forecast is for {question.minutes} minutes; give 1 to {LONGEST_MINUTES}")
 
 
 def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:
-    """Return the brokers with their limits, and the factors by which their CPU differs from the common line."""
+    """Return the brokers with their limits, and the factors by which their CPU differs from the common model."""
     usual = Capacity()
     limits = _bounded(brokers.limit)
     capacities = {
@@ -165,7 +165,7 @@ def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:
 
 
 def _bounded(figures: Floats) -> Floats:
-    """Return the figures within the bounds of calculation; those that are too small to be measured become 0."""
+    """Return the values within the bounds of calculation. Values that are too small to be measured become 0."""
     found: Floats = np.where(np.isfinite(figures) & (figures >= _LEAST), np.minimum(figures, _MOST), 0.0)
     return found
 
@@ -190,7 +190,7 @@ def _median(capacities: Sequence[Capacity]) -> Capacity:
 def _demand(snapshot: LoadSnapshot, question: Question) -> Demand:
     """Return the load of the snapshot; from the step of the requested change on, it is multiplied by the scale."""
     bundles = snapshot.bundles
-    # one that is moving stands twice: the later row counts; one that is its broker's own goes nowhere
+    # a moving bundle has two rows, and the later one counts; a bundle that belongs to its broker never moves
     movable = np.flatnonzero(~bundles.broker_bound).tolist()
     rows = np.array(list({bundles.names[row]: row for row in movable}.values()), np.int64)
     steps = SETTLED + question.minutes

@@ -98,11 +98,11 @@ class BrokerProcess(ChildProcess):
         return f"pulsar://{_LOOPBACK}:{self.broker_port}"
 
     def serves(self, line: str) -> None:
-        """Keep the ports in the line that the broker printed."""
+        """Record the ports in the line that the broker printed."""
         self.take_ports(parse_broker_ready(line))
 
     def take_ports(self, ready: BrokerReady) -> None:
-        """Keep the ports of a broker that serves: the broker has them again after a restart."""
+        """Record the ports of a broker that serves clients, so that it gets the same ports after a restart."""
         self.ready = ready
         self.web_port = self.web_port or _port_of(self.ready.web_url)
         self.broker_port = self.broker_port or _port_of(self.ready.broker_url)

@@ -137,7 +137,7 @@ def test_what_cannot_be_replayed_says_why(tmp_path: Path) -> None:
         load.replay("NoSuchShedder")
     with pytest.raises(ConfigError):
         load.replay("AvgShedder", settings={"loadBalancerAvgShedderLowThreshold": "much"})
-    with pytest.raises(ReplayInputError, match="cut into 16 periods"):
+    with pytest.raises(ReplayInputError, match="divided into 16 periods"):
         load.replay(parts=16)
     with pytest.raises(ReplayInputError, match="brokers"):
         synthetic_load(brokers=-1)

@@ -329,7 +329,7 @@ def test_nothing_recorded_is_told_with_what_to_do(layout: PipelineLayout) -> Non
         assert result.exit_code == 1
         assert "barycenter pipeline run --data" in result.output
     write(layout, "bundle_samples", make_samples(1))
-    with pytest.raises(NoHistoryError, match="nothing of what was asked for"):
+    with pytest.raises(NoHistoryError, match="no matching rows in this period"):
         History(layout, until_ms=ms(at(0))).top_bundles(1)
 
 

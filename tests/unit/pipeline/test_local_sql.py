@@ -93,8 +93,11 @@ def test_a_column_that_older_files_lack_is_null(data: PipelineLayout) -> None:
         ("select cpu_percentage from broker_usage", "there is no column cpu_percentage; nearest: cpu_percent"),
         ("select u.cpu_percentage from broker_usage u", "there is no column cpu_percentage; nearest: cpu_percent"),
         ("selec 1", 'syntax error at or near "selec"'),
-        ("select max(at) from decisions", 'syntax error at or near ")"; columns named at and by need their table'),
-        ("select 1; select 2", "one question at a time: the query has 2 statements"),
+        (
+            "select max(at) from decisions",
+            'syntax error at or near ")"; the columns at and by need the name of the table',
+        ),
+        ("select 1; select 2", "the query has 2 statements: give exactly one"),
     ],
 )
 def test_a_mistake_is_one_sentence_with_the_nearest_names(data: PipelineLayout, query: str, told: str) -> None:

@@ -221,7 +221,7 @@ def test_a_deletion_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> N
             except KilledError:
                 kills += 1
                 if (layout.root / DELETION / "plan.json").exists():
-                    with pytest.raises(UnfinishedDeletionError, match="finish it by"):
+                    with pytest.raises(UnfinishedDeletionError, match="Finish it with"):
                         refuse_unfinished(layout)
     assert kills > 20
     check_deleted(layout, before, times)

@@ -55,7 +55,7 @@ def test_a_load_manager_can_be_named(kind: ManagerKind) -> None:
     ("strategy", "text"),
     [
         ("AvgSheder", "did you mean AvgShedder"),
-        ("TransferShedder+LeastLongTermMessageRate", "places by itself"),
+        ("TransferShedder+LeastLongTermMessageRate", "has its own placement"),
         ("ThresholdShedder+Nonsense", "Nonsense"),
         ("LeastLongTermMessageRate", "there is no shedder or load manager"),
     ],

@@ -50,14 +50,17 @@ def test_traces_are_replayed_over_the_time_that_they_have_in_common() -> None:
     ("rows", "text"),
     [
         (["time,value", "1,2"], "line 1 must name the columns timestamp and value"),
-        (lines("2026-01-01 00:00:00,1", "2026-01-01 00:05:00,-1"), "line 3: a count is a number of 0 or more, not -1"),
-        (lines("2026-01-01 00:00:00,nan"), "line 2: a count is a number"),
+        (
+            lines("2026-01-01 00:00:00,1", "2026-01-01 00:05:00,-1"),
+            "line 3: a count must be a number of at least 0, not -1",
+        ),
+        (lines("2026-01-01 00:00:00,nan"), "line 2: a count must be a number"),
         (lines("2026-01-01 00:00:00,x"), "line 2: could not convert"),
         (lines("2026-01-01 00:00:00"), "line 2: "),
         (lines("2026-01-01 00:05:00,1", "2026-01-01 00:00:00,1"), "line 3: .* is not after the time before; sort"),
         (
             lines("2026-01-01 00:00:00,1", "2026-01-01 00:05:00,1", "2026-01-01 00:20:00,1"),
-            "line 4: 900 s after the row before, where rows are 300 s apart",
+            "line 4: 900 s after the row before, but rows are 300 s apart",
         ),
         (lines("2026-01-01 00:00:00,1"), "needs two rows or more"),
     ],
@@ -75,7 +78,7 @@ def test_traces_that_do_not_go_together_are_refused() -> None:
         demand_of([five, ten])
     with pytest.raises(ReplayInputError, match="no time in common"):
         demand_of([five, other])
-    with pytest.raises(ReplayInputError, match="cannot be cut into steps of 70000 ms"):
+    with pytest.raises(ReplayInputError, match="cannot be divided into steps of 70000 ms"):
         demand_of([five], step_ms=70_000)
     with pytest.raises(ReplayInputError, match="there are no traces"):
         demand_of([])
@@ -170,13 +173,13 @@ def test_a_broker_joins_with_the_first_report_of_its_life(sequence: int, joined:
 
 
 def test_a_history_with_a_gap_or_nothing_in_it_is_refused() -> None:
-    with pytest.raises(ReplayInputError, match=r"nobody reported between .* 30 min"):
+    with pytest.raises(ReplayInputError, match=r"no broker reported between .* 30 min"):
         recording(samples((LEFT, "a:1", 0, 1), (LEFT, "a:1", 30, 1)), NONE_USED)
     with pytest.raises(ReplayInputError, match="no sample of a bundle"):
         recording(samples(), NONE_USED)
-    with pytest.raises(ReplayInputError, match="figures are numbers from 0 on"):
+    with pytest.raises(ReplayInputError, match="rates must be numbers of at least 0"):
         recording(samples((LEFT, "a:1", 0, -1)), NONE_USED)
-    with pytest.raises(ReplayInputError, match="nonsense is no bundle"):
+    with pytest.raises(ReplayInputError, match="nonsense is not a bundle"):
         recording(samples(("nonsense", "a:1", 0, 1)), NONE_USED)
 
 

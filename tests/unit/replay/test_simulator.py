@@ -156,12 +156,12 @@ def test_moves_explain_themselves() -> None:
 @pytest.mark.parametrize(
     ("event", "text"),
     [
-        (BrokerRemoved(START_MS, "nobody:8080"), "a broker that there is not"),
-        (BrokerSlowed(START_MS, "broker-0001:8080", 0), "a factor is more than 0"),
+        (BrokerRemoved(START_MS, "nobody:8080"), "this broker does not exist"),
+        (BrokerSlowed(START_MS, "broker-0001:8080", 0), "the factor must be more than 0"),
         (BrokerRemoved(START_MS - 1, "broker-0001:8080"), "before the demand begins"),
         (
             SettingChanged(START_MS, "loadManagerClassName", ManagerKind.EXTENSIBLE.class_name),
-            "not replayed over a change",
+            "cannot change to or from the extensible load manager",
         ),
     ],
 )
@@ -189,7 +189,7 @@ def test_demand_is_checked() -> None:
         Demand.of_bundles(0, MINUTE_MS, names[::-1], np.zeros((1, 4)))
     with pytest.raises(ReplayInputError, match="the period has no data"):
         good.period(2, 2)
-    with pytest.raises(ReplayInputError, match="is no bundle"):
+    with pytest.raises(ReplayInputError, match="is not a bundle"):
         Demand.of_bundles(0, MINUTE_MS, ("x",), np.zeros((1, 1)))
 
 

@@ -98,7 +98,7 @@ def test_a_bundle_that_moves_to_and_fro_is_told_once_or_not_at_all() -> None:
         ({"without": ("a:1", "b:1", "c:1")}, "no broker would be left"),
         ({"scale": 0.0}, "scaled by up to 1000"),
         ({"added": 10_000}, "up to 1000 brokers"),
-        ({"minutes": LONGEST_MINUTES + 1}, "look 1 to 1440 ahead"),
+        ({"minutes": LONGEST_MINUTES + 1}, "give 1 to 1440"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(question: dict[str, object], text: str) -> None:

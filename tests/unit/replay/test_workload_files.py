@@ -51,10 +51,10 @@ def test_the_seed_draws_names_and_owners() -> None:
     [
         (b"topics: 10", "missing required field `producerRate`"),
         (b"topics: 0\nproducerRate: 1", "Expected `int` >= 1"),
-        (b"topics: 1\nproducerRate: 0", "a producerRate of 0 is as much as brokers can take"),
+        (b"topics: 1\nproducerRate: 0", "producerRate 0 means the maximum that brokers can take"),
         (b"topics: 100000\npartitionsPerTopic: 100\nproducerRate: 1", "more than 1,000,000 partitions"),
-        (b"- a\n- b", "is no workload of the OpenMessaging benchmark"),
-        (b"topics: [", "is no workload of the OpenMessaging benchmark"),
+        (b"- a\n- b", "is not a workload of the OpenMessaging benchmark"),
+        (b"topics: [", "is not a workload of the OpenMessaging benchmark"),
     ],
 )
 def test_what_is_no_workload_is_refused(content: bytes, text: str) -> None:

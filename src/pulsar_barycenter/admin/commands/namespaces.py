@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from pulsar_barycenter.admin.commands.auto_creation import AUTO_CREATION
+from pulsar_barycenter.admin.commands.cursors import NAMESPACE_BACKLOG
 from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
 from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
 from pulsar_barycenter.admin.commands.storage import NAMESPACE_STORAGE
@@ -210,6 +211,7 @@ NAMESPACES: Final = Resource(
             request(topics.DELETE_COMPACTION_THRESHOLD),
             NAMESPACE,
         ),
+        NAMESPACE_BACKLOG,
         *NAMESPACE_LIMITS,
         *NAMESPACE_STORAGE,
         *AUTO_CREATION,

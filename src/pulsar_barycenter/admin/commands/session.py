@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.client import AdminClient, Answer
 from pulsar_barycenter.admin.client_conf import ClientConf
 from pulsar_barycenter.admin.commands.table import JSON
 
@@ -26,6 +26,9 @@ class ClusterSession:
 
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()
+
+    async def read(self, path: str, *, params: Mapping[str, str] | None = None) -> Answer:
+        return await self._client.read(self._url, path, params=params)
 
     async def call(
         self,

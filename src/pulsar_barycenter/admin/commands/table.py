@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
+from pulsar_barycenter.admin.client import Answer
 from pulsar_barycenter.admin.commands.output import Form
 from pulsar_barycenter.admin.routes.route import Route
 
@@ -79,6 +80,10 @@ class Session(Protocol):
         Raises:
             AdminRequestError: the cluster refuses the request, or does not answer.
         """
+        ...
+
+    async def read(self, path: str, *, params: Mapping[str, str] | None = None) -> Answer:
+        """Return the answer to a GET, with its headers. Arguments and errors as of `call`."""
         ...
 
 

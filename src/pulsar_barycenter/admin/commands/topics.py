@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any, Final
 
+from pulsar_barycenter.admin.commands.cursors import TOPIC_CURSORS
+from pulsar_barycenter.admin.commands.messages import TERMINATION, TOPIC_MESSAGES
 from pulsar_barycenter.admin.commands.output import Form
 from pulsar_barycenter.admin.commands.permissions import TOPIC_PERMISSIONS
 from pulsar_barycenter.admin.commands.table import (
@@ -290,6 +292,9 @@ TOPICS: Final = Resource(
         ),
         command("compact", "Start to compact a topic.", _compact, TOPIC),
         command("compaction-status", "Show the status of compaction.", request(routes.GET_COMPACTION), TOPIC),
+        *TOPIC_CURSORS,
+        *TOPIC_MESSAGES,
+        *TERMINATION,
         *TOPIC_PERMISSIONS,
     ),
 )

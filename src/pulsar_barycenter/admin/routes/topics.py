@@ -181,7 +181,12 @@ GET_STATS: Final = TOPIC_FIGURES.route(
     "stats",
     OnTopic(TopicOperation.GET_STATS),
     "Show the stats of a topic.",
-    query={"excludePublishers": FLAG, "excludeConsumers": FLAG, "authoritative": FLAG},
+    query={
+        "excludePublishers": FLAG,
+        "excludeConsumers": FLAG,
+        "getEarliestTimeInBacklog": FLAG,
+        "authoritative": FLAG,
+    },
 )
 
 GET_INTERNAL_STATS: Final = TOPIC_FIGURES.route(
@@ -208,7 +213,7 @@ GET_PARTITIONED_STATS: Final = TOPIC_FIGURES.route(
     "partitioned_stats",
     OnTopic(TopicOperation.GET_STATS),
     "Show the sums over all partitions; `perPartition` (default true) shows each as well.",
-    query={"perPartition": FLAG},
+    query={"perPartition": FLAG, "getEarliestTimeInBacklog": FLAG},
 )
 
 GET_PARTITIONED_INTERNAL_STATS: Final = TOPIC_FIGURES.route(

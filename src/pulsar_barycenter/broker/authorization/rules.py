@@ -65,9 +65,13 @@ TOPIC_ACTIONS: Final[Mapping[TopicOperation, frozenset[AuthAction]]] = {
     TopicOperation.SUBSCRIBE: _CONSUME,
     TopicOperation.UNSUBSCRIBE: _CONSUME,
     TopicOperation.RESET_CURSOR: _CONSUME,
+    TopicOperation.SKIP: _CONSUME,
+    TopicOperation.EXPIRE_MESSAGES: _CONSUME,
     TopicOperation.PEEK_MESSAGES: _CONSUME,
+    TopicOperation.GET_BACKLOG_SIZE: _CONSUME,
     TopicOperation.GET_SUBSCRIPTIONS: _CONSUME,
     TopicOperation.COMPACT: _NONE,
+    TopicOperation.TERMINATE: _NONE,
     TopicOperation.UNLOAD: _NONE,
 }
 """The same for an operation on a topic; the grant is on the topic or its namespace."""

@@ -1,8 +1,9 @@
 """A consumer of a subscription: its permits, its unacknowledged entries and its stats.
 
 Permits count messages, not entries. An entry is always sent as a whole, while at least one permit is left. So permits
-may become negative, down to the size of a batch, and later FLOWs have to make up for it. A consumer that subscribes
-again starts with no permits.
+may become negative, down to the size of a batch, and later FLOWs have to make up for it. Messages of a batch that are
+acknowledged already cost no permits, because the client skips them. A consumer that subscribes again starts with no
+permits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Final, Protocol
 
 from pulsar_barycenter.broker.clients.link import ClientLink
 from pulsar_barycenter.broker.clients.rates import Rates
+from pulsar_barycenter.ledger.managed.partial_acks import ALL
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -46,9 +48,10 @@ class Consumable(Protocol):
     def detach(self, *consumers: "Consumer") -> None: ...
     def flow(self, consumer: "Consumer") -> None: ...
     def ack_individual(self, consumer: "Consumer", positions: Sequence[Position]) -> None: ...
+    def ack_parts(self, consumer: "Consumer", parts: Sequence[tuple[Position, int]]) -> None: ...
     def ack_cumulative(self, consumer: "Consumer", position: Position) -> bool: ...
     def redeliver(self, consumer: "Consumer", positions: Sequence[Position] | None, epoch: int | None) -> None: ...
-    async def seek(self, position: Position) -> None: ...
+    async def seek(self, position: Position, bits: int = ALL) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class Consumer:
     """One attached consumer.
 
     `pending` is used by Shared and Key_Shared only: the entries that were delivered and are not acknowledged. For each
-    position it has the number of messages and the slot of the key (-1 in Shared).
+    position it has the number of messages that are not acknowledged and the slot of the key (-1 in Shared).
     """
 
     __slots__ = (
@@ -77,6 +80,7 @@ class Consumer:
         "consumer_id",
         "epoch",
         "hash_ranges",
+        "is_at_end",
         "is_blocked",
         "link",
         "metadata",
@@ -109,6 +113,8 @@ class Consumer:
         self.unacked = 0
         self.pending: dict[Position, tuple[int, int]] = {}
         self.is_blocked = False
+        self.is_at_end = False
+        """Whether the client knows that a terminated topic has no more messages for it."""
         self.closed = False
         self.rates = Rates()
 

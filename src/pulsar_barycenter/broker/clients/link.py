@@ -108,6 +108,10 @@ class ClientLink(Protocol):
 
     def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None: ...
 
+    def send_end_of_topic(self, consumer: LinkedConsumer) -> None:
+        """Send that the topic was terminated and has no more messages for this consumer."""
+        ...
+
     def close_producer(self, producer: LinkedProducer, owner: NextOwner | None = None) -> None:
         """Send CLOSE_PRODUCER, remove the producer from this link, and drop its late SENDs for a while.
 

@@ -15,6 +15,10 @@ A request goes through these modules:
   broker as `services`, read requests with `requests` and `body_fields`, and decide with `ownership` whether this broker
   answers or redirects. `streamed` sends an answer piece by piece.
 
+Handlers that concern messages find their topic with `persistent_topics`: `cursors` moves subscriptions, `messages`
+shows messages, with `message_headers`; `termination` ends topics;
+`backlogs` clears namespaces and truncates topics.
+
 Some handlers are packages: `metrics` is the Prometheus endpoint, `dashboard` serves the pages. `lookup` is the HTTP
 form of the lookup service, `openapi` describes the interface.
 """

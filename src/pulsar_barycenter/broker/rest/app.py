@@ -13,10 +13,12 @@ from pulsar_barycenter.admin.routes.table import GROUPS
 from pulsar_barycenter.broker.rest.admission import MAX_BODY_BYTES, admission, close_after_unread_body
 from pulsar_barycenter.broker.rest.audit import Audit, audited
 from pulsar_barycenter.broker.rest.auto_creation import AutoCreation
+from pulsar_barycenter.broker.rest.backlogs import Backlogs
 from pulsar_barycenter.broker.rest.broker_stats import BrokerStats
 from pulsar_barycenter.broker.rest.brokers import Brokers
 from pulsar_barycenter.broker.rest.clusters import Clusters
 from pulsar_barycenter.broker.rest.compaction import Compaction
+from pulsar_barycenter.broker.rest.cursors import Cursors
 from pulsar_barycenter.broker.rest.damaged_ledgers import DamagedLedgers
 from pulsar_barycenter.broker.rest.dashboard.drain_preview import DrainPreviews
 from pulsar_barycenter.broker.rest.dashboard.explanations import Explanations
@@ -31,6 +33,7 @@ from pulsar_barycenter.broker.rest.isolation_policies import NamespaceIsolation
 from pulsar_barycenter.broker.rest.leader_requests import leader_requests
 from pulsar_barycenter.broker.rest.leader_writes import LeaderWritesResource
 from pulsar_barycenter.broker.rest.lookup import Lookup
+from pulsar_barycenter.broker.rest.messages import Messages
 from pulsar_barycenter.broker.rest.metrics.endpoint import Metrics
 from pulsar_barycenter.broker.rest.namespace_limits import NamespaceLimits
 from pulsar_barycenter.broker.rest.namespace_policies import NamespacePolicies
@@ -50,6 +53,7 @@ from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.subscription_properties import SubscriptionProperties
 from pulsar_barycenter.broker.rest.subscriptions import Subscriptions
 from pulsar_barycenter.broker.rest.tenants import Tenants
+from pulsar_barycenter.broker.rest.termination import Termination
 from pulsar_barycenter.broker.rest.topic_figures import TopicFigures
 from pulsar_barycenter.broker.rest.topics import Topics
 
@@ -74,6 +78,10 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     PartitionChanges,
     Subscriptions,
     SubscriptionProperties,
+    Cursors,
+    Messages,
+    Termination,
+    Backlogs,
     TopicFigures,
     Compaction,
     Brokers,

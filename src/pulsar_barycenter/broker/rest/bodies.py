@@ -29,6 +29,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "ClusterData": ClusterData,
     "FailureDomain": FailureDomain,
     "Limit": Limit,
+    "MessageId": ResetCursorData,
     "NamespaceIsolationData": NamespaceIsolationData,
     "PartRequest": PartRequest,
     "PartitionedTopic": Partitions | WithProperties,

@@ -23,7 +23,7 @@ from pulsar_barycenter.broker.ownership.serving import NotServedError
 from pulsar_barycenter.broker.partition_changes.errors import PartitionedChangeError
 from pulsar_barycenter.broker.rest.logged_path import logged_path
 from pulsar_barycenter.config.broker_conf import ConfigError
-from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
 from pulsar_barycenter.load.installed import BALANCE_INSTALL
 from pulsar_barycenter.metadata import errors as metadata
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError, InvalidSplitError, UnknownBundleError
@@ -92,6 +92,8 @@ STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (metadata.StoreUnavailableError, 503),
     (metadata.StoreClosedError, 503),
     (metadata.MetadataError, 500),
+    (LedgerFencedError, 503),
+    (LedgerClosedError, 503),
     (LedgerError, 500),
     (TimeoutError, 500),
 )

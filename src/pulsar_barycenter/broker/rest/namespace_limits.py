@@ -64,5 +64,5 @@ class NamespaceLimits:
 
 def _name_in(request: web.Request) -> str:
     row = route_of(request)
-    assert row is not None, "the handlers answer rows of limits"
+    assert row is not None, "these handlers are only for the routes of limits"
     return row.path.rpartition("/")[2]

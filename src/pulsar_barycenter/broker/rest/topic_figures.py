@@ -18,6 +18,7 @@ from pulsar_barycenter.broker.rest.partition_owners import CONCURRENT_REQUESTS
 from pulsar_barycenter.broker.rest.requests import flag, json_response, topic_of
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
+from pulsar_barycenter.broker.topics.backlog_age import exact_publish_time
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.naming.topic import TopicName
@@ -28,7 +29,7 @@ _NOT_ADDED: Final = frozenset(
         "lastOffloadLedgerId",
         "lastOffloadSuccessTimeStamp",
         "lastOffloadFailureTimeStamp",
-        "earliestMsgPublishTimeInBacklogs",
+        "oldestBacklogMessageAgeSeconds",
         "lastExpireTimestamp",
         "lastConsumedFlowTimestamp",
         "lastConsumedTimestamp",
@@ -40,6 +41,10 @@ _NOT_ADDED: Final = frozenset(
     }
 )
 """Values that cannot be summed: the result for a partitioned topic is the largest one."""
+_EARLIEST: Final = frozenset({"earliestMsgPublishTimeInBacklogs", "earliestMsgPublishTimeInBacklog"})
+"""Times of which the earliest counts; 0 is none."""
+_OF_EACH_PARTITION: Final = ("getEarliestTimeInBacklog",)
+"""Parameters that are sent to the owners of partitions, too."""
 
 
 class TopicFigures:
@@ -50,6 +55,8 @@ class TopicFigures:
     async def stats(self, request: web.Request) -> web.Response:
         topic = await self._loaded(request)
         stats = self._services.registry.topic_stats(topic, owner_broker=self._services.urls.broker_id)
+        if flag(request, "getEarliestTimeInBacklog") and isinstance(topic, PersistentTopic):
+            await _add_earliest_times(stats, topic)
         if flag(request, "excludePublishers"):
             stats["publishers"] = []
         if flag(request, "excludeConsumers"):
@@ -77,7 +84,8 @@ class TopicFigures:
 
     async def partitioned_stats(self, request: web.Request) -> web.Response:
         topic, metadata = await self._partitioned(request)
-        parts = await self._of_partitions(topic, metadata.partitions, "stats")
+        asked = {name: "true" for name in _OF_EACH_PARTITION if flag(request, name)}
+        parts = await self._of_partitions(topic, metadata.partitions, "stats", asked)
         total = sum_stats(parts.values())
         total["metadata"] = {"partitions": metadata.partitions, "deleted": metadata.deleted}
         total["partitions"] = parts if flag(request, "perPartition", default=True) else {}
@@ -115,7 +123,9 @@ class TopicFigures:
             raise RestError(404, f"Partitioned topic not found: {topic}")
         return topic, metadata
 
-    async def _of_partitions(self, topic: TopicName, count: int, what: str) -> dict[str, dict[str, Any]]:
+    async def _of_partitions(
+        self, topic: TopicName, count: int, what: str, params: dict[str, str] | None = None
+    ) -> dict[str, dict[str, Any]]:
         """Return the answers of the partitions' owners by name of the partition; partitions that do not exist are left
         out.
         """
@@ -125,7 +135,7 @@ class TopicFigures:
             async with limit:
                 try:
                     answer: dict[str, Any] = await self._services.admin.call(
-                        "GET", self._services.web_url, f"{topic_path(part)}/{what}"
+                        "GET", self._services.web_url, f"{topic_path(part)}/{what}", params=params
                     )
                 except AdminRequestError as error:
                     if error.status != 404:
@@ -136,6 +146,17 @@ class TopicFigures:
         parts = [topic.partition(index) for index in range(count)]
         answers = await asyncio.gather(*(ask(part) for part in parts))
         return {str(part): answer for part, answer in zip(parts, answers, strict=True) if answer is not None}
+
+
+async def _add_earliest_times(stats: dict[str, Any], topic: PersistentTopic) -> None:
+    """Add when the oldest message in the backlog of each subscription, and of all, was published."""
+    times = []
+    for name, shown in stats["subscriptions"].items():
+        subscription = topic.subscriptions.get(name)
+        if subscription is not None:
+            shown["earliestMsgPublishTimeInBacklog"] = time_ms = await exact_publish_time(subscription)
+            times += [time_ms] if time_ms else []
+    stats["earliestMsgPublishTimeInBacklogs"] = min(times, default=0)
 
 
 def sum_stats(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -164,8 +185,10 @@ def _add(total: dict[str, Any], part: dict[str, Any]) -> None:
             _add_lists(total.setdefault(name, []), value)
         elif isinstance(value, bool) or not isinstance(value, int | float):
             total[name] = known or value
+        elif name in _EARLIEST:
+            total[name] = min(known or value, value or known or 0)
         elif name in _NOT_ADDED:
-            total[name] = max(known or 0, value)
+            total[name] = value if known is None else max(known, value)
         else:
             total[name] = (known or 0) + value
 

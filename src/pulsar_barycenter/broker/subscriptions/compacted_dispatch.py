@@ -17,9 +17,11 @@ import structlog
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.subscriptions.dispatch import READ_BYTES
+from pulsar_barycenter.broker.subscriptions.parts import part_of
 from pulsar_barycenter.broker.subscriptions.single_active_dispatch import SingleActiveDispatcher
 from pulsar_barycenter.broker.subscriptions.source import DispatchSource
 from pulsar_barycenter.ledger.managed.compacted_topic import KeptEntry
+from pulsar_barycenter.ledger.managed.partial_acks import bits_of
 from pulsar_barycenter.ledger.position import Entry, Position
 
 log = structlog.get_logger(__name__)
@@ -98,6 +100,7 @@ class CompactedDispatcher(SingleActiveDispatcher):
 
     def _deliver(self, consumer: Consumer) -> None:
         subscription, ready = self.subscription, self._ready
+        partly_acked = subscription.cursor.partly_acked
         messages = size = 0
         permits = consumer.permits
         while ready and messages < permits:
@@ -110,7 +113,12 @@ class CompactedDispatcher(SingleActiveDispatcher):
             self._unacked.add(position)
             # C++ clients return removed messages of a batch as empty messages without a key, unless an ack set
             # excludes them. With an ack set they never acknowledge the rest of the batch. Readers do not need to.
-            ack_set = entry.kept if isinstance(entry, KeptEntry) and not subscription.cursor.is_durable else ()
+            ack_set: Sequence[int] = (
+                entry.kept if isinstance(entry, KeptEntry) and not subscription.cursor.is_durable else ()
+            )
+            if partly_acked and position in partly_acked:
+                left = partly_acked[position]
+                num_messages, ack_set = part_of(num_messages, (left & bits_of(ack_set)) or left)
             consumer.link.send_message(consumer, position, 0, data, ack_set)
             messages += num_messages
             size += len(data)
@@ -128,6 +136,10 @@ class CompactedDispatcher(SingleActiveDispatcher):
         self._settle()
 
     def acked_through(self, position: Position) -> None:
+        self._settle()
+
+    def passed_over(self, position: Position) -> None:
+        super().passed_over(position)
         self._settle()
 
     def _settle(self) -> None:

@@ -95,10 +95,23 @@ class Dispatcher:
         `keeps_acks`.
         """
 
+    def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
+        """React to the acknowledgement of messages of a batch by `consumer`, which the cursor has recorded: `left` of
+        the entry's messages are not acknowledged.
+        """
+
     def acked_through(self, position: Position) -> None:
         """React to the acknowledgement of everything up to `position` (inclusive), which the cursor has recorded
         already.
         """
+
+    def passed_over(self, position: Position) -> None:
+        """Continue after everything up to `position` (inclusive), which an operator had acknowledged and the cursor has
+        recorded already.
+        """
+        if self.read_position <= position:
+            self.rewind()  # all that was read ahead is acknowledged
+        self.dispatch()
 
     def close(self) -> None:
         """Remove the consumers. Nothing is sent after this, not even by a read that is under way."""

@@ -118,6 +118,10 @@ class KeySharedDispatcher(SharedDispatcher):
         if self._waiting:
             self.dispatch()
 
+    def passed_over(self, position: Position) -> None:
+        self._has_acked_heads = True  # perhaps: entries that wait may be acknowledged now
+        super().passed_over(position)
+
     def _add_replay(self, position: Position, slot: int) -> None:
         if position not in self._replay:
             self._replay_slots[slot] += 1
@@ -255,7 +259,8 @@ class KeySharedDispatcher(SharedDispatcher):
             while entries and is_acked(entries[0].position):
                 self._drop_head(slot, entries)
 
-    def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> None:
-        super()._send_entry(consumer, entry, slot)
+    def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> int:
+        messages = super()._send_entry(consumer, entry, slot)
         held = self._in_flight.get(slot)
         self._in_flight[slot] = (consumer, held[1] + 1 if held else 1)
+        return messages

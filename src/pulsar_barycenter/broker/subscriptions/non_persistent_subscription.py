@@ -22,6 +22,7 @@ from pulsar_barycenter.broker.subscriptions.sticky_keys import (
 )
 from pulsar_barycenter.broker.subscriptions.turns import ConsumerTurns
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
+from pulsar_barycenter.ledger.managed.partial_acks import ALL
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.protocol.frames import read_metadata
@@ -179,13 +180,16 @@ class NonPersistentSubscription:
     def ack_individual(self, consumer: Consumer, positions: Sequence[Position]) -> None:
         """Do nothing: no message is stored."""
 
+    def ack_parts(self, consumer: Consumer, parts: Sequence[tuple[Position, int]]) -> None:
+        """Do nothing: no message is stored."""
+
     def ack_cumulative(self, consumer: Consumer, position: Position) -> bool:
         return True
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None, epoch: int | None) -> None:
         """Do nothing: no message is stored."""
 
-    async def seek(self, position: Position) -> None:
+    async def seek(self, position: Position, bits: int = ALL) -> None:
         raise NotAllowedError("a non-persistent topic stores no messages, so seek is not possible")
 
 

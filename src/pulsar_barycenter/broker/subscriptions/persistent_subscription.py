@@ -25,6 +25,7 @@ from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.managed.partial_acks import ALL
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.naming.topic import TopicName
@@ -100,6 +101,8 @@ class PersistentSubscription:
         self.is_sought = False
         """Whether a seek closed the consumers and none has attached again. A non-durable cursor is kept meanwhile, and
         the start position of the next SUBSCRIBE does not count."""
+        if topic.ledger.terminated_at is not None:
+            self.watch_end()
 
     def __str__(self) -> str:
         return f"{self.topic.name}/{self.name}"
@@ -212,6 +215,7 @@ class PersistentSubscription:
         """Begin to send to `consumer`: its client has received the answer that it is attached."""
         if self.dispatcher is not None and not consumer.closed:
             self.dispatcher.attached(consumer)
+        self._check_end()
 
     def detach(self, *consumers: Consumer) -> None:
         """Remove consumers, which closed themselves or whose connection is closed. Idempotent."""
@@ -263,6 +267,23 @@ class PersistentSubscription:
         if self.dispatcher is not None:
             self.dispatcher.acked(consumer, positions)
 
+    def ack_parts(self, consumer: Consumer, parts: Sequence[tuple[Position, int]]) -> None:
+        """Acknowledge messages of batches. Each part is the position of an entry and the bit set of its messages that
+        are still not acknowledged (see `partial_acks`); an entry without any is acknowledged.
+
+        A part of an entry that is acknowledged, unknown, or smaller than its bit set is ignored.
+        """
+        self.last_acked_at_ms = self.now_ms()
+        done = []
+        for position, bits in parts:
+            left = self.cursor.ack_part(position, bits)
+            if not left:
+                done.append(position)
+            elif left != ALL and self.dispatcher is not None:
+                self.dispatcher.acked_part(consumer, position, left.bit_count())
+        if done:
+            self.ack_individual(consumer, done)
+
     def ack_cumulative(self, consumer: Consumer, position: Position) -> bool:
         """Acknowledge everything up to `position` (inclusive); return False if the type does not allow it."""
         if self.type.is_shared:
@@ -276,13 +297,13 @@ class PersistentSubscription:
 
     def expire(self, position: Position, now_ms: int) -> int:
         """Let everything up to `position` (inclusive) leave the backlog; return the number of messages, which is as
-        exact as `Cursor.backlog`. Consumers stay attached.
+        exact as `Cursor.backlog`. Consumers stay attached, and no longer hold what they have received of it.
         """
         before = self.cursor.backlog.messages
         if not self.cursor.ack_cumulative(position):
             return 0
         if self.dispatcher is not None:
-            self.dispatcher.acked_through(self.cursor.mark_delete)
+            self.dispatcher.passed_over(self.cursor.mark_delete)
         expired = max(before - self.cursor.backlog.messages, 0)
         self.expired_messages += expired
         self.last_expired_at_ms = now_ms
@@ -298,6 +319,40 @@ class PersistentSubscription:
         if self.dispatcher is not None:
             self.dispatcher.redeliver(consumer, positions)
 
+    # ---- the end of a terminated topic ----
+
+    def watch_end(self) -> None:
+        """Notify the consumers when everything is acknowledged: the topic was terminated."""
+        self.cursor.on_mark_delete = lambda _mark: self._check_end()
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if self.ledger.terminated_at is None or self.cursor.backlog_entries:
+            return
+        for consumer in self.consumers:
+            if not consumer.is_at_end and not consumer.closed:
+                consumer.is_at_end = True
+                consumer.link.send_end_of_topic(consumer)
+
+    # ---- moves that an operator requests ----
+
+    async def pass_over(self, position: Position) -> None:
+        """Acknowledge everything up to `position` (inclusive), deliver what follows, and store the cursor.
+
+        Consumers stay attached. What they have received and not acknowledged is not delivered again.
+
+        Raises:
+            LedgerFencedError: a later owner has the topic.
+            LedgerUnavailableError: the metadata store did not answer. The entries are acknowledged in memory, and the
+                cursor is stored later.
+        """
+        if not self.cursor.ack_cumulative(position):
+            return
+        if self.dispatcher is not None:
+            self.dispatcher.passed_over(self.cursor.mark_delete)
+        await self.cursor.store()
+        log.info("subscription_passed_over", subscription=str(self), position=str(self.cursor.mark_delete))
+
     # ---- seek ----
 
     async def wait_open(self) -> None:
@@ -305,16 +360,17 @@ class PersistentSubscription:
         while self._opened is not None:
             await asyncio.shield(self._opened)
 
-    async def seek(self, position: Position) -> None:
-        """Move the cursor, so that `position` is delivered next. The connected consumers are closed, and attach again
-        by themselves: if they stayed, the permits for the messages in their queues would be lost (reference 3.8).
+    async def seek(self, position: Position, bits: int = ALL) -> None:
+        """Move the cursor, so that `position` is delivered next, of it only the messages in the bit set `bits`. The
+        connected consumers are closed, and attach again by themselves: if they stayed, the permits for the messages in
+        their queues would be lost (reference 3.8).
         """
         await self.wait_open()
         self._opened = asyncio.get_running_loop().create_future()
         self.is_sought = True
         try:
             self.disconnect_all()
-            await self.cursor.reset(position)
+            await self.cursor.reset(position, bits)
         finally:
             self._opened.set_result(None)
             self._opened = None

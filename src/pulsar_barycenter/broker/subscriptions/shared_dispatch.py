@@ -14,6 +14,7 @@ from typing import Any, Final
 from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
+from pulsar_barycenter.broker.subscriptions.parts import part_of
 from pulsar_barycenter.broker.subscriptions.source import DispatchSource
 from pulsar_barycenter.broker.subscriptions.turns import TURN_MESSAGES, ConsumerTurns
 from pulsar_barycenter.ledger.position import Entry, Position
@@ -163,6 +164,31 @@ class SharedDispatcher(Dispatcher):
         if self._unblock(consumer):
             self.dispatch()
 
+    def passed_over(self, position: Position) -> None:
+        for consumer in self.consumers:
+            for held in [held for held in consumer.pending if held <= position]:
+                self._remove_pending(consumer, held)
+            self._unblock(consumer)
+        for waiting in [waiting for waiting in self._replay if waiting <= position]:
+            self._remove_replay(waiting)
+        self._redelivery_counts = {p: count for p, count in self._redelivery_counts.items() if p > position}
+        self._delayed = [later for later in self._delayed if later[1] > position]
+        heapq.heapify(self._delayed)
+        self._arm_delay()
+        super().passed_over(position)
+
+    def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
+        holder = consumer if position in consumer.pending else self._consumer_of(position)
+        if holder is None:
+            return
+        messages, slot = holder.pending[position]
+        left = min(left, messages)
+        holder.pending[position] = (left, slot)
+        holder.unacked -= messages - left
+        self._unacked -= messages - left
+        if self._unblock(holder):
+            self.dispatch()
+
     def _consumer_of(self, position: Position) -> Consumer | None:
         return next((consumer for consumer in self.consumers if position in consumer.pending), None)
 
@@ -207,11 +233,11 @@ class SharedDispatcher(Dispatcher):
             if metadata is None:
                 continue
             receiver = self._chunk_owner(metadata, consumer)
-            self._send_entry(receiver, entry, NO_SLOT)
+            messages = self._send_entry(receiver, entry, NO_SLOT)
             if receiver is consumer:
-                taken += entry.num_messages
+                taken += messages
             else:
-                self._turns.took(receiver, entry.num_messages)
+                self._turns.took(receiver, messages)
         if taken:
             self._turns.took(consumer, taken)
 
@@ -245,9 +271,13 @@ class SharedDispatcher(Dispatcher):
             self._chunked.put(message, consumer)
         return consumer if owner is None else owner
 
-    def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> None:
+    def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> int:
+        """Send an entry, and return the number of its messages that are not acknowledged."""
         position, data, messages, _ = entry
         count = 0
+        ack_set: Sequence[int] = ()
+        if (partly_acked := self.subscription.cursor.partly_acked) and position in partly_acked:
+            messages, ack_set = part_of(messages, partly_acked[position])
         if self._replay:
             self._remove_replay(position)
         if self._redelivery_counts:
@@ -255,7 +285,7 @@ class SharedDispatcher(Dispatcher):
         consumer.pending[position] = (messages, slot)
         consumer.unacked += messages
         self._unacked += messages
-        consumer.link.send_message(consumer, position, count, data)
+        consumer.link.send_message(consumer, position, count, data, ack_set)
         consumer.sent(messages, len(data))
         self.subscription.sent(messages, len(data))
         limits = self.subscription.settings
@@ -263,6 +293,7 @@ class SharedDispatcher(Dispatcher):
             consumer.is_blocked = True
         if 0 < limits.max_unacked_per_subscription < self._unacked:
             self.is_blocked = True
+        return messages
 
     # ---- reading: redeliveries before new entries ----
 

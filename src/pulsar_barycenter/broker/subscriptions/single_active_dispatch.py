@@ -12,6 +12,7 @@ from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.errors import SubscriptionBusyError
 from pulsar_barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
 from pulsar_barycenter.broker.subscriptions.failover_choice import FailoverChoice
+from pulsar_barycenter.broker.subscriptions.parts import part_of
 from pulsar_barycenter.broker.subscriptions.source import DispatchSource
 from pulsar_barycenter.ledger.position import Entry, Position
 from pulsar_barycenter.protocol.frames import is_readable
@@ -137,6 +138,7 @@ class SingleActiveDispatcher(Dispatcher):
     def _deliver(self, consumer: Consumer) -> None:
         ready = self._ready
         is_acked = self.subscription.cursor.is_acked
+        partly_acked = self.subscription.cursor.partly_acked
         send = consumer.link.send_message
         messages = size = 0
         permits = consumer.permits
@@ -144,7 +146,11 @@ class SingleActiveDispatcher(Dispatcher):
             position, data, num_messages, _ = ready.popleft()
             if is_acked(position):
                 continue
-            send(consumer, position, 0, data)
+            if partly_acked and position in partly_acked:
+                num_messages, ack_set = part_of(num_messages, partly_acked[position])
+                send(consumer, position, 0, data, ack_set)
+            else:
+                send(consumer, position, 0, data)
             messages += num_messages
             size += len(data)
         consumer.sent(messages, size)

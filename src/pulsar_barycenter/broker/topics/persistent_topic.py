@@ -25,15 +25,18 @@ from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.topic_compactions import TopicCompactions
 from pulsar_barycenter.broker.errors import (
     BacklogQuotaExceededError,
+    CompactionRunningError,
     MessagePendingError,
     NotAllowedError,
     ProducerHeldError,
     SubscriptionBusyError,
     SubscriptionNotFoundError,
     TopicFencedError,
+    TopicTerminatedError,
 )
 from pulsar_barycenter.broker.namespaces.topic_policies import NO_STORAGE_POLICIES, QuotaPolicy, StoragePolicies
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
+from pulsar_barycenter.broker.subscriptions.cursor_moves import clear_backlog
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics import deduplication
 from pulsar_barycenter.broker.topics.backlogs import Excess, excess
@@ -455,6 +458,53 @@ class PersistentTopic(Topic):
         if settings.retention != storage.retention:
             self.ledger.settings = replace(settings, retention=storage.retention)
             self.ledger.trim()
+
+    # ---- truncation ----
+
+    async def truncate(self) -> None:
+        """Acknowledge every entry on all subscriptions, also on the broker's own, so that closed ledgers are deleted.
+
+        The entries of the ledger that is being written stay until it is full. Compacted messages stay.
+
+        Raises:
+            CompactionRunningError: the topic is being compacted.
+            TopicFencedError: the topic is closing.
+            LedgerError: a cursor could not be stored: truncate the topic again.
+        """
+        self.check_open()
+        if self.ledger.compacted.is_running:
+            raise CompactionRunningError(self.name)
+        if self.deduplication is not None:
+            await self.deduplication.snapshot()
+        for subscription in list(self.subscriptions.values()):
+            await clear_backlog(subscription)
+
+    # ---- termination ----
+
+    def check_writable(self) -> None:
+        if self.ledger.is_ended:
+            raise TopicTerminatedError(self.name)
+
+    async def terminate(self) -> Position:
+        """Accept no message any more, for good; return the position of the last one, EARLIEST if there is none.
+
+        Messages that are being written get their receipts; then the producers are closed. Consumers read to the end.
+        Terminating a terminated topic returns the position again.
+
+        Raises:
+            TopicFencedError: the topic is closing.
+            LedgerError: the end could not be stored. Messages are refused nevertheless: terminate the topic again.
+        """
+        async with self.lock:
+            self.check_open()
+            try:
+                end = await self.ledger.terminate()
+            finally:
+                self.close_producers()
+        for subscription in self.subscriptions.values():
+            subscription.watch_end()
+        log.info("topic_terminated", topic=str(self.name), position=str(end))
+        return end
 
     # ---- compaction ----
 

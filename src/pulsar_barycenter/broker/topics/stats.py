@@ -13,6 +13,7 @@ from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
 from pulsar_barycenter.broker.subscriptions.types import SubscriptionType
+from pulsar_barycenter.broker.topics.backlog_age import NO_BACKLOG, OldestInBacklog, oldest_in_backlog
 from pulsar_barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.topic import Topic
@@ -62,6 +63,7 @@ def topic_stats(topic: Topic, *, owner_broker: str) -> dict[str, Any]:
     subscriptions = _subscriptions(topic)
     inward, outward = topic.in_rates, topic.out_rates
     storage = topic.ledger.stats.size if isinstance(topic, PersistentTopic) else 0
+    oldest = oldest_in_backlog(topic) if isinstance(topic, PersistentTopic) else OldestInBacklog("", NO_BACKLOG)
     return {
         "msgRateIn": inward.rate,
         "msgThroughputIn": inward.throughput,
@@ -75,6 +77,8 @@ def topic_stats(topic: Topic, *, owner_broker: str) -> dict[str, Any]:
         "msgChunkPublished": any(producer.chunked_messages for producer in topic.producers.values()),
         "storageSize": storage,
         "backlogSize": max((s["backlogSize"] for s in subscriptions.values()), default=0),
+        "oldestBacklogMessageAgeSeconds": oldest.age_s,
+        "oldestBacklogMessageSubscriptionName": oldest.subscription or None,
         "publishRateLimitedTimes": 0,
         "earliestMsgPublishTimeInBacklogs": 0,
         "offloadedStorageSize": 0,
@@ -219,6 +223,7 @@ def _subscription(
         "messageAckRate": 0.0,
         "msgBacklog": 0,
         "backlogSize": 0,
+        "earliestMsgPublishTimeInBacklog": 0,
         "msgBacklogNoDelayed": 0,
         "blockedSubscriptionOnUnackedMsgs": False,
         "msgDelayed": 0,

@@ -17,7 +17,13 @@ from pulsar_barycenter.broker.clients.producer import AccessMode, Producer, Prod
 from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
-from pulsar_barycenter.broker.errors import NotAllowedError, ProducerBusyError, TopicBusyError, TopicFencedError
+from pulsar_barycenter.broker.errors import (
+    NotAllowedError,
+    ProducerBusyError,
+    TopicBusyError,
+    TopicFencedError,
+    TopicTerminatedError,
+)
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
@@ -181,6 +187,13 @@ class Topic:
         if self.change is not None and self.change.blocks_clients:
             raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
 
+    def check_writable(self) -> None:
+        """Check that the topic accepts messages.
+
+        Raises:
+            TopicTerminatedError: it was terminated.
+        """
+
     def check_subscription_open(self, name: str) -> None:
         """Check that no change of the partitioned topic is deleting the subscription.
 
@@ -209,6 +222,7 @@ class Topic:
             TooManyProducersError: the topic has reached its limit.
             TopicFencedError: the topic is closing.
             BacklogQuotaExceededError: see `check_backlog`.
+            TopicTerminatedError: the topic was terminated.
             ExclusiveProducerError, ProducerFencedError, NotAllowedError, LedgerError: see `ProducerAdmission.admit`.
         """
         await self.check_backlog()
@@ -216,6 +230,7 @@ class Topic:
         self.check_open()
         former = await self._former_self(link, producer_id, options)
         self.check_open()
+        self.check_writable()
         require_producer_room(self.name, len(self.producers) - (former is not None), limits)
         producer = Producer(link, producer_id, self, options, self.clock.now_ms())
         if former is not None:
@@ -226,8 +241,17 @@ class Topic:
             )
         if self._admission is not None:
             await self._admission.admit(producer, topic_epoch, queued, former)
+            self._require_writable(producer)
         self._attach(producer)
         return producer
+
+    def _require_writable(self, producer: Producer) -> None:
+        """Raises TopicTerminatedError: the topic was terminated while an admitted producer waited."""
+        try:
+            self.check_writable()
+        except TopicTerminatedError:
+            self.forget_producer(producer)
+            raise
 
     async def _former_self(self, link: ClientLink, producer_id: int, options: ProducerOptions) -> Producer | None:
         """Return the attached producer that the new one replaces, None if there is none. A dead producer of the same

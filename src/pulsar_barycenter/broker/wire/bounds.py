@@ -5,6 +5,8 @@
 
 from typing import Final
 
+from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
+
 QUEUED_BYTES: Final = 1 << 20
 """Queued bytes for a client at which dispatch stops. The transport buffers about the same amount in addition."""
 
@@ -33,6 +35,10 @@ SUBSCRIPTION_PROPERTIES_LENGTH: Final = 16 * 1024
 IDS_AT_ONCE: Final = 1_000
 """The most message ids of an ACK or REDELIVER that are handled in one step of the event loop; other work runs between
 two steps. Clients group no more than this, but a command may have hundreds of thousands."""
+
+ACK_SET_WORDS: Final = -(-MAX_MESSAGES_IN_ENTRY // 64)
+"""The most words of the ack_set of a message id: a bit for each message of the largest batch. An ACK with a longer one
+is refused."""
 
 HASH_RANGES: Final = 10_000
 """The most hash ranges of a STICKY consumer."""

@@ -452,6 +452,10 @@ class Connection(asyncio.Protocol):
         if self.consumers.get(consumer.consumer_id) is consumer:
             self.send(commands.active_consumer_change(consumer.consumer_id, is_active=is_active))
 
+    def send_end_of_topic(self, consumer: LinkedConsumer) -> None:
+        if self.consumers.get(consumer.consumer_id) is consumer:
+            self.send(commands.reached_end_of_topic(consumer.consumer_id))
+
     def close_producer(self, producer: LinkedProducer, owner: NextOwner | None = None) -> None:
         if self.producers.get(producer.producer_id) is not producer:
             return

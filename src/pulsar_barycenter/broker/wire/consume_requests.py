@@ -10,12 +10,13 @@ from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
-from pulsar_barycenter.broker.errors import InvalidPositionError
+from pulsar_barycenter.broker.errors import InvalidPositionError, NotAllowedError
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.stats import timestamp
-from pulsar_barycenter.broker.wire.bounds import IDS_AT_ONCE
+from pulsar_barycenter.broker.wire.bounds import ACK_SET_WORDS, IDS_AT_ONCE
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.broker.wire.errors import error_code, error_text
+from pulsar_barycenter.ledger.managed.partial_acks import ALL, bits_of
 from pulsar_barycenter.ledger.position import Position, positions_of
 from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
@@ -55,28 +56,57 @@ def ack(connection: Connection, request: api.CommandAck) -> Coroutine[Any, Any, 
     elif len(request.message_id) > IDS_AT_ONCE:
         return _ack_in_steps(connection, consumer, request)
     else:
-        _ack_individual(consumer, request.message_id)
+        problem = _ack_individual(consumer, request.message_id)
     _answer_ack(connection, request, problem)
     return None
 
 
-def _ack_individual(consumer: Consumer, ids: Sequence[api.MessageIdData]) -> None:
-    # A set bit in an ack_set is a message of the batch that is not acknowledged yet. Such an entry stays unacknowledged
-    # as a whole, and a redelivery delivers the whole batch. The last acknowledgement of a batch has no set bit.
+def _ack_individual(consumer: Consumer, ids: Sequence[api.MessageIdData]) -> _Refusal:
+    # A set bit in an ack_set is a message of the batch that is not acknowledged yet. The last acknowledgement of a
+    # batch has no set bit.
     # The ids are not converted to signed numbers: no entry has a negative id, or one of 2^63 or more.
     positions = positions_of([(id_.ledgerId, id_.entryId) for id_ in ids if not id_.ack_set or not any(id_.ack_set)])
+    if len(positions) < len(ids):
+        return _ack_parts(consumer, positions, [id_ for id_ in ids if any(id_.ack_set)])
     if positions:
         consumer.subscription.ack_individual(consumer, positions)
+    return None
+
+
+def _ack_parts(consumer: Consumer, whole: Sequence[Position], of_parts: Sequence[api.MessageIdData]) -> _Refusal:
+    """Acknowledge the entries at `whole`, and the parts of batches that `of_parts` says; nothing if one is refused."""
+    try:
+        parts = [_part(id_) for id_ in of_parts]
+    except NotAllowedError as error:
+        return api.NotAllowedError, str(error)
+    if whole:
+        consumer.subscription.ack_individual(consumer, whole)
+    consumer.subscription.ack_parts(consumer, parts)
+    return None
+
+
+def _part(id_: api.MessageIdData) -> tuple[Position, int]:
+    """Return the position of a batch, and the bit set of its messages that are not acknowledged.
+
+    Raises:
+        NotAllowedError: no batch has as many messages.
+    """
+    words = len(id_.ack_set)
+    if words > ACK_SET_WORDS:
+        entry = f"{id_.ledgerId}:{id_.entryId}"
+        raise NotAllowedError(f"The ack_set of {entry} has {words} words: send up to {ACK_SET_WORDS}")
+    return Position(id_.ledgerId, id_.entryId), bits_of(id_.ack_set)
 
 
 async def _ack_in_steps(connection: Connection, consumer: Consumer, request: api.CommandAck) -> None:
+    """Acknowledge some ids at a time. A refusal ends it; the ids of the steps before it are acknowledged."""
+    problem: _Refusal = None
     for ids in _in_steps(request.message_id):
-        if consumer.closed:
-            _answer_ack(connection, request, (api.ConsumerNotFound, _NO_CONSUMER))
-            return
-        _ack_individual(consumer, ids)
+        problem = (api.ConsumerNotFound, _NO_CONSUMER) if consumer.closed else _ack_individual(consumer, ids)
+        if problem is not None:
+            break
         await asyncio.sleep(0)
-    _answer_ack(connection, request, None)
+    _answer_ack(connection, request, problem)
 
 
 def _answer_ack(connection: Connection, request: api.CommandAck, problem: _Refusal) -> None:
@@ -95,10 +125,16 @@ def _ack_cumulative(consumer: Consumer, request: api.CommandAck) -> _Refusal:
         return api.NotAllowedError, "A cumulative acknowledgement has exactly one message id"
     message_id = request.message_id[0]
     ledger_id, entry_id = signed(message_id.ledgerId), signed(message_id.entryId)
-    if any(message_id.ack_set):
-        entry_id -= 1
-    if not consumer.subscription.ack_cumulative(consumer, Position(ledger_id, entry_id)):
+    is_part = any(message_id.ack_set)
+    try:
+        parts = [_part(message_id)] if is_part else []
+    except NotAllowedError as error:
+        return api.NotAllowedError, str(error)
+    through = Position(ledger_id, entry_id - 1 if is_part else entry_id)
+    if not consumer.subscription.ack_cumulative(consumer, through):
         return api.NotAllowedError, "Cumulative acknowledgement is not allowed on this subscription type"
+    if parts:
+        consumer.subscription.ack_parts(consumer, parts)
     return None
 
 
@@ -138,9 +174,12 @@ def seek(connection: Connection, request: api.CommandSeek) -> Coroutine[Any, Any
 
 
 async def _seek(connection: Connection, consumer: Consumer, request: api.CommandSeek) -> None:
+    bits = ALL
     try:
         if request.HasField("message_id"):
             wanted = request.message_id
+            if any(wanted.ack_set):
+                _, bits = _part(wanted)
             if wanted.HasField("first_chunk_message_id"):
                 wanted = wanted.first_chunk_message_id
             position = Position(signed(wanted.ledgerId), signed(wanted.entryId))
@@ -149,7 +188,7 @@ async def _seek(connection: Connection, consumer: Consumer, request: api.Command
             position = await topic.position_at(request.message_publish_time, compacted=consumer.read_compacted)
         else:
             raise InvalidPositionError("SEEK has neither a message id nor a publish time: send one of them")
-        await consumer.subscription.seek(position)
+        await consumer.subscription.seek(position, bits)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         connection.send(commands.error(request.request_id, error_code(error), error_text(error)))
         return

@@ -13,7 +13,7 @@ from pulsar_barycenter.broker.authorization.errors import AccessError
 from pulsar_barycenter.broker.cluster import lookup_answers
 from pulsar_barycenter.broker.ownership.serving import NotServedError
 from pulsar_barycenter.broker.wire.bounds import TEXT_LENGTH
-from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError, LedgerTerminatedError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
@@ -26,6 +26,8 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (AccessError, api.AuthorizationError),
     (NotServedError, api.ServiceNotReady),
     (errors.TopicFencedError, api.ServiceNotReady),
+    (errors.TopicTerminatedError, api.TopicTerminatedError),
+    (LedgerTerminatedError, api.TopicTerminatedError),
     (errors.TopicNotFoundError, api.TopicNotFound),
     (errors.SubscriptionNotFoundError, api.SubscriptionNotFound),
     (errors.SubscriptionBusyError, api.ConsumerBusy),

@@ -128,7 +128,7 @@ def print_notches(advice: Advice) -> None:
     columns = [Column("setting"), Column("instead of", Kind.FIGURE)]
     columns += [
         Column(title, Kind.FIGURE)
-        for title in ("saves over today when choosing", "noise", "saves on what was held out", "noise")
+        for title in ("gain over today when choosing", "noise", "gain on the held-out part", "noise")
     ]
     rows = [
         [
@@ -138,7 +138,7 @@ def print_notches(advice: Advice) -> None:
             f"{each.gain.noise:.2g}",
             f"{each.gain_held_out.points:+.2g}",
             f"{each.gain_held_out.noise:.2g}",
-            "stands" if each.stands else "would be another",
+            "stays the same" if each.stands else "would differ",
         ]
         for each in advice.sensitivity
     ]

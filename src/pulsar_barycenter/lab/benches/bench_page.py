@@ -66,11 +66,11 @@ def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str, *, has_
         "# balance-bench: every strategy in every scenario",
         "",
         f"Made by `{command}`; do not edit by hand.",
-        "Figures are medians over the seeds, by the defaults of each strategy and the settings that its scenario says;",
-        "[measures](measures.md) defines them, less is better of each. Adding a scenario is one file in",
-        "`src/pulsar_barycenter/replay/scenarios/`. In all of them",
-        "`loadBalancerDistributeBundlesEvenlyEnabled` is off, since it leaves a placement one candidate on a small",
-        "cluster, and bundles are split only where the scenario is about it.",
+        "Values are medians over the seeds, with the defaults of each strategy and the settings of its scenario;",
+        "[measures](measures.md) defines them, and for each of them less is better. A new scenario is one file in",
+        "`src/pulsar_barycenter/replay/scenarios/`. In all scenarios",
+        "`loadBalancerDistributeBundlesEvenlyEnabled` is off, since it leaves a placement strategy only one candidate",
+        "on a small cluster. Bundles are split only in scenarios about splits.",
         "",
         "## Regret in % of a broker / unloads",
         "",
@@ -80,7 +80,7 @@ def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str, *, has_
     words += [
         _row([f"[{table.case.name}](#{table.case.name})", *map(_both, table.figures.values())]) for table in tables
     ]
-    words += ["", *(f"- {each.name}: {each.about}, a greedy that no leader can be." for each in REFERENCES.values())]
+    words += ["", *(f"- {each.name}: {each.about}; greedy, and no leader can do this." for each in REFERENCES.values())]
     if all(table.bands for table in tables):
         words += _front(tables)
     for table in tables:
@@ -101,10 +101,11 @@ def _front(tables: Sequence[Table]) -> list[str]:
         "",
         "## LeastDisturbance by its band",
         "",
-        "The same two figures with bands of so many percent of a broker. A strategy is dominated if one of these has",
-        "no more regret and no more unloads, and less of one; told are those that none dominates.",
+        "The same two values for several bands, in percent of a broker. A band dominates a strategy if it has no more",
+        "regret and no more unloads, and less of one of them. The last two columns have the strategies that no band",
+        "dominates.",
         "",
-        _row(["scenario", *(f"{band} %" for band in BANDS), "equal to one", "better than each in one of the two"]),
+        _row(["scenario", *(f"{band} %" for band in BANDS), "equal to a band", "better than each band in one value"]),
         _row(["---"] * (len(BANDS) + 3)),
     ]
     for table in tables:

@@ -10,7 +10,7 @@ from pulsar_barycenter.replay.references import REFERENCES
 from pulsar_barycenter.replay.scenario import NONE, OURS
 
 BANDS: Final = ("2", "4", "8", "16", "32", "64")
-"""In percent of a broker; 8 is the default."""
+"""In percent of a broker; 6 is the default."""
 FRONT: Final = {band: f"{OURS} barycenterLeastDisturbanceBandPercentage={band}" for band in BANDS}
 """Band to the name of LeastDisturbance with this band in `run_case`."""
 

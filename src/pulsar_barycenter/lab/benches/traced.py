@@ -68,10 +68,12 @@ def traced_case(traces: Sequence[Trace]) -> Case:
     return Case(
         "real-traces",
         f"{count_of(len(traces), 'trace')} of real traffic, four topics each, over five brokers at 45 % on average;"
-        " each seed has two days of its own.",
+        " each seed uses two other days.",
         Traced(tuple(traces)),
         (
-            Expected("LeastDisturbance", "regret", "<=", 1, "it knows each bundle by itself", than="AvgShedder"),
+            Expected(
+                "LeastDisturbance", "regret", "<=", 1, "it uses the load of each single bundle", than="AvgShedder"
+            ),
             Expected("LeastDisturbance", "flaps", "==", 0, "a bundle rests for half an hour"),
         ),
     )

@@ -175,7 +175,7 @@ class CompactedLedger:
 
     async def find_by_publish_time(self, time_ms: int) -> Position | None:
         """Return the first entry that was published at `time_ms` (ms since 1970) or later, or None if all are older."""
-        found = await self._reads.find_by_publish_time(time_ms)
+        found = await self._reads.find_by_publish_time(time_ms, EARLIEST)
         place = None if found is None else await self._place(found.entry_id)
         return None if place is None else place[1]
 

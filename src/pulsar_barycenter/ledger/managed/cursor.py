@@ -7,15 +7,18 @@ Source: Pulsar's `ManagedCursorImpl`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 import structlog
+from msgspec import UNSET
 
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
 from pulsar_barycenter.ledger.managed.acked_ranges import AckedRanges
+from pulsar_barycenter.ledger.managed.partial_acks import ALL, PartialAcks, bits_of
 from pulsar_barycenter.ledger.managed.records import CursorRecord, RecordKeeper
 from pulsar_barycenter.ledger.managed.segments import LedgerOwner
+from pulsar_barycenter.ledger.managed.unacked import Stretch, unacked_stretches
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 
 log = structlog.get_logger(__name__)
@@ -36,8 +39,8 @@ class Cursor:
     """
 
     __slots__ = (
-        "_closed", "_dirty", "_keeper", "_last_write_s", "_mark_delete", "_owner", "_ranges", "_timer", "_writing",
-        "name", "on_mark_delete", "properties",
+        "_closed", "_dirty", "_keeper", "_last_write_s", "_mark_delete", "_owner", "_partial", "_ranges", "_timer",
+        "_writing", "name", "on_mark_delete", "partly_acked", "properties",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +58,9 @@ class Cursor:
         self._keeper = keeper
         self.properties: dict[str, str] = dict(properties)
         self._ranges = AckedRanges()
+        self._partial = PartialAcks(owner.settings.max_partly_acked_entries)
+        self.partly_acked: Final[Mapping[Position, int]] = self._partial.left
+        """Of each entry of which only some messages are acknowledged, the bit set of the others; see `partial_acks`."""
         self.on_mark_delete: Callable[[Position], None] | None = None
         """Called with the new mark-delete position after acknowledgements have moved it."""
         self._dirty = False
@@ -102,14 +108,20 @@ class Cursor:
                 messages -= segment.messages_between(first, last + 1)
         return Backlog(self.backlog_entries, max(messages, 0))
 
+    def unacked(self) -> Iterator[Stretch]:
+        """Yield what is not acknowledged, in order. The cost is a step for each ledger and each acknowledged range."""
+        return unacked_stretches(self._owner.segments, self._mark_delete, self._ranges, self._owner.last_position)
+
     def is_acked(self, position: Position) -> bool:
         return position <= self._mark_delete or self._ranges.contains(*position)
 
     def is_unacked_from(self, position: Position) -> bool:
-        """Return whether no entry from `position` (inclusive) on is acknowledged; False if finding out would need a
+        """Return whether no message from `position` (inclusive) on is acknowledged; False if finding out would need a
         search.
         """
-        return position > self._mark_delete and not self._ranges
+        return position > self._mark_delete and not (
+            self._ranges or (self.partly_acked and self._partial.has_from(position))
+        )
 
     def ack_individual(self, positions: Iterable[Position]) -> int:
         """Acknowledge entries, in any order; return how many were not acknowledged before. Unknown entries are
@@ -119,6 +131,9 @@ class Cursor:
         ledger_id, entry_id = before
         last, segments, ranges = self._owner.last_position, self._owner.segments, self._ranges
         fresh = 0
+        if self.partly_acked:
+            positions = tuple(positions)
+            self._partial.remove(positions)
         for position in positions:
             ledger, entry = position
             if ledger == ledger_id and entry == entry_id + 1 and not ranges and position <= last:
@@ -133,6 +148,27 @@ class Cursor:
         if fresh:
             self._move(before, self._absorb(Position(ledger_id, entry_id)))
         return fresh
+
+    def ack_part(self, position: Position, bits: int) -> int:
+        """Acknowledge the messages of an entry that are not in the bit set `bits`; return the bit set of those that are
+        still not acknowledged.
+
+        0: all are. Then acknowledge the entry, of which no part is recorded any more. ALL: nothing has changed, because
+        the entry is acknowledged already, is unknown, has fewer messages than `bits` names, or there is no room.
+        """
+        if self.is_acked(position) or position > self._owner.last_position:
+            return ALL
+        segment = self._owner.segments.find(position.ledger_id)
+        if segment is None or not self._owner.segments.has(position):
+            return ALL
+        messages = segment.messages_in(position.entry_id)
+        if messages and (bits.bit_length() > messages or bits.bit_count() == messages):
+            return ALL
+        before = self.partly_acked.get(position, ALL)
+        left = self._partial.acknowledge(position, bits)
+        if left != before:
+            self.changed()
+        return left
 
     def ack_cumulative(self, position: Position) -> bool:
         """Acknowledge everything up to `position`, inclusive. Entry -1 acknowledges everything before that ledger.
@@ -162,12 +198,15 @@ class Cursor:
         self._mark_delete = mark
         self.changed()
         if mark != before:
+            if self.partly_acked:
+                self._partial.remove_through(mark)
             self._owner.cursor_moved(before, mark)
             if self.on_mark_delete is not None:
                 self.on_mark_delete(mark)
 
-    async def reset(self, position: Position) -> None:
-        """Make `position` the next entry to deliver, forget later acknowledgements, and store that.
+    async def reset(self, position: Position, bits: int = ALL) -> None:
+        """Make `position` the next entry to deliver, forget later acknowledgements, and store that. Of the entry at
+        `position`, the messages that are not in the bit set `bits` count as acknowledged; see `ack_part`.
 
         EARLIEST starts at the first entry that exists. A position after the last entry starts at the next entry that is
         appended.
@@ -180,6 +219,9 @@ class Cursor:
         if position <= EARLIEST:
             self._mark_delete = EARLIEST
         self._ranges.clear()
+        self._partial.clear()
+        if bits != ALL:
+            self.ack_part(position, bits)
         await self.store()
 
     async def move(self, position: Position, properties: Mapping[str, str]) -> None:
@@ -207,6 +249,7 @@ class Cursor:
             before, self._mark_delete = self._mark_delete, position
             self.properties = record.properties
             self._ranges.remove_through(*position)
+            self._partial.remove_through(position)
         self._owner.cursor_moved(before, position)
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
@@ -275,16 +318,23 @@ class Cursor:
 
     def _record(self, epoch: int) -> CursorRecord:
         ranges = tuple(self._ranges)[: self._owner.settings.max_persisted_ranges]
-        return CursorRecord(epoch=epoch, mark_delete=self._mark_delete, ranges=ranges, properties=self.properties)
+        partial = tuple(self._partial.stored()) or UNSET
+        return CursorRecord(
+            epoch=epoch, mark_delete=self._mark_delete, ranges=ranges, properties=self.properties, partial=partial
+        )
 
     def restore(self, record: CursorRecord) -> None:
-        """Restore the stored acknowledged ranges that are still valid: after the mark-delete position and within
-        existing ledgers.
+        """Restore the stored acknowledged ranges and parts of entries that are still valid: after the mark-delete
+        position and within existing ledgers.
         """
         for ledger_id, first, last in record.ranges:
             segment = self._owner.segments.find(ledger_id)
             if segment is not None and (ledger_id, first) > self._mark_delete and last < segment.entries:
                 self._ranges.restore(ledger_id, first, last)
+        for ledger_id, entry_id, words in record.partial_acks:
+            position, bits = Position(ledger_id, entry_id), bits_of(words)
+            if bits and not self.is_acked(position) and self._owner.segments.has(position):
+                self._partial.restore(position, bits)
 
     def abandon(self) -> None:
         """Never write the record again. Acknowledgements that are not stored are lost."""

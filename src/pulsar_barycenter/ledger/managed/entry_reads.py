@@ -3,6 +3,7 @@
 from pulsar_barycenter.ledger.entry_index import EntryIndex
 from pulsar_barycenter.ledger.managed.losses import LOSSES, Losses
 from pulsar_barycenter.ledger.managed.segments import Segment, Segments
+from pulsar_barycenter.ledger.managed.unacked import Stretch
 from pulsar_barycenter.ledger.position import Entry, EntryInfo, EntryRun, Position, entries
 from pulsar_barycenter.ledger.reader import LedgerReader
 from pulsar_barycenter.ledger.storage import LedgerStorage
@@ -112,8 +113,19 @@ class EntryReads:
         assert segment is not None, "the position is in a segment"
         return (await self._reader(segment)).info(position.entry_id)
 
-    async def find_by_publish_time(self, time_ms: int) -> Position | None:
+    async def messages_in(self, stretch: Stretch) -> int:
+        segment, first, stop = stretch
+        try:
+            return (await self._reader(segment)).index.messages_between(first, stop)
+        except LOSSES:
+            if segment in self._segments:
+                raise
+            return 0
+
+    async def find_by_publish_time(self, time_ms: int, start: Position) -> Position | None:
         for segment in list(self._segments):
+            if segment.ledger_id < start.ledger_id:
+                continue
             if segment.entries and segment.max_publish_time_ms >= time_ms:
                 try:
                     reader = await self._reader(segment)
@@ -121,7 +133,8 @@ class EntryReads:
                     if segment in self._segments and not self._losses.skips(segment, error, segment.reader):
                         raise
                     continue
-                entry_id = reader.index.first_published_at_or_after(time_ms)
+                first = max(start.entry_id, 0) if segment.ledger_id == start.ledger_id else 0
+                entry_id = reader.index.first_published_at_or_after(time_ms, first)
                 if entry_id is not None and entry_id < segment.entries:
                     return Position(segment.ledger_id, entry_id)
         return None

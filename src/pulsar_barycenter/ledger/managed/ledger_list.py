@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import structlog
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from pulsar_barycenter.ledger.errors import (
@@ -25,6 +25,7 @@ from pulsar_barycenter.ledger.errors import (
 from pulsar_barycenter.ledger.managed.losses import LOSSES, Losses
 from pulsar_barycenter.ledger.managed.records import LedgerRecord, ManagedLedgerRecord, RecordKeeper
 from pulsar_barycenter.ledger.managed.segments import LedgerOwner, Segment, Segments, record_of, segment_of
+from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.coordination.counter import next_counter_value
@@ -45,7 +46,17 @@ NewLedgerTask: TypeAlias = asyncio.Task[NewLedger]
 class LedgerList:
     """The ledgers of the managed ledger `owner`, whose record `keeper` writes."""
 
-    __slots__ = ("_deleting", "_keeper", "_losses", "_owner", "_storage", "compacted", "properties", "segments")
+    __slots__ = (
+        "_deleting",
+        "_keeper",
+        "_losses",
+        "_owner",
+        "_storage",
+        "compacted",
+        "properties",
+        "segments",
+        "terminated_at",
+    )
 
     def __init__(self, owner: LedgerOwner, storage: LedgerStorage, keeper: RecordKeeper, losses: Losses) -> None:
         self._owner = owner
@@ -57,6 +68,8 @@ class LedgerList:
         self.compacted: list[LedgerRecord] = []
         """The compacted ledgers whose files may exist, in force or not, oldest first."""
         self.properties: dict[str, str] = {}
+        self.terminated_at: Position | None = None
+        """The position of the last entry of a terminated topic; None if the topic was not terminated."""
 
     @property
     def has_dropped(self) -> bool:
@@ -156,6 +169,7 @@ class LedgerList:
         self.properties = dict(record.properties)
         self._deleting = list(record.deleting)
         self.compacted = list(record.compacted_ledgers)
+        self.terminated_at = None if isinstance(record.terminated, UnsetType) else Position(*record.terminated)
         for ledger in record.ledgers:
             self.segments.append(segment_of(ledger))
 
@@ -244,6 +258,7 @@ class LedgerList:
                 ledgers=tuple(map(record_of, self.segments)),
                 deleting=tuple(self._deleting),
                 compacted=tuple(self.compacted) or UNSET,
+                terminated=UNSET if self.terminated_at is None else self.terminated_at,
                 properties=self.properties,
             )
             try:

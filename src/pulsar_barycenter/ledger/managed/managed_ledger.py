@@ -19,7 +19,7 @@ from typing import Final, Generic, Literal, Self
 import structlog
 
 from pulsar_barycenter.bounds.background import BackgroundTasks
-from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError, LedgerTerminatedError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.append_queue import Context, OnEntriesDurable, OnEntriesFailed, OnFenced
 from pulsar_barycenter.ledger.managed.appender import Appender
@@ -33,6 +33,7 @@ from pulsar_barycenter.ledger.managed.retention import released
 from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 from pulsar_barycenter.ledger.managed.stats import Interval, ManagedLedgerStats
 from pulsar_barycenter.ledger.managed.topic_cursors import TopicCursors
+from pulsar_barycenter.ledger.managed.unacked import Stretch
 from pulsar_barycenter.ledger.position import EARLIEST, Entry, EntryInfo, EntryRun, NewEntry, Position
 from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from pulsar_barycenter.ledger.tail_cache import TailWindow
@@ -68,7 +69,7 @@ class ManagedLedger(Generic[Context]):
     __slots__ = (
         "_alone", "_appender", "_close_task", "_cursors", "_fence", "_keeper", "_last", "_ledgers", "_losses",
         "_reads", "_registered", "_segments", "_state", "_storage", "_store", "_tail", "_tasks", "_trimming", "clock",
-        "compacted", "on_durable", "on_failed", "on_fenced", "settings", "topic",
+        "compacted", "is_ended", "on_durable", "on_failed", "on_fenced", "settings", "topic",
     )  # fmt: skip
 
     _fence: LedgerFencedError  # set once the state is FENCED
@@ -107,6 +108,8 @@ class ManagedLedger(Generic[Context]):
         self.compacted = CompactedTopic(self, store, storage, self._ledgers, self._losses)
         self._trimming = True  # no trimming before the cursors are loaded, because they may need ledgers
         self._registered = self._alone = False
+        self.is_ended = False
+        """Whether appends are refused, because the topic was terminated or is being terminated."""
         self._tasks = BackgroundTasks("managed_ledger_task_failed", expected=(LedgerError,))
         self._close_task: asyncio.Task[None] | None = None
 
@@ -172,6 +175,7 @@ class ManagedLedger(Generic[Context]):
             self._appender.write_to(*made)
         await ledgers.recover()
         self._last = self._segments.last_position
+        self.is_ended = ledgers.terminated_at is not None
         await self._cursors.load()
         self.compacted.load()
         self._trimming = False
@@ -184,6 +188,7 @@ class ManagedLedger(Generic[Context]):
 
         Raises:
             LedgerFencedError: a later owner has taken the topic over.
+            LedgerTerminatedError: the topic was terminated, or is being terminated.
             LedgerClosedError: the topic is closed or closing.
             ValueError: `num_messages` is negative.
         """
@@ -196,6 +201,8 @@ class ManagedLedger(Generic[Context]):
         for _, num_messages, _ in entries:
             if num_messages < 0:
                 raise ValueError(f"num_messages must not be negative: {num_messages}")
+        if self.is_ended:
+            raise LedgerTerminatedError(self.name)
         self._appender.extend(entries, contexts)
 
     def check_open(self) -> None:
@@ -260,6 +267,35 @@ class ManagedLedger(Generic[Context]):
         self.check_open()
         self._ledgers.properties = {**self._ledgers.properties, **properties}
         await self._ledgers.save()
+
+    # ---- termination ----
+
+    @property
+    def terminated_at(self) -> Position | None:
+        """The position of the last entry of a terminated topic, EARLIEST if it never had one; None if the topic was not
+        terminated.
+        """
+        return self._ledgers.terminated_at
+
+    async def terminate(self) -> Position:
+        """Refuse appends for good: wait for the entries that were appended, store that the topic ends after them, and
+        return the position of the last one. Of a terminated topic, return that position again.
+
+        One call at a time. After an error appends are still refused, because the end may be stored: call it again.
+
+        Raises:
+            LedgerFencedError: a later owner has the topic.
+            LedgerClosedError: the topic is closed or closing.
+            LedgerUnavailableError: the metadata store did not answer.
+        """
+        self.check_open()
+        self.is_ended = True
+        await self._appender.finish()
+        self.check_open()
+        if self._ledgers.terminated_at is None:
+            self._ledgers.terminated_at = self._last
+        await self._ledgers.save()
+        return self._ledgers.terminated_at
 
     # ---- reading ----
 
@@ -337,9 +373,19 @@ class ManagedLedger(Generic[Context]):
         """Return size, message count and publish time of an entry, or None if the entry does not exist."""
         return await self._reads.info(position)
 
-    async def find_by_publish_time(self, time_ms: int) -> Position | None:
-        """Return the first entry that was published at `time_ms` (ms since 1970) or later, or None if all are older."""
-        return await self._reads.find_by_publish_time(time_ms)
+    async def messages_in(self, stretch: Stretch) -> int:
+        """Return the exact number of messages in a stretch of entries; 0 if its ledger was trimmed meanwhile.
+
+        Raises:
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger cannot be opened.
+        """
+        return await self._reads.messages_in(stretch)
+
+    async def find_by_publish_time(self, time_ms: int, start: Position = EARLIEST) -> Position | None:
+        """Return the first entry, from `start` (inclusive) on, that was published at `time_ms` (ms since 1970) or
+        later, or None if all are older.
+        """
+        return await self._reads.find_by_publish_time(time_ms, start)
 
     # ---- cursors ----
 

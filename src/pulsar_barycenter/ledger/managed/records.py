@@ -43,8 +43,9 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
 
     `open` is True while an owner of `epoch`, in the process `opened_by`, has not closed the topic. Ledgers in
     `deleting` do not belong to the topic, but their files may still exist. `compacted` are the compacted ledgers whose
-    files may exist; at most one of them is in force (see `compacted_topic`). The record of a topic without compacted
-    ledgers has no such field.
+    files may exist; at most one of them is in force (see `compacted_topic`). `terminated` is the position [ledger,
+    entry] of the last entry of a terminated topic. The record of a topic without compacted ledgers, or that was not
+    terminated, has no such field.
     """
 
     open: bool = False
@@ -52,6 +53,7 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
     ledgers: tuple[LedgerRecord, ...] = ()
     deleting: tuple[int, ...] = ()
     compacted: tuple[LedgerRecord, ...] | UnsetType = UNSET
+    terminated: tuple[int, int] | UnsetType = UNSET
     properties: dict[str, str] = {}
 
     @property
@@ -60,11 +62,21 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
 
 
 class CursorRecord(OwnedRecord, frozen=True, rename="camel"):
-    """A durable cursor. Positions are [ledger, entry], ranges [ledger, first, last], both ends inclusive."""
+    """A durable cursor. Positions are [ledger, entry], ranges [ledger, first, last], both ends inclusive.
+
+    `partial` are the entries of which only some messages are acknowledged, [ledger, entry, words]; see `partial_acks`
+    for the words. The record of a cursor without such entries has no such field. A broker that does not know the field
+    ignores it, and drops it when it writes the record: it delivers these entries whole.
+    """
 
     mark_delete: tuple[int, int] = (-1, -1)
     ranges: tuple[tuple[int, int, int], ...] = ()
     properties: dict[str, str] = {}
+    partial: tuple[tuple[int, int, tuple[int, ...]], ...] | UnsetType = UNSET
+
+    @property
+    def partial_acks(self) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+        return () if isinstance(self.partial, UnsetType) else self.partial
 
 
 R = TypeVar("R", bound=OwnedRecord)

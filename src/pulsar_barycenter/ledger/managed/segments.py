@@ -95,6 +95,10 @@ class Segment:
         lost = sum(index.messages_between(begin, end) for begin, end in overlaps if begin < end)
         return index.messages_between(first, stop) - lost
 
+    def messages_in(self, entry_id: int) -> int:
+        """Return the number of messages of an entry; 0 if the ledger's columns are not in memory."""
+        return 0 if self.reader is None else self.reader.index.messages_between(entry_id, entry_id + 1)
+
     def bytes_between(self, first: int, stop: int) -> int:
         """Return the size of the entries `first` (inclusive) to `stop` (exclusive), in bytes; as exact as
         `messages_between`.

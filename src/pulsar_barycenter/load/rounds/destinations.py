@@ -53,7 +53,7 @@ class Destinations(ABC, Generic[Memory]):
     @property
     @abstractmethod
     def load(self) -> LoadSnapshot:
-        """The load, with the bundles that left counted as on their way."""
+        """The load, in which the bundles that left count as preallocations of their destinations."""
 
     def close(self) -> None:
         """End the round: drop from `memory` the data that is valid only in this round."""

@@ -50,12 +50,24 @@ class Verdicts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class RoundLimit:
+    """What limits the bundles of a round: the code of the reason, the name of the limit, and its configuration key."""
+
+    code: Code
+    name: str
+    key: str
+
+
+ROUND_LIMIT: Final = RoundLimit(Code.ROUND_FULL, "maximum", ROUND_KEY)
+
+
+@dataclass(frozen=True, slots=True)
 class ShedPlan:
     """Bundles to unload: `rows` of `snapshot.bundles`, sorted by broker name, then in the order of selection.
 
     `before` is the traffic (bytes/s) that was already selected from the same broker when a row was selected. `waiting`
-    is set if the round is full, and flags the brokers that have more bundles to unload. `limit_key` is the
-    configuration key that bounds the round.
+    is set if the round is full, and flags the brokers that have more bundles to unload. `limit` says what limits the
+    round.
     """
 
     strategy: str
@@ -64,7 +76,7 @@ class ShedPlan:
     rows: Integers
     before: Floats
     waiting: Flags | None = field(default=None, kw_only=True)
-    limit_key: str = field(default=ROUND_KEY, kw_only=True)
+    limit: RoundLimit = field(default=ROUND_LIMIT, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -99,11 +111,11 @@ class ShedPlan:
     def _round_full(self, subject: str, cause: Reason) -> Reason:
         count = float(len(self))
         return Reason(
-            code=Code.ROUND_FULL,
+            code=self.limit.code,
             strategy=self.strategy,
             subject=subject,
-            compared=(Compared("bundles of this round", count, "=", "maximum", count, "bundles"),),
-            settings=(self.limit_key,),
+            compared=(Compared("bundles of this round", count, "=", self.limit.name, count, "bundles"),),
+            settings=(self.limit.key,),
             cause=cause,
         )
 

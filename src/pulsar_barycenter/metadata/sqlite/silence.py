@@ -35,7 +35,7 @@ class SilenceWatch:
         self._last_look_s = now_s
 
     def restart(self) -> None:
-        """Forget all silence so far: it may have been this client's."""
+        """Clear all observations: the pause may have been in this client, and not in the other sessions."""
         self._observed.clear()
 
     def skip(self, now_s: float) -> None:

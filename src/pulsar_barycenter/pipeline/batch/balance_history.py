@@ -1,4 +1,4 @@
-"""The intervals of `folds.balance`, of a whole history at once."""
+"""Computes the intervals of `folds.balance` for a whole history at once."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
@@ -18,10 +18,10 @@ def balance_intervals(
     as_of: DataFrame,
     settings: BalanceSettings,
 ) -> DataFrame:
-    """Every settled interval.
+    """Return every settled interval.
 
-    Input: LOAD_REPORTS, BROKER_USAGE, what `ownership_intervals` makes, DECISIONS; `as_of` one row, the time of the
-    newest report as `newest_ms`. Output: BALANCE.
+    Input: LOAD_REPORTS, BROKER_USAGE, the output of `ownership_intervals`, DECISIONS; `as_of` has one row, the time of
+    the newest report as `newest_ms`. Output: BALANCE.
     """
     size = settings.interval_ms
     ends = _figures_at_ends(load_reports, broker_usage, as_of, settings)
@@ -55,7 +55,8 @@ def balance_intervals(
 def _figures_at_ends(
     load_reports: DataFrame, broker_usage: DataFrame, as_of: DataFrame, settings: BalanceSettings
 ) -> DataFrame:
-    """Return one row per broker and settled interval: the figures of its newest report before the interval's end.
+    """Return one row per broker and settled interval: the values of the broker's newest report before the interval's
+    end.
 
     There is no row if that report is older than `history_gap_ms`.
     """
@@ -96,14 +97,14 @@ def _whole(at: Column, size: int) -> Column:
 
 
 def _or_forever(at: Column) -> Column:
-    """Return a time, the greatest there is if it is null."""
+    """Return a time, or the greatest possible time if it is null."""
     return F.coalesce(at, F.lit(_FOREVER_MS))
 
 
 def without_owner(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """When bundles were without owner: bundle, since (inclusive), until (exclusive), in epoch ms.
+    """Return when bundles were without an owner: bundle, since (inclusive), until (exclusive), in epoch ms.
 
-    Input: what `ownership_intervals` makes.
+    Input: the output of `ownership_intervals`.
     """
     covered = _or_forever(F.col("lost_at"))
     in_order = Window.partitionBy("bundle").orderBy(F.col("owned_from"), covered)

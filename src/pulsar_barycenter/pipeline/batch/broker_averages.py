@@ -1,4 +1,4 @@
-"""The time averages of brokers: sums of the windows of the bundles they serve."""
+"""Computes the averages of brokers: sums of the windows of the bundles that they own."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
@@ -8,7 +8,7 @@ from pulsar_barycenter.pipeline.tables.schemas import BROKER_FIGURES
 
 
 def newest_reports(reports: DataFrame) -> DataFrame:
-    """Keep the newest report of each broker, by (lastUpdate, incarnation, sequence).
+    """Return the newest report of each broker, by (lastUpdate, incarnation, sequence).
 
     Input and output: LOAD_REPORT.
     """
@@ -18,17 +18,19 @@ def newest_reports(reports: DataFrame) -> DataFrame:
 
 
 def membership(newest: DataFrame) -> DataFrame:
-    """The bundles of each broker.
+    """Return the bundles of each broker.
 
-    Input: LOAD_REPORT, one per broker. Output: broker, bundle; one row with a null bundle for a broker without any.
+    Input: LOAD_REPORT, one per broker. Output: broker, bundle. A broker without bundles has one row with a null bundle.
     """
     return newest.select(F.col("brokerId").alias("broker"), F.explode_outer(F.map_keys("lastStats")).alias("bundle"))
 
 
 def broker_averages(members: DataFrame, bundles: DataFrame) -> DataFrame:
-    """Sum the windows of each broker's bundles; a bundle without data counts with Pulsar's default stats.
+    """Return the sums of the windows of each broker's bundles.
 
-    Input: what `membership` makes, without repeats; `bundles` BUNDLE_STATE, one row per bundle. Output: BROKER_DATA
+    A bundle without data counts with Pulsar's default stats.
+
+    Input: the output of `membership`, without repeats; `bundles` BUNDLE_STATE, one row per bundle. Output: BROKER_DATA
     without `as_of`, one row per broker; a broker without bundles has zeros.
 
     Source: Pulsar's `TimeAverageBrokerData.reset`.

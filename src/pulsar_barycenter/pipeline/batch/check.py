@@ -1,8 +1,10 @@
-"""The tables of a range of time, computed anew from the logs and held against those recorded, row by row, both ways.
+"""Computes the tables of a time range from the logs again, and compares them row by row with the recorded tables.
 
-The logs may begin later than the tables: the archive keeps two days. What a table says of the first hour of the logs
-hangs on what came before, so a check begins an hour after their first report then, and averages, which hang on a long
-past, are not compared.
+The comparison goes both ways: a row that is only computed and a row that is only recorded are both differences.
+
+The logs may begin later than the tables, because the archive keeps two days. The rows of the first hour of the logs
+depend on reports from before the logs. So if the logs begin later, the check begins one hour after their first report,
+and averages, which depend on a long past, are not compared.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,20 +29,20 @@ from pulsar_barycenter.pipeline.tables.files import table_files
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 RANGED: Final = ("load_reports", "broker_usage", "bundle_samples", "ownership", "decisions", "balance")
-"""Tables whose rows in a range can be computed."""
+"""Tables whose rows in a time range can be computed."""
 NEWEST: Final = {"bundle_data": "bundle", "broker_data": "broker"}
-"""Tables of which the newest rows can, and what names a row."""
+"""Tables of which only the newest rows can be computed, and the column that identifies a row."""
 
 
 TABLE_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
-"""Errors of a check whose tables or logs cannot be read."""
+"""The errors that a check raises if tables or logs cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedRange:
-    """From `since_ms`, inclusive, to `until_ms`, exclusive, epoch ms; None: to the end.
+    """The range from `since_ms`, inclusive, to `until_ms`, exclusive, in epoch ms. `until_ms` None: no end.
 
-    `are_logs_whole` says that the logs go back as far as the tables.
+    `are_logs_whole` says that the logs begin no later than the tables.
     """
 
     since_ms: int
@@ -48,7 +50,7 @@ class CheckedRange:
     are_logs_whole: bool
 
     def rows(self, table: DataFrame, time: str) -> DataFrame:
-        """The rows whose column `time` lies in the range."""
+        """Return the rows whose column `time` is in the range."""
         at_ms = F.unix_millis(time)
         found = table.where(at_ms >= self.since_ms)
         return found if self.until_ms is None else found.where(at_ms < self.until_ms)
@@ -56,14 +58,14 @@ class CheckedRange:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A table in the range: `recorded` rows stand in it, `found` is what the computed ones are compared with them."""
+    """The result for one table: it has `recorded` rows in the range; `found` compares the computed rows with them."""
 
     name: str
     recorded: int
     found: Comparison
 
     def agrees(self, tolerance: float) -> bool:
-        """Say whether each row computed was recorded and none else, and no figure differs by more, relative."""
+        """Return whether both sides have the same rows, and no value differs by more than `tolerance`, relative."""
         return self.recorded == self.found.rows and self.found.agrees(tolerance)
 
 
@@ -77,10 +79,10 @@ def check_tables(
     on_range: Callable[[CheckedRange], None] = lambda checked: None,
     progress: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> Iterator[Checked]:
-    """Compare the tables with what the logs make of them; yield each. `on_range` is given the range before.
+    """Compare the tables with what the logs yield, and return one result per table.
 
-    `since_ms` and `until_ms` are epoch ms; None: as far as the logs go. Averages are compared if `until_ms` is None and
-    the logs are whole.
+    `on_range` is called with the range first. `since_ms` and `until_ms` are epoch ms; None: as far as the logs go.
+    Averages are compared only if `until_ms` is None and the logs are whole.
 
     Raises:
         ValueError: there is no report in the logs.
@@ -90,7 +92,7 @@ def check_tables(
     with progress("reading the logs"):
         first = lines.where(is_report()).select(F.min("lastUpdate")).collect()[0][0]
         if first is None:
-            raise ValueError(f"no reports in {storage.address(REPORT_LOG)}, nor in the archive of those that were read")
+            raise ValueError(f"no reports in {storage.address(REPORT_LOG)} or in the archive of read reports")
         recorded = read_table(session, storage, "load_reports").select(F.min(F.unix_millis("reported_at")))
         begun = recorded.collect()[0][0]
     are_whole = begun is None or begun >= first

@@ -1,4 +1,4 @@
-"""All tables of a data directory computed anew from its logs, and compared with the recorded ones."""
+"""Computes all tables of a data directory from its logs again, and compares them with the recorded tables."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +19,7 @@ from pulsar_barycenter.pipeline.tables.files import table_files
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 _AVERAGES: Final = {"bundle_data": "bundle", "broker_data": "broker"}
-"""Tables of which the newest rows alone are computed anew, and what names a row."""
+"""Tables of which only the newest rows are computed, and the column that identifies a row."""
 
 
 def refold_logs(
@@ -32,8 +32,9 @@ def refold_logs(
 ) -> Iterator[tuple[str, Comparison]]:
     """Compute each table from the report log, its archive and the decision logs; yield its name and the comparison.
 
-    With `out` each table is written there as `<name>.parquet`, a folder of files; all of them replace those that are
-    there when the iterator ends. The context that `progress` returns of a text lasts while a table is worked on.
+    With `out`, each table is written there as `<name>.parquet`, a folder of files. All of them replace the tables of an
+    earlier refold when the iterator ends. `progress` takes a text and returns a context manager, which is open while a
+    table is computed.
 
     Raises:
         ValueError: there is no report in the logs.
@@ -44,7 +45,7 @@ def refold_logs(
         for name in TABLES:
             rows: DataFrame = getattr(tables, name)
             if out is not None:
-                rows = rows.persist()  # compared, and written
+                rows = rows.persist()  # used twice: compared and written
             with progress(f"computing {name}"):
                 if name in _AVERAGES:
                     files = [file.path for file in table_files(storage, name)]
@@ -52,9 +53,7 @@ def refold_logs(
                 else:
                     found = compare_tables(rows, read_table(session, storage, name))
                 if name == "load_reports" and not found.rows:
-                    raise ValueError(
-                        f"no reports in {storage.address(REPORT_LOG)}, nor in the archive of those that were read"
-                    )
+                    raise ValueError(f"no reports in {storage.address(REPORT_LOG)} or in the archive of read reports")
                 if out is not None:
                     rows.write.mode("overwrite").parquet(out.address(f"{new}/{table_path(name)}"))
                     rows.unpersist()

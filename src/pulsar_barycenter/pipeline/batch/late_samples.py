@@ -1,7 +1,7 @@
-"""The windows of bundles whose samples do not lie in the order of time: rows are sorted first, whole bundles folded.
+"""Computes the windows of bundles whose samples are not in the order of time: sorts the rows, then folds whole bundles.
 
-What sorts, Spark or Arrow, does not matter to the last bit: all rows of a bundle are folded in one piece, so the result
-depends on them alone. Free of Spark.
+All rows of a bundle are folded in one piece. So the result is the same to the last bit whether Spark or Arrow sorts the
+rows. This module does not use Spark.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,19 +14,22 @@ from pulsar_barycenter.pipeline.folds.stretches import FOLDED, NAMES, StretchFol
 from pulsar_barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES
 
 SAMPLE_ORDER: Final = ("reported_at", "broker", "incarnation", "sequence")
-"""The order of the samples of a bundle."""
+"""The sort order of the samples of a bundle."""
 _PIECE_ROWS: Final = 200_000
 
 
 def fold_sorted(rows: Iterable[pa.RecordBatch], gap_ms: int) -> pa.Table:
-    """Return STRETCH of all bundles in `rows`, which are sorted by bundle and `SAMPLE_ORDER`; columns FOLDED."""
+    """Return STRETCH of all bundles in `rows`.
+
+    The rows are sorted by bundle and `SAMPLE_ORDER`, and have the columns FOLDED.
+    """
     return StretchFold(None, gap_ms).fold(map(with_dictionaries, whole_bundles(rows)))
 
 
 def sorted_samples(pieces: Iterable[pa.Table], bundles: pa.Array) -> pa.Table:
-    """Return the rows of `bundles` among `pieces` (columns FOLDED), sorted as `fold_sorted` needs them.
+    """Return the rows of `bundles` in `pieces` (columns FOLDED), in the order that `fold_sorted` needs.
 
-    Holds all of these rows in memory: 100 bytes each, twice while they are sorted.
+    All of these rows are in memory at once, at 100 bytes each, and twice while they are sorted.
     """
     schema = pa.schema([(name, BUNDLE_SAMPLES.arrow.field(name).type) for name in FOLDED])
     chosen = (piece.filter(pc.is_in(piece.column("bundle").cast(pa.string()), value_set=bundles)) for piece in pieces)
@@ -35,7 +38,10 @@ def sorted_samples(pieces: Iterable[pa.Table], bundles: pa.Array) -> pa.Table:
 
 
 def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -> Iterator[pa.Table]:
-    """Put sorted batches together to pieces of at least `least` rows, the last one aside, that no bundle spans."""
+    """Combine sorted batches into pieces of about `least` rows or more; the last piece may be smaller.
+
+    No bundle spans two pieces.
+    """
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
@@ -43,7 +49,7 @@ def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -
             continue
         rows = pa.Table.from_batches(held)
         names = rows.column("bundle")
-        # the last bundle may go on in the next batch
+        # the last bundle may continue in the next batch
         begins = pc.index(pc.equal(names, names[-1]), True).as_py()
         if begins:
             yield rows.slice(0, begins)
@@ -53,7 +59,7 @@ def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -
 
 
 def with_dictionaries(rows: pa.Table) -> pa.Table:
-    """Return the rows as the kernel has them, with `NAMES` as dictionaries."""
+    """Return the rows with the columns `NAMES` as dictionaries, as `StretchFold` needs them."""
     rows = rows.combine_chunks()
     for position, name in enumerate(rows.column_names):
         if name in NAMES and not pa.types.is_dictionary(rows.schema.field(name).type):

@@ -1,13 +1,15 @@
-"""The folder that a refold writes its tables in: all of them appear at once, in place of those of an earlier refold.
+"""Writes the tables of a refold to a folder, so that all of them appear at once and replace those of an earlier refold.
 
-In a folder of this machine the tables of a refold are in `.refold-<number>/`, the link `.refold` names the folder that
-counts, and `<table>.parquet` is a link through `.refold`. To replace that one link, by a rename, replaces all tables.
-A process that is killed before leaves the tables of the earlier refold, or none; killed after, the new ones. What else
-it leaves is deleted by the next refold. Of an output that has no links, as earlier versions wrote, files become links
-first, with the content they have. A folder among them, which no rename can replace by a link, is missing for a moment.
+On a local file system, the tables of a refold are in `.refold-<number>/`. The link `.refold` names the current one of
+these folders, and `<table>.parquet` is a link through `.refold`. One rename replaces `.refold`, and with it all tables.
+If the process is killed before the rename, the tables of the earlier refold remain, or none if there was no earlier
+refold. After the rename, the new ones are there. The next refold deletes other leftovers. Earlier versions wrote plain
+files and folders instead of links. They are converted to links with the same content first. A rename cannot replace a
+folder by a link, so such a folder is missing for a moment.
 
-Elsewhere (`hdfs:`, `s3a:`) there are no links. All tables are complete before the first is replaced, then one is
-replaced after the other: a refold that is killed among these renames leaves tables of both, each of them whole.
+At other addresses (`hdfs:`, `s3a:`) there are no links. All tables are complete before the first one is replaced, and
+then they are replaced one by one. A refold that is killed during these renames leaves some tables of each refold, each
+complete.
 """
 
 import os
@@ -31,9 +33,9 @@ def table_path(name: str) -> str:
 
 @contextmanager
 def replaced_tables(storage: Storage) -> Iterator[str]:
-    """Give a folder, a path in `storage`, for files and folders that become the output when the block ends in order.
+    """Yield a folder, as a path in `storage`. Its entries become the output when the block ends without an error.
 
-    What the output has by other names stays. One process at a time may write to an output.
+    Entries of the output with other names stay. Only one process at a time may write to an output.
     """
     root = storage.local_root
     if root is None:
@@ -69,7 +71,10 @@ def _replace(root: Path, new: Path, current: Path | None, number: int) -> None:
 
 
 def _adopted(root: Path, new: Path, current: Path | None, number: int, names: Iterable[str]) -> tuple[Path, Path]:
-    """Make links of the plain files and folders `names` of an output; return the new folder, renamed, and theirs."""
+    """Convert the plain files and folders `names` of an output to links.
+
+    Return the renamed folder of the new tables, and the folder of the converted ones.
+    """
     later = new.rename(root / f"{_PREFIX}{number + 1}")
     adopted = new
     adopted.mkdir()
@@ -100,7 +105,7 @@ def _current(root: Path) -> Path | None:
 
 
 def _hidden(root: Path) -> list[Path]:
-    """The folders of refolds, and a link that was not put in its place."""
+    """Return the folders of refolds, and a link whose rename did not happen."""
     names = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
     return [root / name for name in names if name == _NEW_LINK or name.removeprefix(_PREFIX).isdigit()]
 
@@ -114,14 +119,14 @@ def _delete(paths: Iterable[Path]) -> None:
 
 
 def _link(path: Path, target: Path) -> None:
-    """Have `path` be a link to `target`, in place of the file or link that is there."""
+    """Make `path` a link to `target`. It replaces a file or link."""
     unfinished = path.with_name(_NEW_LINK)
     unfinished.symlink_to(target)
     unfinished.replace(path)
 
 
 def _linked_copy(path: Path, to: Path) -> None:
-    """Give a file, or all files of a folder, a second name; a copy where the file system has one name for a file."""
+    """Create hard links to a file, or to all files of a folder; copies where the file system has no hard links."""
     if path.is_dir():
         shutil.copytree(path, to, copy_function=_second_name)
     else:
@@ -131,12 +136,12 @@ def _linked_copy(path: Path, to: Path) -> None:
 def _second_name(path: str | Path, to: str | Path) -> None:
     try:
         os.link(path, to)
-    except OSError:  # no hard links here, or no more of this file
+    except OSError:  # no hard links here, or this file has the most allowed
         shutil.copy2(path, to)
 
 
 def _sync(folder: Path) -> None:
-    """Wait until all files in `folder`, and their names, are on the disk."""
+    """Write all files in `folder`, and its directory entries, to the disk."""
     for parent, _, files in os.walk(folder):
         for path in (*(Path(parent) / file for file in files), Path(parent)):
             _sync_folder(path)

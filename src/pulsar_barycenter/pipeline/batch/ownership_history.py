@@ -1,4 +1,4 @@
-"""The intervals of `folds.ownership`, of a whole history at once."""
+"""Computes the intervals of `folds.ownership` for a whole history at once."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
@@ -8,10 +8,10 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_GONE, ENDED_MOVED, E
 
 
 def ownership_intervals(reports: DataFrame, as_of: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Every interval of the history.
+    """Return every interval of the history.
 
-    Input: LOAD_REPORT without repeats; `as_of` one row, the greatest `lastUpdate` as `newest_ms`. Output: bundle,
-    broker, incarnation, owned_from, owned_to, ended, lost_at, with times in epoch ms; see `ownership.Interval`.
+    Input: LOAD_REPORT without repeats; `as_of` has one row, the greatest `lastUpdate` as `newest_ms`. Output: bundle,
+    broker, incarnation, owned_from, owned_to, ended, lost_at. Times are in epoch ms; see `ownership.Interval`.
     """
     return (
         reports.select(*("brokerId", "incarnation", "sequence", "lastUpdate"), F.map_keys("lastStats").alias("bundles"))
@@ -25,7 +25,10 @@ def ownership_intervals(reports: DataFrame, as_of: DataFrame, *, history_gap_ms:
 
 
 def _in_order(reports: DataFrame) -> DataFrame:
-    """Number a broker's reports, its incarnations in the order of their first ones; `at` never goes back."""
+    """Number the reports of each broker in `position`. Incarnations are in the order of their first reports.
+
+    `at` is the report's time, or the latest earlier time of the incarnation if its clock went back.
+    """
     incarnation = Window.partitionBy("brokerId", "incarnation")
     broker = Window.partitionBy("brokerId").orderBy("begun", "incarnation", "sequence")
     return reports.select(
@@ -36,7 +39,10 @@ def _in_order(reports: DataFrame) -> DataFrame:
 
 
 def _in_sessions(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """A session is an incarnation, or the part of one between two long silences."""
+    """Number the sessions of each broker.
+
+    A session is an incarnation, or its part between two silences over `history_gap_ms`.
+    """
     broker = Window.partitionBy("brokerId").orderBy("position")
     has_begun_again = F.lag("incarnation").over(broker) != F.col("incarnation")
     was_silent = F.col("at") - F.lag("at").over(broker) > history_gap_ms
@@ -45,7 +51,7 @@ def _in_sessions(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
 
 
 def _with_ends(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """What a report says of the end of an interval of which it is the last: when, how, and when that was known."""
+    """Add the end that an interval has if this report is its last one: when, how, and when that became known."""
     session = Window.partitionBy("brokerId", "session").orderBy("position")
     broker = Window.partitionBy("brokerId").orderBy("position")
     rows = reports.select(
@@ -66,12 +72,12 @@ def _with_ends(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
 
 
 def _end(owned_to: Column, how: str, *, known_at: Column) -> Column:
-    """Return the end of an interval as a struct: when, how, and when that was known."""
+    """Return the end of an interval as a struct: when it ended, how, and when that became known."""
     return F.struct(owned_to.alias("owned_to"), F.lit(how).alias("ended"), known_at.alias("lost_at"))
 
 
 def _islands(rows: DataFrame) -> DataFrame:
-    """Join the reports in a row that list a bundle."""
+    """Merge consecutive reports that list a bundle into one interval."""
     in_order = Window.partitionBy("broker", "session", "bundle").orderBy("position")
     return (
         rows.select("*", (F.col("position") - F.row_number().over(in_order)).alias("island"))
@@ -82,7 +88,9 @@ def _islands(rows: DataFrame) -> DataFrame:
 
 
 def _with_splits(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """A bundle's last interval that was moved away is split if a part of its range was reported in time."""
+    """Mark intervals as split: the last interval of a bundle that was moved, if a part of its range was reported in
+    time.
+    """
     newest_first = Window.partitionBy("bundle").orderBy(
         F.col("owned_from").desc(), F.col("owned_to").isNull().desc(), F.col("broker").desc()
     )
@@ -103,7 +111,7 @@ def _with_splits(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
 
 
 def is_part(part: str, whole: str) -> Column:
-    """Return whether the bundle of a row `part` is a true part of the bundle of a row `whole`.
+    """Return whether the bundle of row `part` is a proper part of the bundle of row `whole`.
 
     Both are aliases of rows that `with_range` made.
     """
@@ -116,7 +124,7 @@ def is_part(part: str, whole: str) -> Column:
 
 
 def with_range(rows: DataFrame) -> DataFrame:
-    """Add the namespace and the ends of the range of `bundle`."""
+    """Add the columns `namespace`, `lower` and `upper`: the namespace of `bundle`, and the ends of its range."""
     ends = F.substring_index("bundle", "/", -1)
     return rows.select(
         "*",

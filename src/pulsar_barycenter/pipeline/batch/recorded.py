@@ -1,9 +1,8 @@
-"""Compare what was computed anew with the rows that the stream recorded.
+"""Compares computed tables with the rows that the stream recorded.
 
-A refold and the stream agree to rounding, by 1e-12 or so, as long as no report came too late for the stream: those
-stand in the samples and not in the stream's averages. Another history gap than the stream's makes a difference, too.
-Logs that were cut, as the archive is after two days, tell of fewer rows, and of the first intervals and averages in
-them something else.
+A refold and the stream agree within rounding, about 1e-12, as long as no report was late. Late reports are in the
+samples, but not in the stream's averages. A history gap that differs from the stream's makes a difference as well. The
+archive deletes logs after two days; shortened logs yield fewer rows, and different first intervals and averages.
 """
 
 import datetime
@@ -22,13 +21,13 @@ from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.tables.reading import opened_table
 
 _SLACK = datetime.timedelta(minutes=10)
-"""Brokers' clocks differ, so that a file may end before the one written before it."""
+"""The clocks of brokers differ, so a file may end before the file that was written before it ends."""
 _RECORDED = " recorded"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A figure that differs: of the row `name`, in `column`."""
+    """A value that differs: in the row `name` and the column `column`."""
 
     name: str
     column: str
@@ -37,20 +36,23 @@ class Difference:
 
     @property
     def relative(self) -> float:
-        """0..1: the difference over the greater of the two amounts."""
+        """The difference divided by the greater of the two amounts."""
         return abs(self.refolded - self.recorded) / max(abs(self.refolded), abs(self.recorded))
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`rows` were refolded, `matched` of them have a recorded row; `greatest` is None if all figures are equal."""
+    """The result: `rows` computed rows, of which `matched` have a recorded row.
+
+    `greatest` is None if all values are equal.
+    """
 
     rows: int
     matched: int
     greatest: Difference | None
 
     def agrees(self, tolerance: float) -> bool:
-        """Say whether every row was recorded and no figure differs by more than `tolerance`, relative."""
+        """Return whether every row was recorded and no value differs by more than `tolerance`, relative."""
         is_close = self.greatest is None or self.greatest.relative <= tolerance
         return self.rows == self.matched and is_close
 
@@ -58,9 +60,10 @@ class Comparison:
 def compare_with_recorded(refolded: pa.Table, storage: Storage, files: Sequence[str], key: str) -> Comparison:
     """Compare `refolded` with the rows of the same `key` in `files`, paths in `storage`, oldest first.
 
-    `key` is `bundle` or `broker`. Of its recorded rows the first one that is not older than the refolded one counts:
-    the pipeline may have gone on, and its newest report may be of a broker without bundles, which no sample tells of.
-    Reads from the newest file back, as far as the refolded rows go, and a little farther.
+    `key` is `bundle` or `broker`. For each key it takes the first recorded row that is not older than the refolded row.
+    The refolded row may be older than the newest recorded one: the pipeline may have continued, and its newest report
+    may be from a broker without bundles, which has no samples. Reads the files from the newest backwards, and stops
+    about ten minutes before the refolded rows.
     """
     wanted = refolded.drop_columns([name for name in ("topics",) if name in refolded.column_names])  # not recorded
     oldest = pc.min(wanted.column("as_of")).as_py() - _SLACK if len(wanted) else None
@@ -80,9 +83,9 @@ def compare_with_recorded(refolded: pa.Table, storage: Storage, files: Sequence[
 
 
 def compare_tables(refolded: DataFrame, recorded: DataFrame) -> Comparison:
-    """Compare the rows of two frames of the same columns, by Spark.
+    """Compare the rows of two frames with the same columns, in Spark.
 
-    A row counts as recorded if there is one that differs from it in nothing but figures, the columns of type double.
+    A row counts as recorded if a recorded row is equal to it in all columns that are not of type double.
     """
     figures = [field.name for field in refolded.schema if isinstance(field.dataType, T.DoubleType)]
     keys = [name for name in refolded.columns if name not in figures]
@@ -100,7 +103,7 @@ def compare_tables(refolded: DataFrame, recorded: DataFrame) -> Comparison:
 
 
 def _greatest_in(figure: str, keys: Sequence[str]) -> Column:
-    """Aggregate the greatest relative difference in one figure, with its row; null if there is none."""
+    """Return an aggregate: the greatest relative difference in one column, with its row; null if there is none."""
     mine, theirs = F.col(figure), F.col(f"{figure}{_RECORDED}")
     difference = F.struct(
         (F.abs(mine - theirs) / F.greatest(F.abs(mine), F.abs(theirs))).alias("relative"),
@@ -112,7 +115,7 @@ def _greatest_in(figure: str, keys: Sequence[str]) -> Column:
 
 
 def _first(both: pa.Table, key: str) -> pa.Table:
-    """Of each key the row that was recorded first."""
+    """Return the row of each key that was recorded first."""
     ordered = both.sort_by([(key, "ascending"), (f"as_of{_RECORDED}", "ascending")])
     names = ordered.column(key).to_pylist()
     first = [row for row, name in enumerate(names) if not row or names[row - 1] != name]

@@ -1,18 +1,18 @@
-"""The windows of all bundles, and the averages of all brokers, computed anew from the table of samples.
+"""Computes the windows of all bundles and the averages of all brokers from the table of samples.
 
-For history at scale: after a loss of state, for another history gap, as a check of the stream. Spark spreads the files;
-each task folds a stretch of them, by arrays (`pipeline.folds.stretches`); the stretches are composed in
-the order of time. Two looks at the data: the first counts the samples of each bundle, which decides what later samples
-weigh, and reads two columns; the second folds.
+This is for large histories: after a loss of state, for a different history gap, or to check the stream. Spark
+distributes the files. Each task folds a stretch of them with arrays (`pipeline.folds.stretches`), and the driver
+combines the stretches in the order of time. There are two passes over the data. The first counts the samples of each
+bundle, because the weight of a sample depends on how many came before; it reads two columns. The second folds.
 
-Files of this machine, or of a folder that all have, are read by the tasks themselves. Those at other addresses are read
-by Spark, which knows how, and spreads the rows by time: a shuffle more, and no other client or credentials needed.
+Tasks read local files and shared folders themselves. Spark reads files at other addresses and distributes the rows by
+time. This costs one more shuffle, but needs no other client or credentials.
 
 A small history needs no Spark: `refold_here` does the work of the tasks in this process, one after the other. Up to
-`SMALL_HISTORY` samples both fold one stretch, so their results are equal to the last bit.
+`SMALL_HISTORY` samples, both fold one stretch, so their results are equal to the last bit.
 
-The result is that of `pipeline.batch.whole_history`, to rounding. Bundles whose samples do not lie in local
-files in the order of their times (reports that came late) are sorted first, see `late_samples`.
+The result is that of `pipeline.batch.whole_history`, within rounding. If the samples of a bundle in local files are not
+in the order of their times (late reports), they are sorted first; see `late_samples`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -61,17 +61,20 @@ from pulsar_barycenter.pipeline.tables.schemas import (
 )
 
 SMALL_HISTORY: Final = 20_000_000
-"""Up to this number of samples a history is one stretch. One core folds it in 4 s, about what the start of Spark takes;
-the memory of `refold_here` is then at most 4 GB, if the samples of all bundles came late, else some 200 bytes a bundle.
+"""Up to this number of samples, a history is one stretch.
+
+One core folds it in 4 s, about as long as Spark takes to start. `refold_here` then needs at most 4 GB of memory if the
+samples of all bundles were late, and otherwise about 200 bytes per bundle.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Refolded:
-    """`bundles` BUNDLE_STATE sorted by bundle, `brokers` BROKER_DATA sorted by broker, both as of the newest sample.
+    """The windows and averages as of the newest sample.
 
-    Bundles and brokers not heard of for the history gap before it are left out. A broker whose newest report names no
-    bundle does not stand in the samples, and is left out. `late` is how many bundles had to be sorted.
+    `bundles` is BUNDLE_STATE sorted by bundle, `brokers` BROKER_DATA sorted by broker. Bundles and brokers without a
+    sample in the history gap before the newest sample are left out. A broker whose newest report lists no bundle has no
+    samples, and is left out as well. `late` is the number of bundles that had to be sorted.
     """
 
     bundles: pa.Table
@@ -94,8 +97,8 @@ def refold(
 ) -> Refolded:
     """Fold the samples in `files` (Parquet, BUNDLE_SAMPLES without repeats; local paths or addresses that Spark reads).
 
-    `stretches` is the number of tasks; None: one up to `SMALL_HISTORY` samples in local files, else one for each core
-    that Spark has.
+    `stretches` is the number of tasks. None: one task for up to `SMALL_HISTORY` samples in local files, otherwise one
+    for each core of Spark.
 
     Raises:
         ValueError: there is no sample in `files`.
@@ -112,7 +115,9 @@ def refold(
 
 
 def refold_here(files: Sequence[str], *, history_gap_ms: int = HISTORY_GAP_MS, stretches: int = 1) -> Refolded:
-    """Fold the samples in local `files` in this process, without Spark: what `refold` returns of as many stretches.
+    """Fold the samples in local `files` in this process, without Spark.
+
+    The result is that of `refold` with the same `stretches`.
 
     Raises:
         DamagedTableError: a file cannot be read.
@@ -129,7 +134,7 @@ def refold_here(files: Sequence[str], *, history_gap_ms: int = HISTORY_GAP_MS, s
 
 
 def is_small_history(files: Sequence[str]) -> bool:
-    """Return whether local `files` hold at most `SMALL_HISTORY` samples, by their footers."""
+    """Return whether local `files` have at most `SMALL_HISTORY` samples, according to their footers."""
     return _is_small(_in_order(files))
 
 
@@ -138,9 +143,9 @@ def _is_small(files: Sequence[_File]) -> bool:
 
 
 def _refolded(answers: Sequence[_Answer], fold_late: Callable[[pa.Array], pa.Table], gap_ms: int) -> Refolded:
-    """Compose the stretches; `fold_late` returns STRETCH of the bundles whose rows are not in order."""
+    """Combine the stretches. `fold_late` returns STRETCH of the bundles whose rows are not in order."""
     if not answers:
-        raise ValueError("no samples: the files given hold no rows")
+        raise ValueError("no samples: the given files have no rows")
     newest = NewestReports()
     for _, rows in answers:
         times = rows.group_by("broker").aggregate([("reported_at", "max")])
@@ -157,16 +162,20 @@ def _refolded(answers: Sequence[_Answer], fold_late: Callable[[pa.Array], pa.Tab
 
 
 def _folded_by_files(run: "_Run", files: Sequence[_File], tasks: int, gap_ms: int) -> list[_Answer]:
-    """STRETCH and MEMBERS of each stretch of `files`, which the tasks that `run` starts read by themselves."""
+    """Return STRETCH and MEMBERS of each stretch of `files`.
+
+    `run` starts the tasks, which read the files themselves.
+    """
     parts = _in_stretches(files, tasks)
     priors = _priors(run, parts, gap_ms) if parts else []
     return run(partial(_fold_stretch, parts, priors, gap_ms), len(parts))
 
 
 def _in_order(files: Sequence[str]) -> list[_File]:
-    """The files that hold rows, in the order of their last samples, as their footers tell.
+    """Return the files that have rows, in the order of the last sample in their footers.
 
-    One sample that came late stands in a file of newer ones: the last tells where most belong, the first would not.
+    A file may have one late sample among newer ones. So the last sample says where most of its samples belong; the
+    first does not.
     """
     with ThreadPoolExecutor() as pool:
         looked_at = list(pool.map(_footer, files))
@@ -187,7 +196,7 @@ def _footer(path: str) -> _File:
 
 
 def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
-    """Cut `files` into at most `count` stretches of about as many rows."""
+    """Divide `files` into at most `count` stretches with about the same number of rows."""
     ends = np.cumsum([file.rows for file in files])
     if not len(ends):
         return []
@@ -196,17 +205,17 @@ def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
 
 
 def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
-    """What came before each stretch: `bundle`, `samples`, `last_at`; None before the first."""
+    """Return the counts before each stretch: `bundle`, `samples`, `last_at`; None before the first stretch."""
     if len(parts) == 1:
         return [None]
-    # Each stretch but the last is counted, in two halves: with few tasks one would else wait for the other.
+    # Each stretch but the last is counted, in two halves: smaller tasks keep all cores busy when there are few tasks.
     halves = [half for part in parts[:-1] for half in (part[: len(part) // 2], part[len(part) // 2 :])]
     counts = [answer[0] for answer in run(partial(_count_half, halves, gap_ms), len(halves))]
     return _summed_up(counts, gap_ms)[::2]
 
 
 def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]:
-    """What came before each of `counts`, and before what follows the last."""
+    """Return the counts before each of `counts`, and before the stretch after the last one."""
     priors: list[pa.Table | None] = [None]
     before: pa.Table | None = None
     for counted in counts:
@@ -216,7 +225,7 @@ def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]
 
 
 def _counted_after(before: pa.Table, after: pa.Table, gap_ms: int) -> pa.Table:
-    """The counts of two stretches, one after the other, as of one."""
+    """Return the counts of two consecutive stretches as the counts of one."""
     both = before.join(after, "bundle", join_type="full outer", right_suffix="_after")
     had, has = (pc.is_valid(both.column(name)) for name in ("samples", "samples_after"))
     silent = pc.greater(pc.subtract(both.column("first_at_after"), both.column("last_at")), gap_ms)
@@ -249,7 +258,7 @@ def _fold_stretch(parts: Sequence[Sequence[str]], priors: Sequence[pa.Table | No
 
 _Work = Callable[[int], _Answer]
 _Run = Callable[[_Work, int], list[_Answer]]
-"""Does work of 0..n - 1 and returns the answers in this order."""
+"""A function that calls its first argument with 0..n - 1 and returns the answers in this order."""
 
 
 def _run_here(work: _Work, tasks: int) -> list[_Answer]:
@@ -257,7 +266,7 @@ def _run_here(work: _Work, tasks: int) -> list[_Answer]:
 
 
 def _run(session: SparkSession, work: _Work, tasks: int) -> list[_Answer]:
-    """Let Spark's workers do `work` of 0..tasks - 1, and return the answers in this order."""
+    """Run `work` with 0..tasks - 1 on Spark's workers, and return the answers in this order."""
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # Spark has given this worker one core
@@ -273,7 +282,10 @@ _PIECE_ROWS = 200_000
 
 
 def _folded_by_spark(session: SparkSession, files: Sequence[str], tasks: int, gap_ms: int) -> list[_Answer]:
-    """STRETCH and MEMBERS of each stretch of time of `files`, which Spark reads, spreads by time and sorts."""
+    """Return STRETCH and MEMBERS of each stretch of time of `files`.
+
+    Spark reads the rows, distributes them by time and sorts.
+    """
     rows = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files)
     cuts = _cuts(rows, tasks)
     counted = _run_by_time(rows.select(*COUNTED), cuts, partial(_count_rows, gap_ms)) if cuts else {}
@@ -284,7 +296,10 @@ def _folded_by_spark(session: SparkSession, files: Sequence[str], tasks: int, ga
 
 
 def _cuts(rows: DataFrame, tasks: int) -> list[int]:
-    """The times (ms) at which stretches of about as many rows begin, but the first."""
+    """Return the times (ms) at which the stretches begin, without the first.
+
+    Stretches have about the same number of rows.
+    """
     shares = [number / tasks for number in range(1, tasks)]
     if not shares:
         return []
@@ -310,9 +325,9 @@ def _fold_rows(priors: Sequence[pa.Table | None], gap_ms: int, stretch: int, pie
 
 
 def _run_by_time(rows: DataFrame, cuts: Sequence[int], work: _RowWork) -> dict[int, _Answer]:
-    """Let Spark's workers do `work` of the rows of each stretch of time, which come in order; return the answers.
+    """Run `work` on Spark's workers with the rows of each stretch of time, in order; return the answers by stretch.
 
-    A stretch begins at one of `cuts` and ends before the next. One without rows has no answer.
+    A stretch begins at one of `cuts` and ends before the next. A stretch without rows has no answer.
     """
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -328,7 +343,7 @@ def _run_by_time(rows: DataFrame, cuts: Sequence[int], work: _RowWork) -> dict[i
 
 
 def _large_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows of Spark's small batches, as the kernel has them."""
+    """Combine Spark's small batches into larger pieces, with dictionaries as `StretchFold` needs them."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
@@ -363,7 +378,7 @@ def _unpacked(packed: bytes) -> pa.Table:
 
 
 def _composed(stretches: Sequence[pa.Table]) -> tuple[pa.Table, pa.Array]:
-    """BUNDLE_STATE of the bundles whose rows came in order, and the names of the others."""
+    """Return BUNDLE_STATE of the bundles whose rows were in order, and the names of the others."""
     names = pc.unique(pa.chunked_array([chunk for part in stretches for chunk in part.column("bundle").chunks]))
     count = len(names)
     last_at, samples, topics = np.full(count, np.iinfo(np.int64).min), np.zeros(count, int), np.zeros(count, int)
@@ -386,7 +401,7 @@ def _composed(stretches: Sequence[pa.Table]) -> tuple[pa.Table, pa.Array]:
 
 
 def _sorted_fold(session: SparkSession, files: Sequence[str], gap_ms: int, late: pa.Array) -> pa.Table:
-    """STRETCH of the bundles named in `late`, whatever the order of their rows: Spark sorts them, its tasks fold."""
+    """Return STRETCH of the bundles in `late`, whose rows may have any order: Spark sorts them, its tasks fold them."""
     samples = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files).select(*FOLDED)
     names = session.createDataFrame(pa.table({"bundle": late}))
     rows = samples.join(F.broadcast(names), "bundle", "left_semi").repartition("bundle")
@@ -401,7 +416,10 @@ def _sorted_fold(session: SparkSession, files: Sequence[str], gap_ms: int, late:
 
 
 def _averaged(members: pa.Table, bundles: pa.Table, as_of: pa.Scalar) -> pa.Table:
-    """BROKER_DATA sorted by broker: sums over the windows of each broker's bundles, all of which are in `bundles`."""
+    """Return BROKER_DATA sorted by broker: sums over the windows of each broker's bundles.
+
+    All of these are in `bundles`.
+    """
     brokers = pc.unique(members.column("broker"))
     which = pc.index_in(members.column("broker"), brokers).to_numpy()
     rows = pc.index_in(members.column("bundle"), bundles.column("bundle")).to_numpy()

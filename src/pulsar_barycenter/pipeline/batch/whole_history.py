@@ -1,6 +1,6 @@
-"""The whole history at once: the same tables as the stream's, from all reports and decisions of the logs.
+"""Computes all tables of a history at once, from all reports and decisions in the logs.
 
-For recovery, for replay, and as the yardstick the stream is held against.
+The tables are the same as the stream's. They serve to recover, to replay, and to check the stream.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -25,10 +25,10 @@ def fold_history(
     history_gap_ms: int = HISTORY_GAP_MS,
     balance: BalanceSettings | None = None,
 ) -> HistoryTables:
-    """Compute the tables of whole logs; nothing is computed before a table is read.
+    """Return the tables that the logs yield. Spark computes a table only when it is read.
 
-    Input: LOAD_REPORT_LINE and DECISIONS. Bundles and brokers last heard of more than `history_gap_ms` before the
-    newest report are left out of `bundle_data` and `broker_data`.
+    Input: LOAD_REPORT_LINE and DECISIONS. `bundle_data` and `broker_data` leave out bundles and brokers whose newest
+    report is more than `history_gap_ms` older than the newest report of all.
     """
     reports = lines.transform(valid_reports).transform(distinct_reports)
     samples = bundle_samples(reports)
@@ -40,7 +40,7 @@ def fold_history(
     brokers = broker_averages(membership(newest), bundles).crossJoin(
         F.broadcast(as_of.select(F.timestamp_millis(F.col("newest_ms")).alias("as_of")))
     )
-    # Kept once computed: `ownership` and `balance` use them several times. Few beside the reports they come from.
+    # Persisted: `ownership` and `balance` use them several times. They are few, compared with the reports.
     intervals = ownership_intervals(reports, as_of, history_gap_ms=history_gap_ms).persist()
     settings = balance or BalanceSettings(history_gap_ms=history_gap_ms)
     reported, usage = load_reports(reports), broker_usage(reports)
@@ -61,6 +61,6 @@ def fold_history(
 
 
 def _heard_of(rows: DataFrame, time_ms: Column, as_of: DataFrame, history_gap_ms: int) -> DataFrame:
-    """Drop the rows whose `time_ms` lies more than `history_gap_ms` before the newest report."""
+    """Drop the rows whose `time_ms` is more than `history_gap_ms` before the newest report."""
     timed = rows.crossJoin(F.broadcast(as_of))
     return timed.where(F.col("newest_ms") - time_ms <= history_gap_ms).drop("newest_ms")

@@ -5,18 +5,18 @@ The definition is the recurrence of `pulsar_barycenter.load.reports.windows`, on
     n <- min(n + 1, N);  avg <- ((n - 1) * avg + x) / n
 
 Unrolled over k new samples x_1..x_k after a prior count n0 and average a0, it is a weighted sum. The first
-m = min(k, max(0, N - n0)) samples still fill the window, each counting as much as those before it; the others decay it
-by r = (N - 1) / N each:
+m = min(k, max(0, N - n0)) samples fill the window, and each counts as much as those before it. Each of the others
+decays the average by r = (N - 1) / N:
 
     avg = D * (n0 * a0 + x_1 + ... + x_m) / (n0 + m)  +  sum over j > m of r^(k - j) * x_j / N,   D = r^(k - m)
     n   = min(N, n0 + k)
 
-So one grouping with a weight per row does it, without a Python function and without a loop. Every weight is a power of
-r with an exponent that is not negative, so nothing overflows; what underflows weighs nothing.
+So one `groupBy` with a weight per row computes it, without a Python function and without a loop. Every weight is a
+power of r with an exponent of at least 0, so it cannot overflow. A weight that underflows is 0.
 
-Samples of a bundle are ordered by (reported_at, broker, incarnation, sequence). A bundle that nobody reported for
-longer than `HISTORY_GAP_MS` starts anew with its next sample. The gap is well above 15 minutes, the longest a healthy
-broker goes without a report, and long enough for any bundle to be moved without losing its history.
+Samples of a bundle are ordered by (reported_at, broker, incarnation, sequence). If no broker reports a bundle for more
+than `HISTORY_GAP_MS`, its windows restart with its next sample. The gap is much longer than 15 minutes, the longest
+time between two reports of a healthy broker. So a bundle keeps its history when it moves.
 """
 
 from typing import Final
@@ -40,11 +40,10 @@ def fold_windows(
     *,
     history_gap_ms: int = HISTORY_GAP_MS,
 ) -> DataFrame:
-    """Fold samples into what is known of their bundles.
+    """Fold samples into the windows of their bundles.
 
     Input: BUNDLE_SAMPLES without repeats, in any order; `prior` BUNDLE_STATE, one row per bundle. Output: BUNDLE_STATE
-    of every bundle of either, plus `new_samples`, how many samples it had (0: its row is the prior one).
-
+    of every bundle of both, plus `new_samples`, the number of its new samples. With 0, the row is the prior row.
     `as_of` is the time of the newest sample of the bundle.
     """
     rows = _as_rows(samples) if prior is None else _as_rows(samples).union(_prior_as_rows(prior))
@@ -57,7 +56,7 @@ def fold_windows(
 
 
 def _as_rows(samples: DataFrame) -> DataFrame:
-    """A sample counts in both windows; the columns are those of `_prior_as_rows`."""
+    """Return the samples with the columns of `_prior_as_rows`. A sample counts in both windows."""
     return samples.select(
         "bundle",
         F.lit(1).alias("is_sample"),
@@ -68,7 +67,7 @@ def _as_rows(samples: DataFrame) -> DataFrame:
 
 
 def _prior_as_rows(prior: DataFrame) -> DataFrame:
-    """The prior state is one more row of its bundle, ahead of all samples, so that no join is needed."""
+    """Return the prior state as one more row of its bundle, before all samples. So no join is needed."""
     return prior.select(
         "bundle",
         F.lit(0).alias("is_sample"),
@@ -83,7 +82,7 @@ def _prior_as_rows(prior: DataFrame) -> DataFrame:
 
 
 def _number_samples(rows: DataFrame) -> DataFrame:
-    """Add `position` (1 for the first sample, 0 for the prior row) and the silence before each row in ms."""
+    """Add `position` (1 for the first sample, 0 for the prior row) and `silence_ms`, the time since the row before."""
     in_order = Window.partitionBy("bundle").orderBy(*_IN_ORDER)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     silence_ms = F.unix_millis("reported_at") - F.unix_millis(F.lag("reported_at").over(in_order))
@@ -91,7 +90,7 @@ def _number_samples(rows: DataFrame) -> DataFrame:
 
 
 def _cut_at_gaps(rows: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Drop what lies before a bundle's last long silence; `j` counts the rest from 1 and `k` is the last `j`."""
+    """Drop the rows before a bundle's last long silence. `j` counts the remaining rows from 1; `k` is the last `j`."""
     bundle = Window.partitionBy("bundle")
     is_cut = F.col("silence_ms") > history_gap_ms
     last_before_cut = F.when(is_cut, F.col("position") - 1).otherwise(F.lit(0))
@@ -138,7 +137,7 @@ def _weight(window: str) -> Column:
 
 
 def _sum_up(rows: DataFrame) -> DataFrame:
-    # A prior row of a bundle without new samples has k = 0, hence weight 1: it is handed on bit by bit.
+    # A prior row of a bundle without new samples has k = 0, so its weight is 1: it stays the same to the last bit.
     sums = (
         F.sum(F.col(f"{window}_weight") * F.col(f"{window}_{figure}")).alias(f"{window}_{figure}")
         for window in WINDOWS
@@ -155,7 +154,7 @@ def _sum_up(rows: DataFrame) -> DataFrame:
 
 
 def _num_samples(window: str) -> Column:
-    """Return how many samples a window has: those before and the new ones, at most its size."""
+    """Return the number of samples in a window: earlier and new ones, at most the window's size."""
     name = f"{window}_num_samples"
     found = F.max(f"before_{name}") + F.max("k")
     return F.least(F.lit(WINDOW_SAMPLES[window]), found).cast("int").alias(name)

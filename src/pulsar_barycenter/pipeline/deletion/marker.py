@@ -1,4 +1,4 @@
-"""The marker of a deletion under way: which tenant's, and how far it came. Where it lies, the pipeline does not start.
+"""The marker of an unfinished deletion: its tenant, and how far it got. The marker keeps the pipeline from starting.
 
 pipeline/deletion/plan.json    what is deleted; written first
 pipeline/deletion/ready        the new states are complete, see `states`; from then on files are rewritten
@@ -15,18 +15,18 @@ _READY = f"{DELETION}/ready"
 
 
 class Plan(msgspec.Struct, frozen=True, rename="camel"):
-    """What is deleted. The logs of Delta tables are deleted, and made anew at the end."""
+    """What is deleted. The logs of Delta tables are deleted, and created again at the end."""
 
     tenant: str
     table_format: TableFormat
 
 
 class UnfinishedDeletionError(OSError):
-    """The deletion of a tenant's data was cut short."""
+    """The deletion of a tenant's data was interrupted."""
 
 
 def read_plan(storage: Storage) -> Plan | None:
-    """Return the plan of a deletion that was cut short; None if there is none."""
+    """Return the plan of an interrupted deletion; None if there is none."""
     try:
         return msgspec.json.decode(storage.read(_PLAN), type=Plan)
     except FileNotFoundError:
@@ -47,15 +47,15 @@ def mark_ready(storage: Storage) -> None:
 
 
 def refuse_unfinished(storage: Storage) -> None:
-    """Return if no deletion is under way.
+    """Check that no deletion is unfinished.
 
     Raises:
-        UnfinishedDeletionError: one was cut short; the text says how to finish it.
+        UnfinishedDeletionError: a deletion was interrupted; the text says how to finish it.
     """
     plan = read_plan(storage)
     if plan is not None:
         data = storage.address()
         raise UnfinishedDeletionError(
-            f"the deletion of the data of tenant {plan.tenant} from {data} was cut short: finish it by"
+            f"the deletion of the data of tenant {plan.tenant} from {data} was interrupted. Finish it with"
             f" `barycenter pipeline delete-tenant {plan.tenant} --data {data}`"
         )

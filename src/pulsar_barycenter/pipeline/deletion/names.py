@@ -1,14 +1,14 @@
-"""Which names and texts are a tenant's: decided by the words alone."""
+"""Decides which names and texts belong to a tenant, by the text alone."""
 
 import re
 from typing import Any, Final
 
 REDACTED: Final = "(deleted)"
-"""What stands in a text in the place of a name of the tenant."""
+"""The text that replaces a name of the tenant."""
 
 _NAME: Final = r"[-=:.%\w]"
 _BEFORE: Final = ("://", "tenants/", "namespaces/", "resource-quotas/", "persistent/")
-"""What stands before a tenant in addresses of topics and of the admin API."""
+"""The text that precedes a tenant in addresses of topics and of the admin API."""
 
 
 class TenantNames:
@@ -24,19 +24,19 @@ class TenantNames:
         self._mention = re.compile(f"{in_address}|{alone}")
 
     def owns(self, name: str) -> bool:
-        """Return whether a bundle, namespace or topic without its scheme is the tenant's."""
+        """Return whether a bundle, namespace or topic (without its scheme) belongs to the tenant."""
         return name.startswith(self._prefix)
 
     def mentions(self, text: str) -> bool:
-        """Return whether a text has a name of the tenant in it."""
+        """Return whether a text contains a name of the tenant."""
         return self.tenant in text and self._mention.search(text) is not None
 
     def redacted(self, text: str) -> str:
-        """Return a text with `REDACTED` in the place of each name; JSON stays JSON."""
+        """Return a text in which `REDACTED` replaces each name. JSON stays valid JSON."""
         return self._mention.sub(REDACTED, text) if self.tenant in text else text
 
     def pruned(self, value: Any) -> Any:
-        """Return a value of JSON without the tenant's entries: its keys, names in lists, and records of its bundles."""
+        """Return a JSON value without the tenant's keys, names in lists, and records of bundles."""
         if isinstance(value, dict):
             return {key: self.pruned(item) for key, item in value.items() if not self.owns(str(key))}
         if isinstance(value, list | tuple):

@@ -1,7 +1,8 @@
-"""The states of the pipeline without a tenant, made beside the old ones and put in their place at the end.
+"""Writes the pipeline's states without a tenant to a separate folder, and replaces the old states by them at the end.
 
-A state remembers of each decision log, known by its first line, how far it was read. Both change when lines are
-deleted, so new states are complete before the first log is rewritten: then no step needs what an earlier one changed.
+A state identifies each decision log by its first line and has the offset up to which it was read. Both change when
+lines are deleted. So all new states are complete before the first log is rewritten: then no step needs data that an
+earlier step changed.
 """
 
 from itertools import accumulate
@@ -21,7 +22,7 @@ _SCRATCH = f"{DELETION}/data"
 
 
 def make_states(storage: LocalStorage, names: TenantNames) -> None:
-    """Write all states without the tenant into a folder of the deletion; what lay there is deleted before."""
+    """Write all states without the tenant to a folder of the deletion. Deletes earlier content of that folder first."""
     storage.delete(_SCRATCH)
     scratch = LocalStorage(storage.root / _SCRATCH)
     scratch.make_folder(STATE)
@@ -33,7 +34,7 @@ def make_states(storage: LocalStorage, names: TenantNames) -> None:
 
 
 def put_in_place(storage: LocalStorage) -> int:
-    """Replace the states by those of `make_states`, if that was not done; return how many there are."""
+    """Replace the states by those of `make_states`, if that was not done yet; return the number of states."""
     made = f"{_SCRATCH}/{STATE}"
     if storage.exists(made):
         storage.delete(STATE)
@@ -42,7 +43,7 @@ def put_in_place(storage: LocalStorage) -> int:
 
 
 _Logs = dict[str, tuple[str, dict[int, int]]]
-"""The name of each decision log to its new name, empty if no line is left, and places between its lines to new ones."""
+"""For each decision log: its new name, empty if no line is left; and its new line offsets, keyed by the old ones."""
 
 
 def _read_logs(storage: LocalStorage, scratch: LocalStorage, names: TenantNames) -> _Logs:
@@ -70,7 +71,7 @@ def _without(state: PriorState, names: TenantNames, logs: _Logs) -> PriorState:
     for name, offset in state.memory.decision_offsets.items():
         new, places = logs.get(name, (name, {offset: offset}))
         if new:
-            # an offset within a line that a crash cut off: what was read of it is read again
+            # an offset within a line that a crash truncated: the part that was read is read again
             offsets[new] = places[max((place for place in places if place <= offset), default=0)]
     memory = msgspec.structs.replace(pruned, decision_offsets=offsets)
     owned = pc.starts_with(state.bundles.column("bundle"), f"{names.tenant}/")

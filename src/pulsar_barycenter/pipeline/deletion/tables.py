@@ -1,7 +1,7 @@
-"""Files of tables without a tenant's rows, under the same names: each is written anew and takes the old one's place.
+"""Deletes a tenant's rows from files of tables: each file is rewritten under the same name.
 
-A file of which no row is left stays as an empty one: its name says that its batches were folded. Texts of other rows
-that name the tenant have `names.REDACTED` in the place of the name.
+A file that has no row left stays as an empty file: its name says that its batches were folded. In texts of other rows,
+`names.REDACTED` replaces the tenant's names.
 """
 
 from collections.abc import Collection, Iterator
@@ -26,7 +26,7 @@ def delete_rows(storage: Storage, name: str, names: TenantNames) -> int:
     """Delete a tenant's rows from all files of a table; return how many rows the table lost.
 
     Raises:
-        DamagedTableError: a file cannot be read, and may have such rows.
+        DamagedTableError: a file cannot be read, so it may have such rows.
     """
     if _BUNDLE not in TABLES[name].schema.names:
         return 0
@@ -41,7 +41,7 @@ def delete_rows(storage: Storage, name: str, names: TenantNames) -> int:
 
 
 def _rewrite(storage: Storage, name: str, file: TableFile, names: TenantNames) -> int:
-    """Write a file without the tenant's rows, if it has any; return how many it had."""
+    """Rewrite a file without the tenant's rows, if it has any; return how many it had."""
     with opened_table(storage, file.path) as source:
         looked_at = [_BUNDLE, *_texts(name, source.schema_arrow.names)]
         masks: list[pa.ChunkedArray] = []
@@ -71,7 +71,7 @@ def _rewrite(storage: Storage, name: str, file: TableFile, names: TenantNames) -
 
 
 def _of_kept(segments: list[Segment], mask: pa.ChunkedArray) -> Iterator[Segment]:
-    """The segments of a file of which the rows in `mask` are kept."""
+    """Yield the segments of a file, with the numbers of the rows that `mask` keeps."""
     start = 0
     for segment in segments:
         yield segment._replace(rows=_count(mask.slice(start, segment.rows)))
@@ -79,7 +79,7 @@ def _of_kept(segments: list[Segment], mask: pa.ChunkedArray) -> Iterator[Segment
 
 
 def _count(mask: pa.ChunkedArray) -> int:
-    """How many items are true."""
+    """Return how many items are true."""
     count: int = pc.sum(mask).as_py() or 0
     return count
 

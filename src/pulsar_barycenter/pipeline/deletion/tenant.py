@@ -1,10 +1,10 @@
-"""Delete a tenant's data, step by step; each step may be done again after a kill.
+"""Deletes a tenant's data, step by step. Each step can run again after a kill.
 
-1. Write the plan, which keeps the pipeline from starting.
-2. Make the new states beside the old ones, and note that they are complete. Nothing else has changed so far.
-3. Rewrite tables, reports, decision logs and the rest. A rewritten file has nothing more to delete, so a second run
-   finds what is left.
-4. Put the new states in place; make the logs of Delta tables anew, without older versions; delete the plan.
+1. Write the plan, which keeps the pipeline from starting. 2. Write the new states to a separate folder, and record that
+they are complete. Nothing else has changed so far. 3. Rewrite tables, reports, decision logs and the rest. A rewritten
+file has nothing more to delete, so a second run
+   finds only what is left.
+4. Replace the states by the new ones. Create the logs of Delta tables again, without older versions. Delete the plan.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ from pulsar_barycenter.pipeline.tables.table_log import TableFormat
 
 
 class DeletedData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What one run of a deletion took away: rows by table, numbers of changed files, bundles of the publication."""
+    """What one run deleted: rows by table, numbers of changed files, and bundles of the publication."""
 
     tenant: str
     rows: dict[str, int]
@@ -55,26 +55,26 @@ class DeletedData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class OtherDeletionError(OSError):
-    """The deletion of another tenant's data was cut short and comes first."""
+    """The deletion of another tenant's data was interrupted and must be finished first."""
 
 
 def delete_tenant(storage: LocalStorage, tenant: str, *, clock_ms: Callable[[], int]) -> DeletedData:
-    """Delete all that the data directory holds of a tenant. The caller holds `exclusive(storage)`.
+    """Delete all data of a tenant in the data directory. The caller holds `exclusive(storage)`.
 
     Raises:
-        OtherDeletionError: another tenant's deletion is under way.
+        OtherDeletionError: the deletion of another tenant is unfinished.
         TableFormatError: the tables are Delta, and deltalake is not installed; nothing has changed.
-        DamagedTableError, DamagedStateError: a file cannot be read; the deletion is under way.
-        OSError: the file system refuses something; likewise.
+        DamagedTableError, DamagedStateError: a file cannot be read; the deletion is unfinished.
+        OSError: the file system refuses an operation; the deletion is unfinished.
     """
     plan = read_plan(storage) or Plan(tenant, format_of(storage))
     if plan.tenant != tenant:
         raise OtherDeletionError(
-            f"the deletion of the data of tenant {plan.tenant} was cut short and comes first: `barycenter pipeline"
-            f" delete-tenant {plan.tenant} --data {storage.address()}`"
+            f"the deletion of the data of tenant {plan.tenant} was interrupted. Finish it first with `barycenter"
+            f" pipeline delete-tenant {plan.tenant} --data {storage.address()}`"
         )
     if plan.table_format is TableFormat.DELTA:
-        open_log(storage, plan.table_format, clock_ms=clock_ms)  # refused before anything changes
+        open_log(storage, plan.table_format, clock_ms=clock_ms)  # fails before anything changes
     write_plan(storage, plan)
     names = TenantNames(tenant)
     if not is_ready(storage):
@@ -90,7 +90,7 @@ def delete_tenant(storage: LocalStorage, tenant: str, *, clock_ms: Callable[[], 
         published_bundles=clean_publication(storage, names),
         states=put_in_place(storage),
     )
-    for entry in storage.entries(SHARDS):  # copies of states and samples; a pipeline makes them again
+    for entry in storage.entries(SHARDS):  # copies of states and samples, which the pipeline writes again
         storage.delete(f"{SHARDS}/{entry.name}")
     if storage.exists(STATUS):
         rewrite_lines(storage, STATUS, names, report_line)

@@ -1,6 +1,6 @@
-"""Text files without a tenant's names: reports, decision logs, the quarantine, the publication and the status.
+"""Removes a tenant's names from text files: reports, decision logs, the quarantine, the publication and the status.
 
-Lines that do not name the tenant keep their bytes. A file keeps its time of modification, which retention goes by.
+Lines that do not name the tenant stay the same to the byte. A file keeps its modification time, which retention uses.
 """
 
 import os
@@ -18,11 +18,11 @@ _ENCODING = "utf-8"
 _ERRORS = "surrogateescape"
 
 Line = Callable[[str, TenantNames], str]
-"""Makes a line without the tenant's names of one that may have some; an empty text deletes the line."""
+"""A function that returns a line without the tenant's names. An empty text deletes the line."""
 
 
 def rewrite_lines(storage: LocalStorage, path: str, names: TenantNames, line: Line) -> bool:
-    """Put each line of a file through `line`; return whether the file changed.
+    """Apply `line` to each line of a file; return whether the file changed.
 
     Lines that another process appends meanwhile are kept.
     """
@@ -63,7 +63,7 @@ def report_line(text: str, names: TenantNames) -> str:
 
 
 def decision_line(text: str, names: TenantNames) -> str:
-    """Return no line for a decision about a bundle of the tenant, others with its names redacted."""
+    """Return an empty text for a decision about a bundle of the tenant, and other lines with its names redacted."""
     try:
         bundle = msgspec.json.decode(text, type=_Decision).bundle
     except (msgspec.DecodeError, UnicodeError):
@@ -76,15 +76,15 @@ class _Decision(msgspec.Struct):
 
 
 def refused_line(text: str, names: TenantNames) -> str:
-    """Return no line for what was refused with a name of the tenant in it."""
+    """Return an empty text: a refused line that names the tenant is deleted."""
     return ""
 
 
 def clean_publication(storage: LocalStorage, names: TenantNames) -> int:
     """Remove the tenant's bundles from the publication; return how many there were.
 
-    Changes that follow the publication are deleted: they may have the tenant's bundles, and readers go on with the next
-    whole publication. A publication that cannot be decoded is deleted, too.
+    The changes that follow the publication are deleted, because they may have the tenant's bundles. Readers continue
+    with the next whole publication. A publication that cannot be decoded is deleted, too.
     """
     folder, _, name = PUBLICATION.rpartition("/")
     for entry in storage.entries(folder):
@@ -106,7 +106,7 @@ def clean_publication(storage: LocalStorage, names: TenantNames) -> int:
 
 
 def files_below(storage: LocalStorage, folder: str) -> Iterator[str]:
-    """The files in a folder and all folders in it, in the order of names."""
+    """Yield the files in a folder and its subfolders, in the order of names."""
     for entry in storage.entries(folder):
         path = f"{folder}/{entry.name}"
         if entry.is_folder:

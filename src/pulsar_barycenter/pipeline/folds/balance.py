@@ -1,12 +1,12 @@
-"""How evenly the brokers were loaded, interval by interval.
+"""Computes how evenly the brokers were loaded, for each interval of time.
 
-The figures of an interval are those at its end: of each broker the newest report before it, however old up to an hour
-(`HISTORY_GAP_MS`), as a broker without changes reports every 15 minutes only. An interval is settled when the newest
-report of all is `settle_ms` past its end; what comes later does not change it. Intervals without any broker have no
-row.
+The values of an interval are those at its end: for each broker, the values of its newest report before the end. That
+report may be up to an hour old (`HISTORY_GAP_MS`), because a broker without changes reports only every 15 minutes. An
+interval is settled when the newest report of all brokers is `settle_ms` after its end. Later reports do not change it.
+An interval in which no broker is known has no row.
 
-A bundle counts as without owner from the report that shows that its owner lost it until somebody reports it or a part
-of its range, or an hour has passed. A bundle that nobody uses has no owner, and none is missed.
+A bundle counts as without an owner from the report that shows that its owner lost it. It does so until a broker reports
+it or a part of its range, or until an hour has passed: a bundle that no client uses may stay without an owner.
 """
 
 import statistics
@@ -33,7 +33,7 @@ class BalanceSettings:
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, rename="camel", order=True):
-    """The load of a broker in one report; rates and throughput are the sums of in and out."""
+    """The load of a broker in one report. Rates and throughput are the sums of inbound and outbound."""
 
     reported_at: int
     incarnation: str
@@ -44,7 +44,7 @@ class BrokerFigures(msgspec.Struct, frozen=True, rename="camel", order=True):
 
 
 def broker_figures(load_reports: pa.Table, broker_usage: pa.Table) -> dict[str, list[BrokerFigures]]:
-    """Return what the balance is computed of, by broker.
+    """Return the input of the balance, by broker.
 
     Input: LOAD_REPORTS and BROKER_USAGE of the same reports, in the same order.
     """
@@ -66,7 +66,10 @@ def broker_figures(load_reports: pa.Table, broker_usage: pa.Table) -> dict[str, 
 
 
 class BalanceMemory(msgspec.Struct, rename="camel"):
-    """The reports and decisions for the next intervals. `next_start` is None before the first interval is settled."""
+    """The reports and decisions that the next intervals need.
+
+    `next_start` is None before the first interval is settled.
+    """
 
     next_start: int | None = None
     figures: dict[str, list[BrokerFigures]] = {}
@@ -86,9 +89,9 @@ def settle_intervals(
     as_of: int,
     settings: BalanceSettings,
 ) -> tuple[BalanceMemory, list[Row]]:
-    """Return what to remember and the rows of BALANCE (times in epoch ms) that are settled by now, in order.
+    """Return the new memory, and the rows of BALANCE (times in epoch ms) that are settled now, in the order of time.
 
-    `figures` by broker and `decided` (the times of decisions of kind "unload" and "split") are of this batch.
+    `figures`, by broker, and `decided`, the times of decisions of kind "unload" and "split", are those of this batch.
     """
     known = {broker: list(reports) for broker, reports in before.figures.items()}
     for broker, reports in figures.items():
@@ -115,7 +118,7 @@ def settle_intervals(
             }
         )
         start = end
-    # Before the first interval is settled an earlier one may still be found, of a broker not heard of yet.
+    # Before the first interval is settled, a broker that has not reported yet may still add an earlier interval.
     after = start if rows or before.next_start is not None else None
     return _remember(after, known, unloads, splits, settings), rows
 
@@ -123,7 +126,7 @@ def settle_intervals(
 def _next_interval(
     start: int | None, known: Mapping[str, list[BrokerFigures]], settings: BalanceSettings
 ) -> int | None:
-    """The first interval from `start` on at whose end a broker is known; None if there is none."""
+    """Return the start of the first interval from `start` on at whose end a broker is known; None if there is none."""
     size = settings.interval_ms
     if start is not None and _newest_before(start + size, known, settings.history_gap_ms):
         return start
@@ -155,7 +158,7 @@ def _spread(brokers: list[BrokerFigures], threshold: float) -> Row:
 
 
 def count_without_owner(owners: Owners, at: int, history_gap_ms: int) -> int:
-    """Count the bundles without owner at one time, as defined above."""
+    """Return the number of bundles without an owner at the time `at`, as the module defines it."""
     missing = [
         parts_of(bundle)
         for bundle in owners.lost_until(at, history_gap_ms)
@@ -182,7 +185,9 @@ def _remember(
     splits: list[int],
     settings: BalanceSettings,
 ) -> BalanceMemory:
-    """Drop what no later interval can need: of each broker all before its newest report before `start`."""
+    """Return the memory for later intervals, without reports of a broker that are older than its newest one before
+    `start`.
+    """
     if start is None:
         return BalanceMemory(None, dict(known), unloads, splits)
     kept = {}

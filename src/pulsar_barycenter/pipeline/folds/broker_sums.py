@@ -1,8 +1,9 @@
-"""The sums of each broker's windows, kept from batch to batch.
+"""Keeps the sums of each broker's windows from batch to batch.
 
-A sum of 64-bit numbers depends on their order, and a difference is not taken out of it exactly. So what a batch
-changed is not added to the sums: the sums of the brokers that it concerns are computed again, over all their bundles
-(`live_windows.average_brokers`). The others are as they were. A batch costs the bundles of those brokers.
+The sum of floating-point numbers depends on their order, and subtracting a number does not exactly undo adding it. So
+changes are not added to the sums. Instead, the sums of each broker that a batch changes are computed again over all of
+its bundles (`live_windows.average_brokers`); the others stay the same. The cost of a batch is the bundles of those
+brokers.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -17,11 +18,11 @@ from pulsar_barycenter.pipeline.folds.owners import Owners
 from pulsar_barycenter.pipeline.tables.schemas import BROKER_FIGURES
 
 _AT_ONCE: Final = 64
-"""Brokers that are summed at once, when all are."""
+"""The number of brokers that are summed at a time at the start."""
 
 
 class BrokerSums:
-    """BROKER_DATA of all brokers, without `as_of`."""
+    """The BROKER_DATA of all brokers, without `as_of`."""
 
     def __init__(self, owners: Owners, rows: BundleRows) -> None:
         self._sums: dict[str, tuple[float, ...]] = {}
@@ -30,7 +31,7 @@ class BrokerSums:
             self.update(some, owners, rows)
 
     def update(self, brokers: Collection[str], owners: Owners, rows: BundleRows) -> None:
-        """Compute the sums of some brokers again; those that own nothing any more, and left, are forgotten."""
+        """Compute the sums of some brokers again. Brokers that own nothing any more and left are removed."""
         for broker in brokers:
             if broker not in owners.holdings:
                 self._sums.pop(broker, None)
@@ -42,7 +43,7 @@ class BrokerSums:
             self._sums[broker] = tuple(figures)
 
     def table(self, brokers: Iterable[str] | None = None) -> pa.Table:
-        """Return the sums of all brokers, or of those of `brokers` that are known, sorted by broker."""
+        """Return the sums of all brokers, or of the known ones among `brokers`, sorted by broker."""
         names = sorted(self._sums if brokers is None else (name for name in brokers if name in self._sums))
         columns = list(zip(*(self._sums[name] for name in names), strict=True)) or [()] * len(BROKER_FIGURES)
         figures = {name: pa.array(values, pa.float64()) for name, values in zip(BROKER_FIGURES, columns, strict=True)}

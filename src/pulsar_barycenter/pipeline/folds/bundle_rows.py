@@ -1,11 +1,12 @@
-"""The windows of all bundles, changed in place: what a batch costs here grows with its samples alone.
+"""Keeps the windows of all bundles and changes them in place: the cost of a batch depends only on its samples.
 
-Rows lie in arrays, in no order, and a dictionary finds the row of a name. A batch takes the rows of its bundles out as
-a small table, `live_windows.fold_samples` folds that table, and its rows are put back. Only a whole state sorts all.
+The rows are in arrays, in no order. A dictionary finds the row of a name. A batch copies the rows of its bundles to a
+small table, `live_windows.fold_samples` folds that table, and its rows are written back. Only `table` sorts all rows.
 
-Silent bundles are found without a search. Each row is in one bucket, of the second of its newest sample when it was
-put there. When a bucket is older than a bundle may be silent, its silent rows leave and the others go to the bucket of
-their newest sample. So a row is looked at once an hour (`HISTORY_GAP_MS`), however often it is folded.
+Silent bundles are found without a search. Each row is in one bucket, by the second of its newest sample. Later samples
+do not move the row. When a bucket is older than the history gap, its silent rows are dropped, and the others are put in
+the buckets of their newest samples. So each row is examined once an hour (`HISTORY_GAP_MS`), no matter how often it is
+folded.
 """
 
 import heapq
@@ -24,7 +25,7 @@ _BUCKET_US: Final = 1_000_000
 
 
 class BundleRows:
-    """BUNDLE_STATE of all bundles that are known."""
+    """The BUNDLE_STATE of all known bundles."""
 
     def __init__(self, state: pa.Table) -> None:
         """`state` is BUNDLE_STATE, one row for each bundle."""
@@ -34,21 +35,21 @@ class BundleRows:
         self._columns = {name: np.zeros(0, _dtype(kind)) for name, kind in _NUMBERS.items()}
         self._buckets: dict[int, list[Any]] = {}
         self._oldest: list[int] = []
-        """The keys of the buckets, a heap."""
+        """The keys of the buckets, as a heap."""
         self._sorted: tuple[pa.Array, Any] | None = None
-        """All names and their rows in the order of names, as long as no bundle comes or leaves."""
+        """All names and their rows in the order of names; None after a bundle was added or dropped."""
         self.put(state)
 
     def __len__(self) -> int:
         return len(self._row_of)
 
     def of(self, bundles: Iterable[str]) -> pa.Table:
-        """Return the rows of those of `bundles` that are known, BUNDLE_STATE sorted by bundle."""
+        """Return the rows of the known ones among `bundles`: BUNDLE_STATE sorted by bundle."""
         names = sorted({name for name in bundles if name in self._row_of})
         return self._taken(names, np.fromiter((self._row_of[name] for name in names), np.int64, len(names)))
 
     def table(self) -> pa.Table:
-        """Return all rows, BUNDLE_STATE sorted by bundle: its cost grows with the bundles that are known."""
+        """Return all rows: BUNDLE_STATE sorted by bundle. The cost grows with the number of known bundles."""
         if self._sorted is None:
             names = pa.array(self._row_of.keys(), pa.string())
             rows = np.fromiter(self._row_of.values(), np.int64, len(self._row_of))
@@ -57,7 +58,7 @@ class BundleRows:
         return self._taken(*self._sorted)
 
     def put(self, state: pa.Table) -> None:
-        """Replace the rows of some bundles, or add them; BUNDLE_STATE, one row for each bundle."""
+        """Replace or add the rows of some bundles. `state` is BUNDLE_STATE with one row per bundle."""
         names = state.column("bundle").to_pylist()
         new = [name for name in names if name not in self._row_of]
         if new:
@@ -71,8 +72,7 @@ class BundleRows:
         self._file(added)
 
     def drop_silent(self, *, as_of_ms: int, history_gap_ms: int) -> list[str]:
-        """Drop the bundles whose newest sample is more than `history_gap_ms` older than `as_of_ms`; return their
-        names."""
+        """Drop bundles whose newest sample is more than `history_gap_ms` older than `as_of_ms`. Return their names."""
         oldest_us = (as_of_ms - history_gap_ms) * 1000
         due: list[Any] = []
         while self._oldest and self._oldest[0] * _BUCKET_US < oldest_us:
@@ -98,7 +98,7 @@ class BundleRows:
         return pa.table(arrays, schema=_SCHEMA)
 
     def _rows_for(self, names: Sequence[str]) -> Any:
-        """Give each name, which is new, a row, and return the rows."""
+        """Give each of `names`, which are new, a row. Return the rows."""
         rows = []
         for name in names:
             if self._free:
@@ -116,12 +116,12 @@ class BundleRows:
         room = len(self._columns["as_of"])
         if size <= room:
             return
-        more = max(size, room + room // 2) - room  # so that rows are copied a few times in all, however they are added
+        more = max(size, room + room // 2) - room  # grows by half, so that each row is copied only a few times
         for name, values in self._columns.items():
             self._columns[name] = np.concatenate([values, np.zeros(more, values.dtype)])
 
     def _file(self, rows: Any) -> None:
-        """Put rows, which are in no bucket, into the buckets of their newest samples."""
+        """Put rows that are in no bucket into the buckets of their newest samples."""
         keys = self._columns["as_of"][rows] // _BUCKET_US
         order = np.argsort(keys, kind="stable")
         firsts = np.flatnonzero(np.diff(keys[order])) + 1

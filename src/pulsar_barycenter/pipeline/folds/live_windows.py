@@ -1,7 +1,7 @@
 """Folds samples into the windows of many bundles at once: the average of `load.reports.windows`, on NumPy columns.
 
-A batch of the running pipeline has samples of some bundles, mostly one of each. Folding those into columns takes
-milliseconds, where a Spark job over the windows of all bundles takes seconds; `batch.windows` folds whole histories.
+A batch of the running pipeline has samples of some bundles, usually one of each. Folding them into columns takes
+milliseconds; a Spark job over the windows of all bundles takes seconds. `batch.windows` folds whole histories.
 """
 
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ def no_bundles() -> pa.Table:
 def fold_samples(before: pa.Table, samples: pa.Table, *, history_gap_ms: int) -> tuple[pa.Table, pa.Table]:
     """Fold samples into the windows of their bundles.
 
-    Input: BUNDLE_STATE sorted by bundle, one row each; BUNDLE_SAMPLES without repeats, in any order. Returns
-    BUNDLE_STATE of every bundle of either, sorted by bundle, and of those that had samples.
+    Input: BUNDLE_STATE sorted by bundle, one row each; BUNDLE_SAMPLES without repeats, in any order. Returns two tables
+    BUNDLE_STATE: of all bundles of both inputs, sorted by bundle, and of those that had samples.
 
     Samples of a bundle are ordered by (reported_at, broker, incarnation, sequence). A silence of more than
-    `history_gap_ms` starts the windows anew.
+    `history_gap_ms` restarts the windows.
     """
     state = _with_new_bundles(before, samples.column("bundle"))
     rows = pc.index_in(samples.column("bundle"), value_set=_whole(state.column("bundle")))
@@ -62,9 +62,11 @@ def fold_samples(before: pa.Table, samples: pa.Table, *, history_gap_ms: int) ->
 
 
 def overtaken_reports(before: pa.Table, samples: pa.Table) -> list[tuple[str, str, int]]:
-    """Return (broker, incarnation, sequence) of the reports with samples that are not newer than their bundles' newest.
+    """Return (broker, incarnation, sequence) of the reports with a sample that is not newer than its bundle's newest
+    one.
 
-    Input: as `fold_samples`. Folded after those, they change averages otherwise than in the order of their times.
+    Input: as `fold_samples`. Such samples are folded after newer ones, so the averages are not those of the order of
+    time.
     """
     rows = pc.index_in(samples.column("bundle"), value_set=_whole(before.column("bundle")))
     newest = before.column("as_of").take(_whole(rows))
@@ -74,7 +76,7 @@ def overtaken_reports(before: pa.Table, samples: pa.Table) -> list[tuple[str, st
 
 
 def _folded(average: Any, n: Any, sample: Any, size: int) -> Any:
-    """`fold`, of bounded figures where the average would be no number, as `load.reports.windows.fold_window` does."""
+    """Call `fold`. Where the result is not finite, fold bounded values, as `load.reports.windows.fold_window` does."""
     with np.errstate(over="ignore", invalid="ignore"):
         found, count = fold(average, n, sample, size)
     is_finite = np.isfinite(found)
@@ -96,10 +98,13 @@ def without_silent(state: pa.Table, *, as_of_ms: int, history_gap_ms: int) -> pa
 
 
 def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) -> pa.Table:
-    """Sum the windows of each broker's bundles; a bundle without data counts with Pulsar's default stats.
+    """Return the sums of the windows of each broker's bundles.
 
-    `members` are (broker, bundle), all of one broker in a row; (broker, None) for one without bundles, which has zeros.
-    Output: BROKER_DATA without `as_of`, in the order of `members`. Source: Pulsar's `TimeAverageBrokerData.reset`.
+    A bundle without data counts with Pulsar's default stats. `members` are (broker, bundle), the rows of a broker next
+    to one another; a broker without bundles is (broker, None) and has zeros. Output: BROKER_DATA without `as_of`, in
+    the order of `members`.
+
+    Source: Pulsar's `TimeAverageBrokerData.reset`.
     """
     brokers, bundles = zip(*members, strict=True) if members else ((), ())
     codes = pa.array(brokers, pa.string()).dictionary_encode()
@@ -117,7 +122,7 @@ def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) 
         values = np.where(rows >= 0, known[rows], np.where(is_bundle, default, 0.0))
         sums = np.bincount(broker, weights=values, minlength=len(codes.dictionary))
         is_finite = np.isfinite(sums)
-        if not is_finite.all():  # of one broker only its own values, so that it does not matter which are summed
+        if not is_finite.all():  # uses the broker's own values only, so the result does not depend on the other brokers
             bounded = np.bincount(broker, weights=_bounded(values), minlength=len(codes.dictionary))
             sums = np.where(is_finite, sums, bounded)
         columns[figure] = sums
@@ -125,12 +130,12 @@ def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) 
 
 
 def _with_new_bundles(state: pa.Table, bundles: pa.ChunkedArray) -> pa.Table:
-    """Add the bundles that `state` lacks, with no samples, and keep it sorted."""
+    """Add the bundles that `state` lacks, without samples; the result stays sorted."""
     names = pc.unique(bundles)
     new = names.filter(pc.invert(pc.is_in(names, value_set=_whole(state.column("bundle")))))
     if len(new) == 0:
         return state
-    # as_of far in the past: a first sample starts the windows anew by the same rule as one after a long silence
+    # as_of is far in the past, so a first sample starts the windows by the rule for a long silence
     zeros = {field.name: np.zeros(len(new), np.int64) for field in _STATE if field.name != "bundle"}
     return pa.concat_tables([state, _table(new, zeros)]).sort_by("bundle")
 
@@ -141,7 +146,7 @@ def _table(bundles: Any, columns: dict[str, Any]) -> pa.Table:
 
 
 def _numbers(column: pa.ChunkedArray) -> Any:
-    """The column as an array that may be written to; times as epoch µs."""
+    """Return the column as a writable array; times as epoch µs."""
     array = _whole(column)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())

@@ -1,9 +1,9 @@
-"""Keeps the owners of all bundles up to date with load reports; `ownership` has the rules and the stored form.
+"""Updates the owners of all bundles with load reports; `ownership` has the rules and the stored form.
 
-What a batch costs here grows with the bundles of the brokers that report in it and with what ended. Indexes find the
-owners of a bundle, and the bundles of a namespace, so that no broker and no bundle is searched that nothing happened
-to. Two things cost more: a new date writes all that is owned, once a day; and a bundle that has no owner any more is
-compared with all bundles of its namespace, as one of these may be a part of it.
+The cost of a batch depends on the bundles of the brokers that report in it, and on the intervals that ended. Indexes
+find the owners of a bundle and the bundles of a namespace, so brokers and bundles without a change are not searched.
+Two things cost more. Once a day, at a new date, all open intervals are written. And a bundle that lost its last owner
+is compared with all bundles of its namespace, because one of them may be a part of it.
 """
 
 import heapq
@@ -29,9 +29,9 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_GONE, ENDED_MOVED, E
 
 @dataclass(frozen=True, slots=True)
 class OwnersChange:
-    """What a batch of reports changed. `rows` are (date, interval) as the table holds them.
+    """What a batch of reports changed.
 
-    `brokers` are those that reported or left.
+    `rows` are (date, interval) for the table. `brokers` are those that reported or left.
     """
 
     rows: list[tuple[str, Interval]]
@@ -43,19 +43,19 @@ class Owners:
     """The present owners of bundles, and the intervals of ownership that ended recently."""
 
     def __init__(self, before: Ownership | None = None) -> None:
-        """Start from a stored state; None: an empty one. `before` is not changed."""
+        """Start from a stored state, or an empty one if `before` is None. `before` is not changed."""
         before = before or Ownership()
         self.holdings: dict[str, Holding] = {}
-        """By broker; to be read only."""
+        """By broker. For reading only."""
         self._date = before.date
         self._owners: dict[str, tuple[str, ...]] = {}
         self._ended: dict[int, Interval] = {}
         self._ended_of: dict[str, list[int]] = {}
         self._by_end: list[tuple[int, int]] = []
-        """(lost_at, number) of those that ended, a heap."""
+        """(lost_at, number) of the ended intervals, as a heap."""
         self._next = 0
         self._names: dict[str, set[str]] = {}
-        """Namespace to its bundles that are owned or were lately."""
+        """For each namespace, its bundles that are owned or were owned recently."""
         self._names_ended: dict[str, set[str]] = {}
         self._alone: dict[str, tuple[str]] = {}
         for broker, holding in before.holdings.items():
@@ -66,7 +66,7 @@ class Owners:
             self._add_ended(interval)
 
     def record(self) -> Ownership:
-        """Return what is to be remembered, to be written at once: it is not a copy."""
+        """Return the state to store. It is not a copy, so write it before the next change."""
         return Ownership(self.holdings, list(self._ended.values()), self._date)
 
     def owners_of(self, bundle: str) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class Owners:
     # ---- reports ----
 
     def fold(self, reports: Iterable[ReportHeader], *, as_of: int, history_gap_ms: int) -> OwnersChange:
-        """Fold accepted reports in, those of one broker in their order."""
+        """Fold accepted reports in. The reports of one broker are in their order."""
         ended: list[Interval] = []
         opened: list[Interval] = []
         steps: list[HoldingStep] = []
@@ -141,7 +141,7 @@ class Owners:
         ]
 
     def _find_splits(self, bundles: AbstractSet[str], history_gap_ms: int) -> list[Interval]:
-        """Set those that ended as split which were, of some bundles, and return them."""
+        """Mark the ended intervals of `bundles` that turned out to be splits, and return these intervals."""
         candidates: list[tuple[int, Interval]] = []
         for bundle in bundles & self._ended_of.keys():
             found = [(number, self._ended[number]) for number in self._ended_of[bundle]]
@@ -166,15 +166,15 @@ class Owners:
     # ---- what is known ----
 
     def intervals_of(self, bundle: str) -> list[Interval]:
-        """Return the intervals of a bundle: recently ended ones, and the present ones."""
+        """Return the intervals of a bundle: recently ended and present ones."""
         return [*(self._ended[number] for number in self._ended_of.get(bundle, ())), *self._open(bundle)]
 
     def lost_until(self, at: int, history_gap_ms: int) -> set[str]:
-        """The bundles that an owner lost up to `at`, at most `history_gap_ms` before."""
+        """Return the bundles that an owner lost up to `at`, inclusive, and less than `history_gap_ms` before it."""
         return {i.bundle for i in self._ended.values() if i.lost_at <= at < i.lost_at + history_gap_ms}
 
     def starts_in(self, namespaces: Iterable[str]) -> dict[str, list[tuple[str, str, int]]]:
-        """Namespace to (lower end, upper end, begin) of all its intervals known."""
+        """Return, for each namespace, the (lower end, upper end, begin) of all its known intervals."""
         return {
             namespace: [
                 (*parts_of(bundle)[1:], interval.owned_from)
@@ -221,7 +221,7 @@ class Owners:
         self._names_ended.setdefault(namespace, set()).add(interval.bundle)
 
     def _forget(self, since: int) -> set[str]:
-        """Forget what was lost before `since`; return the bundles."""
+        """Remove the intervals that were lost before `since`; return their bundles."""
         found = set()
         while self._by_end and self._by_end[0][0] < since:
             _, number = heapq.heappop(self._by_end)

@@ -1,17 +1,19 @@
-"""Defines the intervals in which brokers owned bundles, derived only from load reports.
+"""Defines the intervals in which brokers owned bundles. They are derived from load reports only.
 
-An interval begins with the first report of a broker that lists the bundle, and ends with the same broker's first report
+An interval begins with a broker's first report that lists the bundle. It ends with the same broker's first report
 without it: *moved*, to any broker. It is *split* instead if no broker owned the bundle afterwards, and a part of its
 range was reported within an hour (`HISTORY_GAP_MS`). If the broker restarted (another incarnation), or was silent for
 more than an hour, the interval ends at the broker's last report: *broker gone*.
 
-Times are by the owner's clock and compared with that broker's times alone, in the order of its sequences, so brokers'
-clocks may differ; the intervals of two owners may then overlap, or leave a gap, by as much as the clocks differ and
-reports lie apart. A clock that was set back stands still until it has caught up.
+Times are those of the owner's clock. They are only compared with times of the same broker, in the order of its
+sequences, so the clocks of brokers may differ. The intervals of two owners may then overlap or leave a gap, by the
+difference of the clocks plus the time between two reports. If a clock is set back, the last time is used until the
+clock reaches it again.
 
-In the table an interval is written when it begins, again with its end when it ends, again if it turns out to have been
-split, and again for each new date on which it goes on. So a date's folder is complete by itself, whole dates may be
-deleted, and no file is ever changed; `spark.table_reader.read_table` makes one row of it. `owners` folds the reports.
+The table has a row of an interval when it begins, another when it ends, another if it turns out to be a split, and
+another for each new date on which it continues. So the folder of a date is complete by itself: whole dates can be
+deleted, and no file is ever changed. `spark.table_reader.read_table` merges these rows into one. `owners` folds the
+reports.
 """
 
 import msgspec
@@ -21,7 +23,9 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_MOVED
 
 
 class Holding(msgspec.Struct, rename="camel"):
-    """What one broker owns: bundle to the time (epoch ms) it began; `reported_at` is of its newest report."""
+    """What one broker owns: `bundles` maps a bundle to its begin in epoch ms; `reported_at` is the newest report's
+    time.
+    """
 
     incarnation: str
     sequence: int
@@ -30,7 +34,10 @@ class Holding(msgspec.Struct, rename="camel"):
 
 
 class Interval(msgspec.Struct, frozen=True, rename="camel"):
-    """One owner of a bundle, epoch ms. `lost_at` is when the end became known: later than `owned_to` if it is gone."""
+    """A term of one owner of a bundle, in epoch ms.
+
+    `lost_at` is when the end became known. It is later than `owned_to` if the broker is gone.
+    """
 
     bundle: str
     broker: str
@@ -42,9 +49,9 @@ class Interval(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Ownership(msgspec.Struct, rename="camel"):
-    """What is remembered: what each broker owns, and what ended lately. `date` is the last one written in full.
+    """The stored state: what each broker owns, and the intervals that ended recently.
 
-    This is the form of a file; `owners.Owners` is the one that batches change.
+    `date` is the last one written in full. This is the form of a file; batches change `owners.Owners`.
     """
 
     holdings: dict[str, Holding] = {}
@@ -53,9 +60,10 @@ class Ownership(msgspec.Struct, rename="camel"):
 
 
 class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
-    """What one report changed of what its broker owns. Of a broker that is new, or began anew, nothing stays.
+    """How one report changed what its broker owns.
 
-    What it gained began at `reported_at`; `lost` and `gained` are in the order of names.
+    `is_new`: the broker is new or restarted, and owns nothing from before. Gained bundles begin at `reported_at`.
+    `lost` and `gained` are in the order of names.
     """
 
     broker: str
@@ -67,7 +75,7 @@ class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
     gained: list[str] = []
 
     def apply(self, holdings: dict[str, Holding]) -> None:
-        """Change `holdings`, in place."""
+        """Apply the step to `holdings`, in place."""
         if self.is_new:
             holdings[self.broker] = Holding(self.incarnation, self.sequence, self.reported_at, {})
         holding = holdings[self.broker]
@@ -78,10 +86,10 @@ class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OwnershipSteps(msgspec.Struct, frozen=True, rename="camel"):
-    """What a batch changed of `Ownership`, so that the same is made of the same again.
+    """How a batch changed `Ownership`. Applied to the same state, it gives the same state again.
 
-    `gone` are brokers, after the steps. `split` are intervals of before that turned out to have been split. Of those
-    that ended, none is remembered that was lost before `ended_since`.
+    `gone` are brokers to remove after the steps. `split` are earlier intervals that turned out to be splits. Ended
+    intervals that were lost before `ended_since` are removed.
     """
 
     steps: list[HoldingStep] = []
@@ -92,7 +100,7 @@ class OwnershipSteps(msgspec.Struct, frozen=True, rename="camel"):
     date: str = ""
 
     def apply(self, ownership: Ownership) -> None:
-        """Change `ownership`, in place."""
+        """Apply the changes to `ownership`, in place."""
         for step in self.steps:
             step.apply(ownership.holdings)
         for broker in self.gone:
@@ -104,12 +112,15 @@ class OwnershipSteps(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parts_of(bundle: str) -> tuple[str, str, str]:
-    """Namespace, lower and upper end; ends are compared as text, which for 0x and eight digits is their order."""
+    """Return namespace, lower end and upper end.
+
+    The ends compare as text, because they are 0x and eight hexadecimal digits.
+    """
     namespace, _, range_text = bundle.rpartition("/")
     lower, _, upper = range_text.partition("_")
     return namespace, lower, upper
 
 
 def date_of(interval: Interval) -> str:
-    """The date (yyyy-mm-dd) of the folder that an interval is written to."""
+    """Return the date (yyyy-mm-dd) of the folder in which an interval is written."""
     return utc_date(interval.owned_from if interval.owned_to is None else interval.owned_to)

@@ -1,24 +1,25 @@
-"""The windows of a stretch of the samples table, folded by arrays: the kernel of `pipeline.batch.refold`.
+"""Folds a stretch of the samples table into windows, with arrays: the kernel of `pipeline.batch.refold`.
 
-A window's fold is an affine function of what stood before: after a stretch of samples,
+A stretch is a part of the history between two times. A window's fold is an affine function of the average before it.
+After a stretch of samples:
 
     average after = share * average before + sum
 
-with a share and weights that depend on counts alone. With T samples by then, those before included, N = the most that
-the window holds and r = (N - 1) / N, sample number i of T (the prior average stands for the first n of them) weighs
+The share and the weights depend on counts only. Let T be the number of samples so far, including those before the
+stretch, N the size of the window and r = (N - 1) / N. Then sample number i of T has the weight
 
     T ≤ N            1 / T
     T > N, i ≤ N     r^(T - N) / N
     T > N, i > N     r^(T - i) / N
 
-and the prior, the share, as much as sample 1 for each of its n. A stretch can thus be folded without knowing the
-averages before it, if only it is known how many samples came before; stretches are composed afterwards, in the order of
-time.
+The prior average represents the first n samples, so the share is n times the weight of sample 1. A stretch can thus be
+folded without the averages before it: only the number of earlier samples is needed. The stretches are combined
+afterwards, in the order of time.
 
-Rows of one bundle must come in the order of their times, from file to file as well; rows of different bundles may be
-mixed. A bundle for which that does not hold is marked `late` and its figures mean nothing.
+Rows of one bundle must be in the order of their times, across files as well. Rows of different bundles may be mixed. A
+bundle whose rows are not in order is marked `late`, and its values are meaningless.
 
-Free of Spark: numpy and Arrow. Rows come as tables whose `NAMES` are dictionaries.
+This module uses NumPy and Arrow, not Spark. Rows come as tables whose columns `NAMES` are dictionaries.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ NAMES: Final = ["bundle", "broker", "incarnation"]
 class Counts:
     """Per bundle, by its code: samples since its history began, and the times (ms) of its first and last sample.
 
-    `cut`: its history began anew within the stretch, after a silence. `late`: its rows were not in the order of time.
+    `cut`: its history restarted within the stretch, after a silence. `late`: its rows were not in the order of time.
     """
 
     samples: NDArray[np.int64]
@@ -61,7 +62,7 @@ class Counts:
         )
 
     def grown(self, size: int) -> "Counts":
-        """Return these with room for `size` bundles, the new ones without samples."""
+        """Return these counts with room for `size` bundles, the new ones without samples."""
         more = size - len(self.samples)
         return Counts(
             np.append(self.samples, np.zeros(more, np.int64)),
@@ -74,13 +75,13 @@ class Counts:
 
 @dataclass(slots=True)
 class _Names:
-    """Codes of names, counted from 0 in the order of their first sight."""
+    """Assigns codes to names: 0, 1, and so on, in the order in which they first appear."""
 
     codes: dict[str, int] = field(default_factory=dict)
     _last: tuple[pa.Array, NDArray[np.int64]] | None = None
 
     def of(self, names: pa.Array) -> NDArray[np.int64]:
-        if self._last is not None and self._last[0].equals(names):  # files in a row mostly name the same bundles
+        if self._last is not None and self._last[0].equals(names):  # consecutive files usually name the same bundles
             return self._last[1]
         codes = self.codes
         found = np.fromiter((codes.setdefault(name, len(codes)) for name in names.to_pylist()), np.int64, len(names))
@@ -90,8 +91,10 @@ class _Names:
 
 @dataclass(slots=True)
 class _Rows:
-    """One piece of a file. `order` sorts its rows by bundle, keeping the order within a bundle; `heads` are the
-    places in it where a bundle begins, `bundles` whose they are, `counts` how many rows each has.
+    """One piece of a file. `order` sorts its rows by bundle and keeps the order within a bundle.
+
+    `heads` are the positions in `order` where a bundle begins, `bundles` the codes of these bundles, and `counts` their
+    numbers of rows.
     """
 
     table: pa.Table
@@ -104,7 +107,9 @@ class _Rows:
 
 
 def pieces_of(files: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of local Parquet files, in their order, a row group at a time, with names as dictionaries."""
+    """Yield the rows of local Parquet files, in the order of `files`, one row group at a time, with names as
+    dictionaries.
+    """
     for file in files:
         with opened_file(file, dictionaries=NAMES) as source:
             for group in range(source.num_row_groups):
@@ -126,7 +131,7 @@ def _arranged(table: pa.Table, names: _Names) -> _Rows:
         ordered = codes
     else:
         shift = len(codes).bit_length()
-        keys = np.sort((codes << shift) | np.arange(len(codes)))  # quicker than a stable argsort
+        keys = np.sort((codes << shift) | np.arange(len(codes)))  # faster than a stable argsort
         order, ordered = keys & ((1 << shift) - 1), keys >> shift
     heads = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     counts = np.diff(np.append(heads, len(codes)))
@@ -138,7 +143,7 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Take a piece into `counts`; return which of its bundles were cut, and how many rows before the cut each has."""
+    """Add a piece to `counts`. Return which of its bundles were cut, and how many rows each has before the cut."""
     at, bundles = rows.at[rows.order], rows.bundles
     silence = np.diff(at, prepend=at[:1])
     before = counts.last_at[bundles]
@@ -161,7 +166,7 @@ def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.b
 
 
 def count_samples(pieces: Iterable[pa.Table], gap_ms: int) -> pa.Table:
-    """Return the `Counts` of the bundles in `pieces`, a stretch in the order of time, of which it needs COUNTED."""
+    """Return the `Counts` of the bundles in `pieces`: a stretch in the order of time, with the columns COUNTED."""
     names, counts = _Names(), Counts.none()
     for rows in _arranged_pieces(pieces, names):
         counts = counts.grown(len(names.codes))
@@ -184,9 +189,9 @@ STRETCH: Final = pa.schema(
         *((f"sum_{size}_{figure}", pa.float64()) for size in SIZES for figure in FIGURES),
     ]
 )
-"""One row a bundle: its `Counts`, the topics of its last sample, share and sums of both windows.
+"""One row per bundle: its `Counts`, the topics of its last sample, share and sums of both windows.
 
-`samples` counts those before the stretch, too, unless the history was cut within it.
+`samples` includes those before the stretch, unless the history was cut within it.
 """
 
 MEMBERS: Final = pa.schema(
@@ -198,7 +203,7 @@ MEMBERS: Final = pa.schema(
         ("bundle", pa.string()),
     ]
 )
-"""The bundles of the newest report of each broker, one row a bundle; `reported_at` in ms."""
+"""The bundles of the newest report of each broker, one row per bundle; `reported_at` in ms."""
 
 
 class NewestReports:
@@ -209,7 +214,7 @@ class NewestReports:
         self._found: list[tuple[dict[str, int], pa.Table]] = []
 
     def note(self, table: pa.Table, at: NDArray[np.int64]) -> None:
-        """Take in rows of the samples table; `at` are their times in ms. A report may be spread over pieces."""
+        """Add rows of the samples table; `at` has their times in ms. A report may be spread over several pieces."""
         broker = _single(table.column("broker"))
         codes = broker.indices.to_numpy()
         newest = np.full(len(broker.dictionary), _NEVER)
@@ -221,7 +226,7 @@ class NewestReports:
         self.add({name: when for name, when in newest_at.items() if when != _NEVER}, found.select(MEMBERS.names))
 
     def add(self, newest_at: Mapping[str, int], members: pa.Table) -> None:
-        """Take in MEMBERS of some brokers, whose newest rows are of these times."""
+        """Add MEMBERS of some brokers; `newest_at` has the time of the newest row of each."""
         fresh = {name: at for name, at in newest_at.items() if at >= self._newest_at.get(name, _NEVER)}
         self._newest_at.update(fresh)
         self._found = [
@@ -243,7 +248,10 @@ class NewestReports:
 
 
 class StretchFold:
-    """Folds the files of one stretch; `prior` says how many samples of its bundles came before, and when the last."""
+    """Folds the files of one stretch.
+
+    `prior` has the number of earlier samples of each bundle, and the time of the last.
+    """
 
     def __init__(self, prior: pa.Table | None, gap_ms: int) -> None:
         """`prior` has `bundle`, `samples` and `last_at`; None: nothing came before."""
@@ -287,7 +295,7 @@ class StretchFold:
         place = np.zeros(len(self._topics), np.int64)
         place[rows.bundles] = np.arange(len(rows.bundles))
         group = place[rows.codes]
-        behind = np.minimum(counted[group] - rank, counted[group])  # rows before a cut are taken back below
+        behind = np.minimum(counted[group] - rank, counted[group])  # the weight of rows before a cut is set to 0 below
         figures = [_single(rows.table.column(figure)).to_numpy() for figure in FIGURES]
         gone = rank < 1 if dropped.any() else None
         for size, share, sums in zip(SIZES, self._shares, self._sums, strict=True):
@@ -322,10 +330,10 @@ def _weights(
     rank: NDArray[np.int64],
     behind: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what each row weighs and what the average before weighs, per group.
+    """Return the weight of each row, and the weight of the average before, per group.
 
-    A row that still fills the window (its position, `before` + `rank`, is at most `size`) weighs as much as each
-    before it; a later one decays by (size - 1) / size for each row after it.
+    A row that still fills the window (its position, `before` + `rank`, is at most `size`) weighs as much as each row
+    before it. A later row decays the window by (size - 1) / size for each row after it.
     """
     ratio = (size - 1) / size
     total = before + counted

@@ -1,4 +1,4 @@
-"""The decision logs as Spark reads them: whole, at once; `reports.decision_files` reads what was added."""
+"""Reads whole decision logs with Spark. `reports.decision_files` reads only lines that were added."""
 
 from typing import Final
 
@@ -14,9 +14,9 @@ from pulsar_barycenter.pipeline.storage.layout import DECISIONS as DECISION_LOGS
 from pulsar_barycenter.pipeline.tables.schemas import DECISIONS, LAST_TIME_MS
 
 _TEXTS: Final = ("sentence", "bundle", "source", "destination", "refused", "strategy")
-"""Blank where a line has none."""
+"""Columns that are empty if a line does not have the field."""
 _NULLABLE_TEXTS: Final = ("manager", "principal", "request")
-"""Null where a line has none, or a blank one."""
+"""Columns that are null if a line does not have the field, or if it is empty."""
 
 DECISION_LINE: Final = T.StructType(
     [
@@ -24,11 +24,11 @@ DECISION_LINE: Final = T.StructType(
         *(T.StructField(name, T.StringType()) for name in ("by", "kind", "reason", *_NULLABLE_TEXTS, *_TEXTS, CORRUPT)),
     ]
 )
-"""What the JSON reader makes of one line of a decision log; `reason` is its JSON."""
+"""The row that Spark's JSON reader makes of a line of a decision log; `reason` is JSON text."""
 
 
 def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
-    """The decisions in all logs that are there. Output: DECISIONS, one row per (by, number, at)."""
+    """Return the decisions in all logs. Output: DECISIONS, one row per (by, number, at)."""
     if not any(".jsonl" in entry.name for entry in storage.entries(DECISION_LOGS)):
         return session.createDataFrame([], struct_type(DECISIONS))
     options = JSON_OPTIONS | {"pathGlobFilter": "*.jsonl*"}
@@ -45,7 +45,7 @@ def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
 
 
 def _is_decision() -> Column:
-    """Return whether a line is a decision but for its reason. Input: DECISION_LINE."""
+    """Return whether a line is a decision; its reason is not checked. Input: DECISION_LINE."""
     return all_of(
         F.col(CORRUPT).isNull(),
         F.col("at").between(0, LAST_TIME_MS),

@@ -1,4 +1,4 @@
-"""Load reports as Spark reads them: the report log's lines, or the messages of the topic that brokers publish to.
+"""Reads load reports with Spark: from the lines of the report log, or from the topic to which brokers publish them.
 
 messages = spark.read.format("pulsar").option("service.url", url).option("topic", LOAD_REPORT_TOPIC).load()
 tables = fold_history(report_lines(messages), decisions)
@@ -58,10 +58,10 @@ LOAD_REPORT: Final = T.StructType(
         T.StructField("advertisedListeners", T.MapType(T.StringType(), _LISTENER)),
     ]
 )
-"""The JSON of LocalBrokerData with our `incarnation` and `sequence`; other fields are ignored on reading."""
+"""The JSON of LocalBrokerData with our `incarnation` and `sequence`. Other fields are ignored."""
 
 LOAD_REPORT_LINE: Final = T.StructType([*LOAD_REPORT.fields, *_fields(T.StringType(), CORRUPT)])
-"""What the JSON reader makes of one line of the report log."""
+"""The row that Spark's JSON reader makes of a line of the report log."""
 
 
 # ---- reading ----
@@ -74,22 +74,22 @@ JSON_OPTIONS: Final = {
     "ignoreMissingFiles": "true",  # the log's retention may delete a file between listing and reading
     "pathGlobFilter": "*.json",
 }
-"""How a report log is read. Names starting with '.' or '_' are passed over by Spark itself."""
+"""Options to read a report log. Spark ignores files whose names begin with '.' or '_'."""
 
 _PARSING: Final = {name: JSON_OPTIONS[name] for name in ("columnNameOfCorruptRecord", "mode", "allowNonNumericNumbers")}
 
 
 def read_report_log(session: SparkSession, storage: Storage) -> DataFrame:
-    """Every line of the report log, those already read by the stream included. Output: LOAD_REPORT_LINE."""
+    """Return every line of the report log, including those that the stream has read. Output: LOAD_REPORT_LINE."""
     roots = [storage.address(root) for root in (REPORT_LOG, ARCHIVE) if storage.exists(root)]
     reader = session.read.schema(LOAD_REPORT_LINE).options(**JSON_OPTIONS, recursiveFileLookup="true")
     return reader.json(roots).transform(believable_times).transform(one_entry_a_bundle)
 
 
 def report_lines(messages: DataFrame) -> DataFrame:
-    """Parse the values of messages like lines of the report log; a value that is not a report is a corrupt line.
+    """Parse the values of messages as lines of the report log. A value that is not a report becomes a corrupt line.
 
-    Input: `value`, binary or string. Output: LOAD_REPORT_LINE, one row a message.
+    Input: `value`, binary or string. Output: LOAD_REPORT_LINE, one row per message.
     """
     line = F.from_json(F.col("value").cast("string"), LOAD_REPORT_LINE, _PARSING)
     return messages.select(line.alias("line")).select("line.*").transform(one_entry_a_bundle)
@@ -123,23 +123,23 @@ def is_report() -> Column:
         ~F.coalesce(
             F.exists(F.map_values("lastStats"), lambda stats: _has_infinite_rate(stats.getField)), F.lit(False)
         ),
-        # Always true. Spark parses only the fields a query needs, and what it does not parse it does not find corrupt:
-        # without this line the tables would disagree about a report with one field of a wrong type.
+        # Always true. Spark parses only the fields that a query needs, and detects wrong types only in these. Without
+        # this line, a report with one field of a wrong type would be in some tables and not in others.
         F.xxhash64(*_FIELDS_READ, F.map_values("lastStats")) >= _LEAST_HASH,
     )
 
 
 def _has_infinite_rate(rate: Callable[[str], Column]) -> Column:
-    """Return whether a rate is infinite; null or false if none is, as some may be absent. `rate` returns one by name.
+    """Return whether a rate is infinite; null or false if none is, as rates may be missing.
 
-    A JSON number beyond 64 bits, as 1e999, is read as infinite, and would make every average of it infinite.
+    `rate` returns a rate by name. A JSON number that does not fit into 64 bits, such as 1e999, is read as infinity, and
+    would make averages infinite.
     """
     return any_of(*(F.abs(rate(name)) > _LARGEST for name in _RATES))
 
 
 def _is_share(resource: str) -> Column:
-    """Return whether usage and limit are numbers of 32 bits, as Pulsar computes with, and the percentage is, too; true
-    if one is absent."""
+    """Return whether usage, limit and percentage fit into Pulsar's 32 bits; true if usage or limit is missing."""
     usage, limit = F.col(f"{resource}.usage"), F.col(f"{resource}.limit")
     are_numbers = all_of(*(F.abs(number) <= _LARGEST_OF_32_BITS for number in (usage, limit)))
     has_no_limit = (limit <= 0) | (limit.cast("float") == F.lit(0).cast("float"))
@@ -148,15 +148,17 @@ def _is_share(resource: str) -> Column:
 
 
 MAX_AHEAD_MS = 86_400_000
-"""How far a report's time may lie after the time its file was written. One clock that runs far ahead would else make
-every other broker look silent."""
+"""How far a report's time may be after the time at which its file was written.
+
+Otherwise, one clock that runs far ahead would make all other brokers look silent.
+"""
 
 
 def believable_times(lines: DataFrame) -> DataFrame:
-    """Set `lastUpdate` to null if it is more than `MAX_AHEAD_MS` after the time of the file: the report is refused.
+    """Set `lastUpdate` to null if it is more than `MAX_AHEAD_MS` after the file's time. Such a report is refused.
 
-    Input and output: LOAD_REPORT_LINE as it is read from files, with their metadata. A file keeps its time in the
-    archive, so the batch and the stream refuse the same reports.
+    Input and output: LOAD_REPORT_LINE as read from files, with their metadata. A file keeps its time in the archive, so
+    the batch and the stream refuse the same reports.
     """
     latest = F.unix_millis("_metadata.file_modification_time") + MAX_AHEAD_MS
     return lines.withColumn("lastUpdate", F.when(F.col("lastUpdate") <= latest, F.col("lastUpdate")))
@@ -184,7 +186,7 @@ def _last_entries(name: str) -> Column:
 
 
 def valid_reports(lines: DataFrame) -> DataFrame:
-    """Keep the lines that are load reports: well-formed, and with broker, incarnation, sequence and time.
+    """Return the lines that are load reports: well-formed, with broker, incarnation, sequence and time.
 
     Input: LOAD_REPORT_LINE. Output: LOAD_REPORT.
     """
@@ -192,9 +194,9 @@ def valid_reports(lines: DataFrame) -> DataFrame:
 
 
 def distinct_reports(reports: DataFrame) -> DataFrame:
-    """Keep one report of each (broker, incarnation, sequence), the one of the earliest `lastUpdate`.
+    """Return one report for each (broker, incarnation, sequence): the one with the earliest `lastUpdate`.
 
-    Input and output: LOAD_REPORT. Needed because a report may be logged twice, by a broker that retries.
+    Input and output: LOAD_REPORT. A report may be in the log twice, because a broker retries.
     """
     copies = Window.partitionBy("brokerId", "incarnation", "sequence").orderBy("lastUpdate")
     return reports.withColumn("copy", F.row_number().over(copies)).where(F.col("copy") == 1).drop("copy")

@@ -1,6 +1,6 @@
-"""From load reports to rows: one per report with the broker's figures, one per bundle and report with the bundle's.
+"""Converts load reports to rows: one per report with the broker's values, one per bundle and report with the bundle's.
 
-The same expressions serve the batch and the stream.
+The batch and the stream use the same expressions.
 """
 
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ _SAMPLE: Final = {
     "consumers": "consumerCount",
     "producers": "producerCount",
 }
-"""The field of a bundle's stats that each column of BUNDLE_SAMPLES is."""
+"""For each column of BUNDLE_SAMPLES, the field of a bundle's stats."""
 
 assert {"bundle", *_IDENTITY, *_SAMPLE} == {*BUNDLE_SAMPLES.names}
 
 
 def _identity() -> dict[str, Column]:
-    """Return what names a report and its time. Input: LOAD_REPORT."""
+    """Return the columns that identify a report, and its time. Input: LOAD_REPORT."""
     return {
         "broker": F.col("brokerId"),
         "incarnation": F.col("incarnation"),
@@ -72,7 +72,7 @@ def _broker_usage() -> list[Column]:
 
 
 def _sample(stats: Column) -> list[Column]:
-    """Return the stats of a bundle as columns of BUNDLE_SAMPLES; what is absent counts as 0."""
+    """Return the stats of a bundle as columns of BUNDLE_SAMPLES. Missing values are 0."""
     found = {
         name: (_rate if name.startswith("msg_") else _count)(stats.getField(field)) for name, field in _SAMPLE.items()
     }
@@ -90,32 +90,32 @@ def _count(value: Column) -> Column:
 
 
 def _size(name: str) -> Column:
-    """Return how many entries an array or a map has, 0 if it is null."""
+    """Return the number of entries of an array or a map; 0 if it is null."""
     return F.coalesce(F.size(name), F.lit(0)).cast("bigint")
 
 
 def _percent(resource: str) -> Column:
-    """Return the usage of a resource in percent of its limit, 0 without a limit.
+    """Return the usage of a resource in percent of its limit; 0 without a limit.
 
     Source: Pulsar's `ResourceUsage.percentUsage`: operands, quotient and product are 32-bit floats.
     """
     usage, limit = F.col(f"{resource}.usage"), F.col(f"{resource}.limit")
     zero, hundred = (F.lit(number).cast("float") for number in (0, 100))
-    # A division of two widened floats rounded to 32 bits is the 32-bit division; nullif as 1e-50 narrows to 0.
+    # Dividing widened floats and rounding to 32 bits is the 32-bit division. nullif, because 1e-50 is 0 in 32 bits.
     quotient = (usage.cast("float") / F.nullif(limit.cast("float"), zero)).cast("float")
     percent = F.coalesce((quotient * hundred).cast("double"), F.lit(0.0))
     return F.when(limit > 0, percent).otherwise(F.lit(0.0))
 
 
 def _max_usage() -> Column:
-    """Return the greatest usage of all resources but memory, as a fraction of 32 bits."""
+    """Return the greatest usage of all resources except memory, as a fraction with 32-bit precision."""
     greatest = F.greatest(*(_percent(resource) for resource in ("directMemory", *_WEIGHTED)))
     return (greatest / 100).cast("float").cast("double")
 
 
 def _weighted_usage() -> Column:
     """Return the greatest usage of the resources that have a weight, as a fraction."""
-    # direct memory weighs 0, which is a floor of 0 under the maximum
+    # direct memory has the weight 0, so the maximum is at least 0
     return F.greatest(F.lit(0.0), *(_percent(resource) for resource in _WEIGHTED)) / 100
 
 
@@ -126,12 +126,12 @@ def _named(columns: Mapping[str, Column], names: list[str]) -> list[Column]:
 
 
 def load_reports(reports: DataFrame) -> DataFrame:
-    """One row per report with its times, figures and counts. Input: LOAD_REPORT. Output: LOAD_REPORTS."""
+    """Return one row per report with its times, values and counts. Input: LOAD_REPORT. Output: LOAD_REPORTS."""
     return reports.select(*_load_report())
 
 
 def broker_usage(reports: DataFrame) -> DataFrame:
-    """One row per report with the broker's resources. Input: LOAD_REPORT. Output: BROKER_USAGE.
+    """Return one row per report with the broker's resources. Input: LOAD_REPORT. Output: BROKER_USAGE.
 
     Source: Pulsar's `ResourceUsage.percentUsage`, `LocalBrokerData.getMaxResourceUsage` and
     `getMaxResourceUsageWithWeight` with the default weights of 4.x.
@@ -140,7 +140,7 @@ def broker_usage(reports: DataFrame) -> DataFrame:
 
 
 def bundle_samples(reports: DataFrame) -> DataFrame:
-    """One row per bundle of each report; a figure that a report leaves out counts as 0, as Pulsar's default.
+    """Return one row per bundle of each report. A value that a report leaves out is 0, as is Pulsar's default.
 
     Input: LOAD_REPORT without repeats. Output: BUNDLE_SAMPLES.
     """
@@ -150,17 +150,17 @@ def bundle_samples(reports: DataFrame) -> DataFrame:
 
 
 REPORT_ROW = ("key", "gains", "load_report", "broker_usage", "samples")
-"""The columns that `report_rows` makes of a report; all are null for a line that is none."""
+"""The columns that `report_rows` makes of a report. All are null for a line that is not a report."""
 
 
 def report_rows(lines: DataFrame, *kept: str) -> DataFrame:
-    """One row per line with all that the tables hold of its report, and the columns `kept`.
+    """Return one row per line with everything that the tables store of its report, and the columns `kept`.
 
     Input: LOAD_REPORT_LINE. Output: `kept`; `key` (brokerId, incarnation, sequence, lastUpdate); `gains`, the bundles
-    gained; `load_report`, `broker_usage`, a struct each of their table's columns; `samples`, an array of BUNDLE_SAMPLES
-    without the columns of the report.
+    gained; `load_report` and `broker_usage`, each a struct with the columns of its table; `samples`, an array of
+    BUNDLE_SAMPLES without the columns of the report.
     """
-    checked = lines.withColumn(_IS_REPORT, is_report())  # once for all columns: it reads every bundle
+    checked = lines.withColumn(_IS_REPORT, is_report())  # computed once for all columns, because it reads every bundle
     return checked.select(*kept, *_report_row_or_null(_row_types(checked)))
 
 
@@ -194,7 +194,8 @@ def _report_row_or_null(types: tuple[str, ...]) -> list[Column]:
 def _row_types(lines: DataFrame) -> tuple[str, ...]:
     """Return the types of REPORT_ROW as text.
 
-    In a null struct no field may be declared never to be null, which Arrow refuses: a cast by name allows it.
+    Arrow refuses a null struct that has a field declared as not nullable. A cast by type name makes all fields
+    nullable.
     """
     if not _ROW_TYPES:
         schema = lines.select(*_report_row()).schema

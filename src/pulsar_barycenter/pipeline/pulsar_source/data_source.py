@@ -70,7 +70,7 @@ class PulsarDataSource(DataSource):
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
         if self._options.subscription is not None:
-            raise OptionError("subscription", "only a stream advances a subscription; leave it out in a batch query")
+            raise OptionError("subscription", "only a stream can have a subscription; leave it out in a batch query")
         return PulsarReader(_checked(schema, self._options))
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -243,7 +243,7 @@ def _ranges(starts: Mapping[str, Position], ends: Mapping[str, Position]) -> lis
 
 
 def _batches(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    if not isinstance(partition, MessageRange):  # Spark's own, where a query has nothing to read
+    if not isinstance(partition, MessageRange):  # Spark's own partition, if a query has nothing to read
         return
     topics = Topics(options)
     try:

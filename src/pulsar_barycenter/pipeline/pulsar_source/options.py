@@ -13,7 +13,7 @@ from pulsar_barycenter.pipeline.pulsar_source.positions import EARLIEST, Positio
 
 
 class PulsarSourceError(Exception):
-    """Reading from Pulsar cannot go on; the text says why and what to do."""
+    """Reading from Pulsar cannot continue; the text says why and what to do."""
 
 
 class OptionError(PulsarSourceError):
@@ -137,7 +137,7 @@ class _Reader:
         known = {name.lower() for name in _OPTIONS}
         for name in sorted(options):
             if name not in known:
-                raise OptionError(name, f"there is none of this name; there are {', '.join(_OPTIONS)}")
+                raise OptionError(name, f"there is no such option; the options are {', '.join(_OPTIONS)}")
 
     def get(self, name: str) -> str | None:
         value = self._options.get(name.lower())
@@ -148,25 +148,27 @@ class _Reader:
         if text is None:
             return default
         if not (text.isascii() and text.isdecimal()) or int(text) == 0:
-            raise OptionError(name, f"it is a whole number from 1 on, not {text!r}")
+            raise OptionError(name, f"it must be an integer of at least 1, not {text!r}")
         return int(text)
 
     def flag(self, name: str, *, default: bool) -> bool:
         text = (self.get(name) or str(default)).lower()
         if text not in ("true", "false"):
-            raise OptionError(name, f"it is true or false, not {text!r}")
+            raise OptionError(name, f"it must be true or false, not {text!r}")
         return text == "true"
 
 
 def _service(read: _Reader) -> ServiceOptions:
     url = read.get("service.url")
     if url is None:
-        raise OptionError("service.url", "it is missing; give the URL of a broker, as pulsar://localhost:6650")
+        raise OptionError(
+            "service.url", "it is missing; set it to the URL of a broker, such as pulsar://localhost:6650"
+        )
     if not re.match(r"pulsar(\+ssl)?://[^/\s]+", url):
-        raise OptionError("service.url", f"it begins with pulsar:// or pulsar+ssl:// and a host, not {url!r}")
+        raise OptionError("service.url", f"it must begin with pulsar:// or pulsar+ssl:// and a host, not {url!r}")
     plugin, params = read.get("pulsar.client.authPluginClassName"), read.get("pulsar.client.authParams")
     if params is not None and plugin is None:
-        raise OptionError("pulsar.client.authParams", "pulsar.client.authPluginClassName says whose they are; give it")
+        raise OptionError("pulsar.client.authParams", "it needs pulsar.client.authPluginClassName; set this as well")
     return ServiceOptions(
         service_url=url,
         auth_plugin=plugin,
@@ -181,7 +183,7 @@ def _service(read: _Reader) -> ServiceOptions:
 def _subject(read: _Reader) -> tuple[tuple[str, ...], TopicsPattern | None]:
     given = [name for name in _SUBJECTS if read.get(name) is not None]
     if len(given) != 1:
-        raise OptionError(" or ".join(_SUBJECTS), f"exactly one of them says what to read, but there are {len(given)}")
+        raise OptionError(" or ".join(_SUBJECTS), f"set exactly one of them; {len(given)} are set")
     (name,) = given
     text = read.get(name) or ""
     if name == "topicsPattern":
@@ -193,7 +195,7 @@ def _subject(read: _Reader) -> tuple[tuple[str, ...], TopicsPattern | None]:
     for topic in topics:
         base = str(TopicName.parse(topic).partitioned_name)
         if base != topic and base in topics:
-            raise OptionError(name, f"{topic} is part of {base}, which is named as well, and would be read twice")
+            raise OptionError(name, f"{topic} is a partition of {base}, which is also named, so it would be read twice")
     return topics, None
 
 
@@ -204,7 +206,8 @@ def _topic(option: str, text: str) -> str:
         raise OptionError(option, str(error)) from error
     if not topic.is_persistent:
         raise OptionError(
-            option, f"{topic} keeps no messages, so none could be read again after a failure; name a persistent topic"
+            option,
+            f"{topic} does not store messages, so they cannot be read again after a failure; name a persistent topic",
         )
     return str(topic)
 
@@ -212,20 +215,22 @@ def _topic(option: str, text: str) -> str:
 def _pattern(text: str, admin_url: str | None) -> TopicsPattern:
     option = "topicsPattern"
     if admin_url is None:
-        raise OptionError("admin.url", "topicsPattern needs it, as http://localhost:8080, to list a namespace's topics")
+        raise OptionError(
+            "admin.url", "topicsPattern needs it to list topics; set it, such as to http://localhost:8080"
+        )
     if not re.match(r"https?://[^/\s]+", admin_url):
-        raise OptionError("admin.url", f"it begins with http:// or https:// and a host, not {admin_url!r}")
+        raise OptionError("admin.url", f"it must begin with http:// or https:// and a host, not {admin_url!r}")
     domain, separator, rest = text.rpartition("://")
     if domain == "non-persistent":
-        raise OptionError(option, "non-persistent topics keep no messages; name persistent ones")
+        raise OptionError(option, "non-persistent topics do not store messages; name persistent topics")
     pieces = rest.split("/", 2)
     if separator and (len(pieces) != 3 or domain != "persistent"):
-        raise OptionError(option, f"it has the form persistent://tenant/namespace/expression, not {text!r}")
+        raise OptionError(option, f"it must have the form persistent://tenant/namespace/expression, not {text!r}")
     namespace, local = ("/".join(pieces[:2]), pieces[2]) if len(pieces) == 3 else ("public/default", rest)
     try:
         re.compile(local)
     except re.error as error:
-        raise OptionError(option, f"{local!r} is no regular expression: {error}") from error
+        raise OptionError(option, f"{local!r} is not a regular expression: {error}") from error
     return TopicsPattern(namespace, local, admin_url.rstrip("/"))
 
 
@@ -233,7 +238,9 @@ def _ending(text: str) -> Places:
     places = _places("endingOffsets", text, Latest())
     for place in (places.everywhere, *places.of_topic.values()):
         if not isinstance(place, Position | Latest):
-            raise OptionError("endingOffsets", 'it is "latest", or JSON that gives topics a position or "latest"')
+            raise OptionError(
+                "endingOffsets", 'it must be "latest", or JSON that maps topics to a position or "latest"'
+            )
     return places
 
 
@@ -244,7 +251,7 @@ def _places(option: str, text: str, others: Place) -> Places:
     try:
         named = json.loads(text)
     except ValueError as error:
-        raise OptionError(option, f"it is no JSON: {error}") from error
+        raise OptionError(option, f"it is not valid JSON: {error}") from error
     return Places(others, {_topic(option, name): _place(option, value) for name, value in named.items()})
 
 
@@ -272,9 +279,9 @@ def _named_place(option: str, text: str) -> Place:
     except ValueError:
         raise OptionError(
             option,
-            f'it is "earliest", "latest", a time as 2026-01-31T12:00:00Z or in ms since 1970, or JSON that gives '
-            f"topics one of these or a position, not {text!r}",
+            f'it must be "earliest", "latest", a time such as 2026-01-31T12:00:00Z or in ms since 1970, or JSON that '
+            f"maps topics to one of these or a position, not {text!r}",
         ) from None
     if time.tzinfo is None:
-        raise OptionError(option, f"the time {text!r} lacks its offset from UTC; add Z if it is UTC")
+        raise OptionError(option, f"the time {text!r} has no offset from UTC; add Z if it is in UTC")
     return Since(round(time.timestamp() * 1000))

@@ -51,12 +51,12 @@ class Position:
             ValueError: `value` is not a position.
         """
         if not isinstance(value, Mapping) or not {"ledger", "entry"} <= set(value) <= set(_FIELDS):
-            raise ValueError(f'a position is {{"ledger": …, "entry": …}} and perhaps "batch_index", not {value!r}')
+            raise ValueError(f'a position is {{"ledger": …, "entry": …}} with an optional "batch_index", not {value!r}')
         if not all(type(number) is int and -1 <= number <= _LARGEST for number in value.values()):
-            raise ValueError(f"the numbers of a position are integers from -1 on, not {value!r}")
+            raise ValueError(f"the numbers of a position are integers of at least -1, not {value!r}")
         index = value.get("batch_index", -1)
         if index > WHOLE_ENTRY:
-            raise ValueError(f"no batch has a message {index}")
+            raise ValueError(f"batch_index {index} is too large: it is at most {WHOLE_ENTRY}")
         return Position(value["ledger"], value["entry"], WHOLE_ENTRY if index == -1 else index)
 
     def to_json(self) -> dict[str, int]:

@@ -46,8 +46,8 @@ class MessagesGoneError(PulsarSourceError):
 
     def __init__(self, topic: str, reached: Position, end: Position) -> None:
         super().__init__(
-            f"{topic} ends at {reached.to_json()} now, and was to be read up to {end.to_json()}: retention removed "
-            f"messages, or the topic was deleted. Set failOnDataLoss to false to go on without them."
+            f"{topic} ends at {reached.to_json()} now, but was to be read up to {end.to_json()}: retention removed "
+            f"messages, or the topic was deleted. Set failOnDataLoss to false to continue without them."
         )
 
 
@@ -78,12 +78,12 @@ def _authentication(service: ServiceOptions) -> pulsar.Authentication:
         made = pulsar.Authentication(service.auth_plugin, service.auth_params)
     except (RuntimeError, ValueError) as error:
         raise OptionError(
-            "pulsar.client.authParams", f"not of the form {service.auth_plugin} needs: {error}"
+            "pulsar.client.authParams", f"it does not have the form that {service.auth_plugin} needs: {error}"
         ) from error
-    if made.auth is None:  # the client would go on without
+    if made.auth is None:  # the client would continue without authentication
         raise OptionError(
             "pulsar.client.authPluginClassName",
-            f"the client has no {service.auth_plugin!r}; it has token, tls, basic, oauth2token and athenz",
+            f"the client has no plugin {service.auth_plugin!r}; it has token, tls, basic, oauth2token and athenz",
         )
     return made
 
@@ -96,7 +96,7 @@ class Topics:
         self._client = connect(options.service)
 
     def close(self) -> None:
-        # Not close(), which waits for every reader that a failure left open.
+        # Not close(): it waits for every reader that a failure left open.
         self._client.shutdown()
 
     def names(self) -> list[str]:
@@ -173,8 +173,8 @@ class Topics:
                     waited_ms += _STEP_MS
                     if waited_ms >= options.poll_timeout_ms:
                         raise PulsarSourceError(
-                            f"{topic} gave no message for {waited_ms} ms (pollTimeoutMs) although it has some after "
-                            f"{reached.to_json()}: look at the broker that serves it, and try again"
+                            f"{topic} returned no message for {waited_ms} ms (pollTimeoutMs), although it has messages "
+                            f"after {reached.to_json()}: check the broker that owns it, and try again"
                         ) from None
                     continue
                 waited_ms = 0
@@ -340,7 +340,8 @@ def _get(url: str, service: ServiceOptions) -> list[str]:
 def _trust(service: ServiceOptions) -> ssl.SSLContext:
     """Return a TLS context that trusts the same certificates as the Pulsar client. Host names are always checked."""
     context = ssl.create_default_context(cafile=service.trust_certs_file)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # which refuses, from Python 3.13 on, authorities that clients take
+    # Since Python 3.13 this flag makes it refuse authorities that Pulsar clients accept.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if service.allow_insecure_connection:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -387,7 +388,7 @@ def _what_to_check(service: ServiceOptions) -> str:
     checks = ["service.url", "that the broker runs"]
     if service.service_url.startswith("pulsar+ssl:"):
         checks.append(
-            "that it speaks TLS there, with a certificate that pulsar.client.tlsTrustCertsFilePath vouches for"
+            "that it serves TLS there, with a certificate from an authority in pulsar.client.tlsTrustCertsFilePath"
         )
     if service.auth_plugin is not None:
         checks.append("that it accepts the credentials in pulsar.client.authParams")

@@ -1,4 +1,4 @@
-"""The reports of one batch as Arrow columns in the driver, from which the rows of the tables are cut."""
+"""The reports of one batch as Arrow columns in the driver, and the rows of the tables that are made from them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

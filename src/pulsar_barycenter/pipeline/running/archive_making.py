@@ -82,7 +82,7 @@ def _alone(cache: JavaCache) -> Iterator[Path]:
             shutil.rmtree(left, ignore_errors=True)
         if shutil.disk_usage(cache.folder).free < MOST_BYTES:
             raise CannotMakeError(f"less than {MOST_BYTES >> 30} GiB is free at {cache.folder}")
-        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=cache.folder) as made:  # of mode 0700
+        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=cache.folder) as made:  # with mode 0700
             yield Path(made)
 
 
@@ -91,7 +91,7 @@ def _make(archive: ClassArchive, folder: Path, environment: Mapping[str, str]) -
     making.mkdir(mode=0o700)
     file = making / archive.file.name
     options = [f"-XX:ArchiveClassesAtExit={file}", "-Xlog:cds*=off"]
-    if archive.own_base is not None:  # at its place first, which the other one holds
+    if archive.own_base is not None:  # moved to its final path first, because the other archive contains this path
         base = making / archive.own_base.name
         _run(
             [str(archive.java.home / "bin" / "java"), "-Xshare:dump", f"-XX:SharedArchiveFile={base}"],
@@ -108,7 +108,7 @@ def _make(archive: ClassArchive, folder: Path, environment: Mapping[str, str]) -
 
 
 def _run(command: list[str], environment: Mapping[str, str], result: Path) -> None:
-    """Run `command`, which is to make the file `result`."""
+    """Run `command`, which must create the file `result`."""
     kept = {name: value for name, value in environment.items() if name not in _NOT_FOR_TRAINING}
     ran = subprocess.run(  # noqa: S603 - the Java of this user, and this Python
         command,

@@ -28,7 +28,7 @@ _QUESTION = "select broker, count(*), max(as_of) from broker_data group by broke
 
 
 def main(folder: Path, *options: str) -> None:
-    # The first compiler: nothing here lives for long. Plans are compiled, and then not, as sessions do either.
+    # The first compiler: nothing here runs for long. Plans are first compiled and then interpreted: sessions do both.
     java = " ".join(map(shlex.quote, (*options, *Compilers.FIRST.value)))
     settings = {EXTRA_OPTIONS: java, "spark.sql.warehouse.dir": str(folder / "warehouse")}
     session = create_session("classes", conf=settings, compilers=Compilers.BOTH)

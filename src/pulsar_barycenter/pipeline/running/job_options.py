@@ -15,7 +15,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """The options of the job. If `master` is None, it is that of spark-submit, else two cores of this machine."""
+    """The options of the job. `master` None: the master of spark-submit, otherwise two cores of this machine."""
 
     data: str
     master: str | None = None
@@ -29,12 +29,12 @@ class JobOptions:
     ui_port: int | None = None
     publication: Path | None = None
     table_format: TableFormat | None = None
-    """None: the format that the folder has."""
+    """None: the present format of the data directory."""
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class DataFolder(click.ParamType[str]):
-    """A data directory: a folder of this machine, or an address that Spark reaches."""
+    """A data directory: a folder of this machine, or an address that Spark can reach."""
 
     name = "folder"
 
@@ -84,19 +84,19 @@ def with_spark_settings(command: _Command) -> _Command:
 
 
 class SparkMaster(click.ParamType[str]):
-    """The address of a Spark master, checked as far as its kind."""
+    """The address of a Spark master. Only its kind is checked."""
 
     name = "url"
 
     def __init__(self, *, may_connect: bool = False) -> None:
-        """`may_connect`: a server of Spark Connect will do."""
+        """`may_connect`: also accept a Spark Connect server."""
         self._kinds = ("local", "spark://", "k8s://", "yarn", *(("sc://",) if may_connect else ()))
         others = ", yarn and sc://host:15002" if may_connect else " and yarn"
         self._known = f"local[2], spark://host:7077, k8s://…{others} are"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not str(value).startswith(self._kinds):
-            self.fail(f"{value!r} is no Spark master; {self._known}", param, ctx)
+            self.fail(f"{value!r} is not a Spark master; {self._known}", param, ctx)
         return str(value)
 
 
@@ -114,7 +114,7 @@ _OPTIONS = (
         required=True,
         type=DataFolder(),
         metavar="DIR",
-        help="Data folder of the cluster: a path, or an address that Spark reaches (file:, s3a:, hdfs:).",
+        help="Data folder of the cluster: a path, or an address that Spark can reach (file:, s3a:, hdfs:).",
     ),
     click.option(
         "--master", type=SparkMaster(), metavar="URL", help="Spark master.  [default: spark-submit's, else local[2]]"
@@ -127,21 +127,25 @@ _OPTIONS = (
         help="Seconds between the starts of two batches.",
     ),
     click.option(
-        "--max-files", default=500, show_default=True, type=click.IntRange(1), help="Reports a batch takes at most."
+        "--max-files",
+        default=500,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Maximum number of report files in a batch.",
     ),
     click.option(
         "--retention-days",
         default=30,
         show_default=True,
         type=click.IntRange(0),
-        help="Dates of tables kept; 0 keeps all.",
+        help="Number of dates for which tables are kept; 0 keeps all.",
     ),
     click.option(
         "--driver-memory",
         default="512m",
         show_default=True,
         metavar="SIZE",
-        help="Heap of the Java process; with spark-submit its own option counts.",
+        help="Heap of the Java process; ignored with spark-submit, which has its own option.",
     ),
     click.option(
         "--publication",
@@ -160,10 +164,10 @@ _OPTIONS = (
         type=click.Choice(["driver", "sharded"]),
         default="driver",
         show_default=True,
-        help="Fold the averages of bundles in the driver, or by shard in Spark's tasks, for large batches;"
-        " DIR is then a folder that all workers have under one path.",
+        help="Fold the averages of bundles in the driver, or by shard in Spark's tasks, for large batches."
+        " With sharded, DIR must be a folder that all workers have under one path.",
     ),
-    click.option("--once", is_flag=True, help="Fold every report that is there, then end."),
+    click.option("--once", is_flag=True, help="Fold all existing reports, then end."),
     click.option(
         "--metrics-port",
         type=click.IntRange(0, 65535),

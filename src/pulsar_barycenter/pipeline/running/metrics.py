@@ -15,12 +15,12 @@ from pulsar_barycenter.pipeline.running.status import STATES, PipelineStatus
 _PREFIX = "barycenter_pipeline_"
 _COUNTERS = {
     "batches": "Batches folded",
-    "failures": "Batches that failed, each to be tried again",
-    "reports": "Load reports accepted, late ones among them",
-    "samples": "Samples of bundles in them",
-    "duplicate_reports": "Reports left out as they had been folded before",
+    "failures": "Batches that failed and are tried again",
+    "reports": "Load reports accepted, including late ones",
+    "samples": "Samples of bundles in the accepted reports",
+    "duplicate_reports": "Reports dropped because they had been folded before",
     "late_reports": "Reports that came too late to change an average",
-    "overdue_reports": "Reports folded after an interval or an average that they would have changed was settled",
+    "overdue_reports": "Reports folded after an interval or average that they affect was settled",
     "corrupt_reports": "Reports put into quarantine",
     "decisions": "Decisions read",
     "overdue_decisions": "Decisions read after their interval was settled",
@@ -48,7 +48,7 @@ class StatusCollector(Collector):
             text = "Time of the newest load report, since 1970"
             yield GaugeMetricFamily(f"{_PREFIX}newest_report_timestamp_seconds", text, status.as_of / 1000)
         if status.refold is not None:
-            text = "Begin and end of the time of which late reports leave the tables wrong, since 1970"
+            text = "Begin and end of the time range in which late reports make the tables incomplete, since 1970"
             family = GaugeMetricFamily(f"{_PREFIX}refold_timestamp_seconds", text, labels=["bound"])
             for bound, at in (("since", status.refold.since), ("until", status.refold.until)):
                 family.add_metric([bound], at / 1000)
@@ -64,7 +64,9 @@ class StatusCollector(Collector):
             [_seconds(status.lag_ms_p50), _seconds(status.lag_ms_p99)],
         )
         yield _quantiles(
-            "batch_seconds", "Time a batch took, likewise", [status.batch_seconds_p50, status.batch_seconds_p99]
+            "batch_seconds",
+            "Duration of a batch, of the last 1,000 batches",
+            [status.batch_seconds_p50, status.batch_seconds_p99],
         )
         yield from _phases(status.phases)
 

@@ -1,7 +1,7 @@
-"""How long the phases of Spark's triggers take: `durationMs` of each trigger that read reports.
+"""Measures how long the phases of Spark's triggers take: `durationMs` of each trigger that read reports.
 
 The phases are Spark's own: `latestOffset` lists new files, `getBatch` and `queryPlanning` plan, `walCommit` and
-`commitOffsets` write Spark's records, `addBatch` is the batch itself; `triggerExecution` is the whole.
+`commitOffsets` write Spark's records, `addBatch` is the batch itself; `triggerExecution` is the total.
 """
 
 import threading
@@ -26,7 +26,7 @@ class PhaseTimes(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TriggerPhases:
-    """Remembers the phases of triggers. Threads may add and read at the same time."""
+    """Records the phases of triggers. Threads may add and read at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,7 +1,7 @@
 """Runs the batches: starts and restarts queries, maintains the tables, records the status.
 
-After `GENERATION_REPORTS` reports a new generation of Spark's record begins, see `stream.generations`. More reports
-than a batch takes are a backlog, folded before Spark's stream goes on, see `stream.backlog`.
+After `GENERATION_REPORTS` reports, a new generation of Spark's record begins, see `stream.generations`. If more reports
+wait than one batch takes, they are a backlog, which is folded before Spark's stream continues, see `stream.backlog`.
 """
 
 import os
@@ -54,7 +54,7 @@ _NAMES_EXCEPTION = re.compile(r"[\w.]+(Error|Exception): ")
 class JobSettings:
     """How the job runs. `trigger_s` is the time between the starts of two batches.
 
-    `once`: fold every report that is there and end, or give up after `ONCE_ATTEMPTS` failures in a row.
+    `once`: fold all existing reports and end, or fail after `ONCE_ATTEMPTS` failures in a row.
     """
 
     trigger_s: float = 1.0
@@ -64,15 +64,15 @@ class JobSettings:
     stream: StreamSettings = field(default_factory=StreamSettings)
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     look_s: float = 5.0
-    """Time between two notes that the pipeline looked for reports and found none."""
+    """The time between two records that the pipeline looked for reports and found none."""
     publication: Path | None = None
-    """A file of this machine to publish in; None: that of the data directory."""
+    """A file of this machine to publish in; None: the publication of the data directory."""
     windows: Callable[[SparkSession, Storage], Windows] = lambda session, storage: DriverWindows()
-    """Makes what folds the windows of bundles."""
+    """Returns the object that folds the windows of bundles."""
 
 
 class _BacklogError(Exception):
-    """More reports wait than a batch takes: they are to be folded as a backlog."""
+    """More reports wait than one batch takes, so they must be folded as a backlog."""
 
 
 class PipelineJob:
@@ -89,7 +89,7 @@ class PipelineJob:
         on_ready: Callable[[], None] = lambda: None,
         on_no_reports: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_ready` is called when reports are read, `on_no_reports` if the first look found none: there is time."""
+        """`on_ready` is called when reports are being read, `on_no_reports` if the first look found none."""
         self._session = session
         self._storage = storage
         self._settings = settings
@@ -120,9 +120,9 @@ class PipelineJob:
         return shortcomings(self.status)
 
     def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:
-        """Fold reports until `stop` is set or `must_stop` says so; a failed batch is tried again, with a pause.
+        """Fold reports until `stop` is set or `must_stop` returns True. A failed batch is tried again, after a pause.
 
-        Raises what Spark or the file system did, if the job runs once and has tried in vain.
+        Raises the error of Spark or of the file system if the job runs once and all attempts failed.
         """
         self._clear_unfinished()
         states = StateFolder(self._storage)
@@ -140,7 +140,7 @@ class PipelineJob:
         log.info("pipeline_stopped", batches=self._status.status.batches)
 
     def _run_generations(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
-        """Run one query after the other; a failed batch is tried again, with a pause."""
+        """Run one query after the other. A failed batch is tried again, after a pause."""
         failures = 0
         while not (self._is_done or stop.is_set() or must_stop()):
             batches_before = self._status.status.batches
@@ -160,13 +160,15 @@ class PipelineJob:
                 stop.wait(pause_s)
 
     def end(self, error: BaseException, *, asked_to: bool) -> None:
-        """Log the error that ended the job, and record the state: stopped if the job was `asked_to`, else failed."""
+        """Log the error that ended the job, and record its state: stopped if a user `asked_to` stop it, otherwise
+        failed.
+        """
         reason = reason_of(error)
         log.warning("pipeline_cut_short", reason=reason, asked_to_stop=asked_to)
         self._status.enter("stopped" if asked_to else "failed", now_ms=self._clock_ms(), error=reason)
 
     def _run_generation(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
-        """Fold the backlog, then run one query until it is to stop or its record of files has grown large."""
+        """Fold the backlog, then run one query until the job must stop or the query's record of files is large."""
         if not self._is_ready:
             self._batch_fold().publish_kept()
         self._fold_backlog(stop, must_stop)
@@ -207,7 +209,7 @@ class PipelineJob:
         return waiting_files(self._storage) - self._left_in_log
 
     def _fold_backlog(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
-        """Fold what waits in the log, if it is more than a batch takes, in the order of the reports."""
+        """If more files wait in the log than a batch takes, fold them in the order of their reports."""
         most = self._settings.stream.max_files
         paths = self._waiting_files()
         if len(paths) <= most:
@@ -228,17 +230,19 @@ class PipelineJob:
                 return
 
     def _fold_rest_of_decisions(self) -> None:
-        """Read decisions later than the newest report, too, when nobody will come back for them."""
+        """Read decisions that are later than the newest report as well: after a job that runs once, no batch reads
+        them.
+        """
         fold: BatchFold | None = None
         while has_new_decisions(self._storage, StateFolder(self._storage).newest_progress().decision_offsets):
             fold = fold or self._batch_fold()
             fold.run(no_reports(self._session), begin_own_batch(self._storage))
 
     def _meet_full_batch(self) -> None:
-        """Refuse a batch that is a part of a backlog, before it is folded: its files are not the oldest reports."""
+        """Refuse a batch that is a part of a backlog before it is folded: its files may not have the oldest reports."""
         if len(self._waiting_files()) > self._settings.stream.max_files:
             self._has_backlog = True
-            raise _BacklogError("more reports wait than a batch takes: they are folded as a backlog")
+            raise _BacklogError("more reports wait than one batch takes: they are folded as a backlog")
 
     def _note_first_look(self, query: StreamingQuery) -> None:
         if not self._has_looked and (self._status.status.batches or query.lastProgress is not None):
@@ -247,7 +251,7 @@ class PipelineJob:
                 self._on_no_reports()
 
     def _note_look(self, query: StreamingQuery) -> None:
-        """Record that reports are looked for, every `look_s` seconds in which no batch is under way."""
+        """Record that the pipeline looked for reports, at most every `look_s` seconds, and only between batches."""
         if time.monotonic() - self._looked_at < self._settings.look_s or query.status["isTriggerActive"]:
             return
         self._looked_at = time.monotonic()
@@ -264,14 +268,14 @@ class PipelineJob:
             log.warning("pipeline_look_not_noted", file=str(self._look_file), reason=str(error))
 
     def _keep_house(self) -> None:
-        """Compact and delete tables when it is time to."""
+        """Compact and delete tables if it is time to."""
         if self._last_batch < 1 or time.monotonic() - self._house_kept_at < self._settings.compaction.every_s:
             return
         self._keep_house_now(completed_batch=self._last_batch - 1)  # Spark may run the last one again
         self._house_kept_at = time.monotonic()
 
     def _leave_in_order(self) -> None:
-        """Write a whole state, merge files if the job runs once, and delete replaced files, before the job ends."""
+        """Before the job ends, write a whole state, merge files if the job runs once, and delete replaced files."""
         try:
             StateFolder(self._storage).make_newest_whole()
         except OSError as error:
@@ -280,7 +284,7 @@ class PipelineJob:
             completed = StateFolder(self._storage).batch_ids()
             self._keep_house_now(completed_batch=completed[-1] if completed else -1)
         elif self._storage.local_root is None:
-            return  # listing every date of an object store would hold up the end
+            return  # listing every date of an object store would delay the end
         try:
             deleted = delete_replaced(self._storage)
         except OSError as error:
@@ -290,7 +294,10 @@ class PipelineJob:
                 log.info("pipeline_house_kept", deleted_files=deleted)
 
     def _keep_house_now(self, *, completed_batch: int) -> None:
-        """Compact files of batches up to an id, and delete what is old; what fails is logged, and due the next time."""
+        """Compact files of batches up to `completed_batch`, and delete old data.
+
+        Failures are logged, and tried again next time.
+        """
         settings = self._settings.compaction
         now_ms = self._clock_ms()
         try:
@@ -312,8 +319,9 @@ class PipelineJob:
                 log.info("pipeline_house_kept", **asdict(done))
 
     def _newest_date(self, now_ms: int) -> str:
-        """The date of the newest report, but not after today: a broker's clock that runs ahead must not make the tables
-        of today look old."""
+        """Return the date of the newest report, but at most today: a broker's clock that runs ahead must not make the
+        tables of today look old.
+        """
         as_of = self._status.status.as_of
         if as_of:
             return min(utc_date(as_of), utc_date(now_ms))
@@ -372,9 +380,9 @@ class PipelineJob:
 
 
 def look_file(storage: Storage, publication: Path | None) -> Path | None:
-    """Return the file beside the publication by which the leader sees that the pipeline looks for reports.
+    """Return the file next to the publication that shows the leader that the pipeline looks for reports.
 
-    None if the publication is where no leader reads it: in a data directory that is no folder of this machine.
+    None if no leader reads the publication, because it is in a data directory that is not a local folder.
     """
     if publication is not None:
         return publication.with_name(LOOK_FILE)
@@ -382,7 +390,10 @@ def look_file(storage: Storage, publication: Path | None) -> Path | None:
 
 
 def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
-    """Stop `query` between two batches; after `deadline_s` stop it anyway, which loses nothing but is noisy."""
+    """Stop `query` between two batches; after `deadline_s`, stop it during a batch.
+
+    That loses nothing, but logs errors.
+    """
     deadline = time.monotonic() + deadline_s
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -390,7 +401,10 @@ def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """The line that says what went wrong: of a long report by Spark the one that names an exception, at its end."""
+    """Return the line that says what went wrong.
+
+    In a long report of Spark, it is the last line that names an exception.
+    """
     lines = str(error).splitlines() or [type(error).__name__]
     named = [line for line in lines if _NAMES_EXCEPTION.match(line)]
     return (named[-1] if named else lines[0])[:500]

@@ -8,7 +8,7 @@ from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import ARCHIVE, DECISIONS, REPORT_LOG, TABLES_FOLDER
 
 _PACKED: Final = 8
-"""About how many bytes of a log become one byte of a table."""
+"""The approximate number of bytes of a log that become one byte of a table."""
 
 
 def compilers_for_logs(storage: Storage, *, with_archive: bool) -> Compilers:

@@ -21,17 +21,17 @@ STATES: Final = ("starting", "running", "retrying", "stopped", "failed")
 
 
 class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`state` is one of STATES. Counts are since the start of the process; `failures` counts batches tried in vain.
+    """The status; `state` is one of STATES. Counts are since the process started. `failures` counts failed batches.
 
-    `reports` counts those accepted, the late ones among them; `held_reports` those that wait for a predecessor now;
-    `corrupt_reports` and `corrupt_decisions` what went to the quarantine. `late_reports`, `overdue_reports` and
+    `reports` counts accepted reports, including late ones, and `held_reports` those that wait for a predecessor now.
+    `corrupt_reports` and `corrupt_decisions` went to the quarantine. `late_reports`, `overdue_reports` and
     `overdue_decisions` came too late: the values that they would have changed were already settled (`stream.late`).
-    `refold` is the range of time for which the tables are wrong because of them, those of former processes too. `as_of`
-    is the time of the newest report.
+    `refold` is the time range in which the tables are incomplete because of them, including those of former processes.
+    `as_of` is the time of the newest report.
 
-    `looked_at` is when the pipeline last looked for new reports, found or not; 0 if unknown. Brokers write a report
-    when their load differs enough, and else every `loadBalancerReportUpdateMaxIntervalMinutes`: under steady load
-    `looked_at` advances while `updated_at` and `as_of` stay.
+    `looked_at` is when the pipeline last looked for new reports, even if it found none; 0 if unknown. A broker writes a
+    report when its load changed enough, and otherwise every `loadBalancerReportUpdateMaxIntervalMinutes`. So under
+    steady load `looked_at` advances while `updated_at` and `as_of` stay.
 
     Times are epoch ms. Percentiles are over the last 1,000 batches that had reports: lag is from the oldest report's
     `lastUpdate` to its publication. `phases` are of the triggers of Spark's stream that read reports (see `phases`); a
@@ -82,7 +82,7 @@ class StatusFile:
         return msgspec.structs.replace(self._status, phases=self._phases.times())
 
     def note_trigger(self, durations_ms: Mapping[str, int]) -> None:
-        """Count a trigger of Spark's stream by its phases; any thread may call this. It is in the next write."""
+        """Count the phases of a trigger of Spark's stream. They are in the next write. Thread-safe."""
         self._phases.add(durations_ms)
 
     def enter(self, state: str, *, now_ms: int, error: str | None = None) -> None:
@@ -101,7 +101,7 @@ class StatusFile:
         self._write(msgspec.structs.replace(self._status, looked_at=now_ms))
 
     def add(self, batch: BatchResult, *, now_ms: int) -> None:
-        """Count one batch; a batch that succeeds ends a time of retrying."""
+        """Count one batch. A successful batch ends the state "retrying"."""
         before = self._status
         if batch.lag_ms is not None:
             self._lags.append(batch.lag_ms)
@@ -145,7 +145,7 @@ class StatusFile:
 
 
 def read_status(storage: Storage) -> PipelineStatus | None:
-    """Return the status last written, None when there is none yet."""
+    """Return the status that was written last; None if there is none yet."""
     try:
         return msgspec.json.decode(storage.read(STATUS), type=PipelineStatus)
     except FileNotFoundError:

@@ -86,7 +86,7 @@ def fold_samples(
         try:
             query.awaitTermination()
         finally:
-            query.stop()  # a signal came: nothing writes to the folder any more when it is removed
+            query.stop()  # after a signal, too: nothing may write to the folder when it is removed
 
 
 def _write_report(folder: Path, sequence: int) -> None:

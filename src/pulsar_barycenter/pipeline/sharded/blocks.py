@@ -1,13 +1,13 @@
-"""The files of a batch by shard: `pipeline/shards/<batch>-<run>/`, Arrow's file format, deleted two batches later.
+"""The files of a batch by shard: `pipeline/shards/<batch>-<run>/`, in Arrow's file format, deleted two batches later.
 
-part-<number>.arrow       the samples of some reports, one record batch a shard: `TAGGED`
-reports-<number>.arrow    these reports as `parsing.report_rows` makes them
+part-<number>.arrow       the samples of some reports, one record batch per shard: `TAGGED`
+reports-<number>.arrow    these reports, with the columns of `parsing.report_rows`
 block-<shard>.arrow       BUNDLE_STATE of a shard after the batch
-samples-<shard>.arrow     the samples of the reports that are kept, of a shard: `TAGGED`
-touched-<shard>.arrow     BUNDLE_STATE of its bundles that had samples
-before/block-<shard>.arrow   the state before the batch, where no process has left blocks of it
+samples-<shard>.arrow     the samples of accepted and late reports in a shard: `TAGGED`
+touched-<shard>.arrow     BUNDLE_STATE of the bundles of a shard that had samples
+before/block-<shard>.arrow   the state before the batch, if there are no blocks of it
 
-A file appears whole, by a rename, and holds the same whenever it is written again. Free of Spark.
+A file appears as a whole, by a rename. If it is written again, it has the same content. Does not use Spark.
 """
 
 import uuid
@@ -29,19 +29,19 @@ TAGGED: Final = pa.schema(
         *((field.name, field.type) for field in BUNDLE_SAMPLES.arrow),
     ]
 )
-"""Samples with the number of their report within its part, and their position in the report."""
+"""Samples with the row number of their report in its part, and their position in the report."""
 
 HELD: Final = -1
-"""The number of the part with the reports that waited."""
+"""The number of the part that has the reports that were held back."""
 
 
 def shard_of(names: Sequence[str], shards: int) -> Any:
-    """Return the shard, 0..shards - 1, of each bundle."""
+    """Return the shard of each bundle, 0 to shards - 1."""
     return np.fromiter((zlib.crc32(name.encode()) % shards for name in names), np.int64, len(names))
 
 
 def split_samples(reports: pa.Table, shards: int) -> list[pa.RecordBatch]:
-    """Return the samples of `reports` (columns of `parsing.report_rows`) as TAGGED, one batch for each shard."""
+    """Return the samples of `reports` (columns of `parsing.report_rows`) as TAGGED, one batch per shard."""
     parents, samples = exploded(reports.column("samples"))
     identity = columns_of(reports.column("load_report")).select(["broker", "incarnation", "sequence", "reported_at"])
     report = np.asarray(parents, np.int64)
@@ -66,7 +66,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def write_arrow(file: Path, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
-    """Write a file with these record batches, in place of one that is there."""
+    """Write a file with these record batches. It replaces an existing file."""
     unfinished = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
     with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for batch in batches:
@@ -79,12 +79,12 @@ def write_table(file: Path, table: pa.Table) -> None:
 
 
 def read_table(file: Path) -> pa.Table:
-    """Return the rows of a file, which stay in it: they are mapped, not copied."""
+    """Return the rows of a file. They are mapped into memory, not copied."""
     with pa.memory_map(str(file)) as source:
         return pa.ipc.open_file(source).read_all()
 
 
 def read_batch(file: Path, number: int) -> pa.RecordBatch:
-    """Return the record batch `number` of a file, mapped."""
+    """Return the record batch `number` of a file, mapped into memory."""
     with pa.memory_map(str(file)) as source:
         return pa.ipc.open_file(source).get_batch(number)

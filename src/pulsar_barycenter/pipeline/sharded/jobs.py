@@ -1,4 +1,4 @@
-"""The two jobs of a batch, as Spark runs them; all else of the package is free of Spark."""
+"""Runs the two jobs of a batch in Spark. The other modules of this package do not use Spark."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,16 +21,21 @@ class Jobs(Protocol):
     """Runs the tasks of a batch."""
 
     def keep(self, rows: DataFrame, folder: Path, shards: int) -> pa.Table:
-        """Have `tasks.keep_part` keep the samples of all `rows` in `folder`; return what it returns."""
+        """Call `tasks.keep_part` for all `rows`, which writes their samples to `folder`; return the rows that it
+        returns.
+        """
         ...
 
     def fold(self, plan: ShardPlan, shards: int) -> list[TakenKey]:
-        """Have `tasks.fold_shard` fold each shard; return what it returns."""
+        """Call `tasks.fold_shard` for each shard; return the reports that it returns."""
         ...
 
 
 class SparkJobs:
-    """Each partition of the rows is a part, each shard a task. A task that Spark tries again writes the same files."""
+    """Runs a task per partition of the rows, and a task per shard.
+
+    A task that Spark tries again writes the same files.
+    """
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session

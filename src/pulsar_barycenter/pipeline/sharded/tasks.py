@@ -1,4 +1,4 @@
-"""What the tasks of both jobs do, as functions of files. Free of Spark."""
+"""The work of the tasks of both jobs, as functions that read and write files. Does not use Spark."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ REPORT = "report"
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """One batch for all shards. `before` and `folder` are the folders of both batches.
+    """The plan of one batch, for all shards.
 
-    `orders` has for each part the rank of each of its reports among those kept, -1 for the others; `accepted` has for
-    each rank whether the report counts.
+    `before` and `folder` are the folders of the batch before and of this batch. `orders` has, for each part, the rank
+    of each of its reports among the kept reports, or -1. `accepted` has, for each rank, whether the report is accepted.
     """
 
     before: Path
@@ -42,9 +42,9 @@ class ShardPlan:
 
 
 def keep_part(folder: Path, shards: int, part: int, reports: pa.Table) -> pa.Table:
-    """Write the files of a part; return `reports` with PART and REPORT, and of each sample the name of its bundle.
+    """Write the files of a part. Return `reports` with PART and REPORT, and with the bundle name of each sample only.
 
-    Input: the columns of `parsing.report_rows`, and others; null rows for lines that are no report.
+    Input: the columns of `parsing.report_rows`, and others; rows are null for lines that are not reports.
     """
     reports = reports.combine_chunks()
     write_arrow(folder / f"part-{part}.arrow", split_samples(reports, shards), TAGGED)
@@ -62,12 +62,12 @@ def _names_alone(samples: pa.ChunkedArray) -> pa.Array:
     lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
     bundles = lists.values.field("bundle")
     structs = pa.StructArray.from_arrays([bundles], fields=[pa.field("bundle", pa.string())])
-    # null rows keep their offsets, which are those of an empty list
+    # a null row keeps its offsets, which are those of an empty list
     return pa.ListArray.from_arrays(lists.offsets, structs, mask=lists.is_null() if lists.null_count else None)
 
 
 def fold_shard(plan: ShardPlan, shard: int) -> list[TakenKey]:
-    """Fold the samples of a shard into its block, write the files of both; return the reports overtaken."""
+    """Fold the samples of a shard into its block, and write the files of both. Return the overtaken reports."""
     chosen, ranks = [], []
     for part, orders in sorted(plan.orders.items()):
         rows = read_batch(plan.folder / f"part-{part}.arrow", shard)
@@ -91,7 +91,7 @@ def fold_shard(plan: ShardPlan, shard: int) -> list[TakenKey]:
 
 
 def ranks_of(reports: pa.Table, sizes: Mapping[int, int]) -> dict[int, NDArray[Any]]:
-    """Return `ShardPlan.orders` of the reports that are kept, in their order; `sizes` are the reports of each part."""
+    """Return `ShardPlan.orders` for the kept reports, in their order. `sizes` has the number of reports per part."""
     orders = {part: np.full(size, -1, np.int64) for part, size in sizes.items()}
     parts, numbers = (reports.column(name).to_pylist() for name in (PART, REPORT))
     for rank, (part, number) in enumerate(zip(parts, numbers, strict=True)):

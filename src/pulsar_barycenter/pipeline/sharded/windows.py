@@ -1,4 +1,4 @@
-"""The driver's part of a batch whose samples the tasks fold, see the package."""
+"""The driver's part of a batch whose samples are folded in tasks; see the package."""
 
 import uuid
 from pathlib import Path
@@ -24,14 +24,16 @@ _BEFORE: Final = "before"
 
 
 class UnsharedFolderError(Exception):
-    """The data folder is not one that tasks can write to."""
+    """The data directory is not a folder to which tasks can write."""
 
 
 class ShardedWindows:
-    """Folds in tasks, one for each of `shards`, which all have the data folder under the same path."""
+    """Folds in tasks, one for each of `shards`. All workers have the data directory under the same path."""
 
     def __init__(self, jobs: Jobs, storage: Storage, *, shards: int) -> None:
-        """Raises UnsharedFolderError: the data folder is none of this machine, and tasks have no other client."""
+        """Raises UnsharedFolderError if the data directory is not a local folder: tasks have no other way to write to
+        it.
+        """
         if storage.local_root is None:
             raise UnsharedFolderError(
                 f"--fold sharded cannot be used with {storage.address()}: the tasks write to a folder that all workers"
@@ -43,12 +45,12 @@ class ShardedWindows:
         self._shards = shards
         self._folder = self._root
         self._batch_id = -1
-        """The batch that was read last."""
+        """The id of the batch that was read last."""
         self._blocks: tuple[int, Path] | None = None
-        """The batch whose blocks this process has written last, and their folder."""
+        """The batch whose blocks this process wrote last, and their folder."""
 
     def read(self, rows: DataFrame, held: pa.Table | None, batch_id: int) -> tuple[pa.Table, pa.Table | None]:
-        # A folder of its own: a task of an earlier run of this batch may still be writing.
+        # A separate folder: a task of an earlier run of this batch may still be writing.
         self._batch_id = batch_id
         self._folder = self._root / f"{batch_id:012d}-{uuid.uuid4().hex[:8]}"
         for entry in self._storage.entries(SHARDS):
@@ -102,7 +104,10 @@ class ShardedWindows:
         return ShardPlan(before, self._folder, orders, is_accepted, acceptance.reports.as_of, history_gap_ms)
 
     def _blocks_of(self, batch_id: int, rows: BundleRows) -> Path:
-        """Return the folder with the blocks after a batch; write them from `rows` if this process has not done so."""
+        """Return the folder with the blocks after the batch `batch_id`.
+
+        Writes them from `rows` if this process has not done so.
+        """
         if self._blocks is not None and self._blocks[0] == batch_id:
             return self._blocks[1]
         self._storage.make_folder(f"{SHARDS}/{self._folder.name}/{_BEFORE}")

@@ -1,4 +1,4 @@
-"""Where a data directory lies: a folder of this machine, or an address that Spark can reach."""
+"""Opens a data directory: a local folder, or an address that Spark can reach."""
 
 from pyspark.sql import SparkSession
 
@@ -10,9 +10,9 @@ from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 
 def open_storage(address: str, session: SparkSession | None = None) -> Storage:
-    """Return the data directory at `address`; a session is needed for one that is not of this machine.
+    """Return the data directory at `address`. An address that is not local needs a session.
 
-    With a session of Spark Connect such a directory can be read, not written.
+    With a session of Spark Connect, such a directory can be read but not written.
 
     Raises:
         ValueError: there is no session, and the address is not local.
@@ -22,5 +22,5 @@ def open_storage(address: str, session: SparkSession | None = None) -> Storage:
     if folder is not None:
         return PipelineLayout.of(folder)
     if session is None:
-        raise ValueError(f"{address} is read by Spark, and there is no session")
+        raise ValueError(f"{address} is not a local folder: only Spark can read it, and there is no Spark session")
     return ListedStorage(session, address) if is_connected(session) else HadoopStorage(session, address)

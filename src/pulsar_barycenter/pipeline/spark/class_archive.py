@@ -1,12 +1,13 @@
-"""The archive of Spark's classes: what Java read and checked once, which later starts map into memory.
+"""The archive of Spark's classes: classes that Java loaded and verified once, and that later starts map into memory.
 
-Most of what a start costs is reading and checking some ten thousand classes. Java (application class data sharing)
-writes what came of it to a file that fits one build of Java and one list of jars, and checks both when it starts; with
-any other it reads the classes as ever. `running.archive_making` makes it.
+Most of the time of a start goes into loading and verifying about ten thousand classes. Java can write the result to a
+file (application class data sharing). The file fits one build of Java and one list of jars. Java checks both when it
+starts, and loads the classes as usual if they differ. `running.archive_making` makes the archive.
 
-An archive is a folder `classes-<key>` of the cache with `spark.jsa`. It stands on an archive of Java's own classes,
-`classes-<key>.java.jsa` beside it if Java itself came without one, whose path it holds. Java looks at the checksums of
-both, so a damaged one is left alone; but it dies of one that is cut short, so `sizes` holds how long they are.
+An archive is a folder `classes-<key>` in the cache, with the file `spark.jsa`. It builds on an archive of Java's own
+classes and contains its path. If Java has none, that archive is the file `classes-<key>.java.jsa` in the cache. Java
+checks the checksums of both and ignores a damaged archive. But a truncated archive makes Java crash, so the file
+`sizes` has their sizes.
 """
 
 import hashlib
@@ -24,13 +25,13 @@ from pulsar_barycenter.pipeline.spark.java import Java
 from pulsar_barycenter.pipeline.spark.java_cache import JavaCache, writable_by_others
 
 SWITCH: Final = "BARYCENTER_CLASS_ARCHIVE"
-"""`off`: no archive is used, and none made unless somebody asks for it. `use`: one that is there is used."""
+"""`off`: no archive is used, and one is made only on request. `use`: an existing archive is used, and none is made."""
 VERSIONS: Final = (17, 21)
-"""Of Java, with which it was tried."""
+"""The versions of Java with which the archive was tested."""
 MOST_ARCHIVES: Final = 3
 MOST_BYTES: Final = 1 << 30
 _FORM: Final = "1"
-"""To be changed with what `running.class_training` uses of Spark: archives of before are then made anew."""
+"""Change this when `running.class_training` uses other parts of Spark: existing archives are then made again."""
 _SPARK: Final = "spark.jsa"
 _JAVA: Final = ".java.jsa"
 _SIZES: Final = "sizes"
@@ -39,14 +40,14 @@ _FAILED: Final = ".failed"
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive of one Java and one PySpark in `folder`, be it there or not."""
+    """The archive for one Java and one PySpark in `folder`. It may not exist."""
 
     folder: Path
     java: Java
 
     @property
     def own_base(self) -> Path | None:
-        """The archive of Java's own classes, if it lies here; None if Java brings it."""
+        """The archive of Java's own classes, if it is in the cache; None if it came with Java."""
         return (
             None if (self.java.runtime / "lib" / "server" / "classes.jsa").exists() else self.folder.with_suffix(_JAVA)
         )
@@ -56,7 +57,7 @@ class ClassArchive:
         return self.folder / _SPARK
 
     def is_there(self) -> bool:
-        """Say whether it can be used: all of it is there, and nobody but this user and root could have written it."""
+        """Return whether it can be used: it is complete, and only this user and root can have written it."""
         try:
             if (self.folder / _SIZES).read_text() != self._sizes(self.file):
                 return False
@@ -65,11 +66,11 @@ class ClassArchive:
             return False
 
     def files(self) -> list[Path]:
-        """Return its files as Java names them, the one below first."""
+        """Return its files in Java's order, the archive of Java's own classes first."""
         return [*([self.own_base] if self.own_base else []), self.file]
 
     def take(self, made: Path) -> None:
-        """Have the folder `made`, with the finished file in it, as this archive, in the place of one that is there."""
+        """Make the folder `made`, which has the finished file, this archive. It replaces an existing one."""
         file = made / _SPARK
         file.chmod(0o400)
         (made / _SIZES).write_text(self._sizes(file))
@@ -82,7 +83,10 @@ class ClassArchive:
         return "".join(f"{part.name} {part.stat().st_size}\n" for part in parts)
 
     def options(self) -> tuple[str, ...]:
-        """Options by which Java uses it; a file that does not fit or is damaged is left alone without a word."""
+        """Return the options by which Java uses it.
+
+        Java ignores a file that does not fit or is damaged, without a message.
+        """
         return (
             f"-XX:SharedArchiveFile={os.pathsep.join(map(str, self.files()))}",
             "-XX:+VerifySharedSpaces",
@@ -90,12 +94,12 @@ class ClassArchive:
         )
 
     def note_use(self) -> None:
-        """Remember that it was used now: those used last are kept."""
+        """Record that it was used now: the archives used last are kept."""
         with suppress(OSError):
             os.utime(self.folder)
 
     def note_failure(self) -> None:
-        """Remember that it could not be made or used, so that not every start tries again."""
+        """Record that it could not be made or used, so that not every start tries again."""
         with suppress(OSError):
             self.folder.with_suffix(_FAILED).touch()
 
@@ -110,7 +114,7 @@ class ClassArchive:
 
 
 def archive_of(java: Java, cache: JavaCache) -> ClassArchive:
-    """Return the archive of this Java and the installed PySpark: another build of either has another one."""
+    """Return the archive of this Java and the installed PySpark. Another build of either has another archive."""
     digest = hashlib.sha256(f"{_FORM} {java.runtime}\n".encode())
     for path in _made_from(java.runtime):
         with suppress(OSError):
@@ -120,21 +124,21 @@ def archive_of(java: Java, cache: JavaCache) -> ClassArchive:
 
 
 def hindrance(java: Java, cache: JavaCache, environment: Mapping[str, str]) -> str | None:
-    """Return why there can be no archive, in words; None if there can."""
+    """Return why there can be no archive, as text; None if there can be one."""
     if cache.hindrance is not None:
         return cache.hindrance
     if java.version not in VERSIONS:
-        return f"it was tried with Java {' and '.join(map(str, VERSIONS))}, and this is Java {java.version}"
+        return f"it is supported with Java {' and '.join(map(str, VERSIONS))}, and this is Java {java.version}"
     if environment.get("SPARK_CONF_DIR"):
         return "SPARK_CONF_DIR puts a folder before the jars on the class path, which Java's archives cannot have"
     home = environment.get("SPARK_HOME")
     if home and Path(home).resolve() != spark_home().resolve():
-        return f"SPARK_HOME names another Spark than that of this Python, {home}"
+        return f"SPARK_HOME is {home}, which is not the Spark of this Python"
     return None
 
 
 def archives_in(folder: Path) -> list[Path]:
-    """Return the folders of the archives in the cache, that used last first."""
+    """Return the folders of the archives in the cache, the one used last first."""
     with suppress(OSError):
         found = [each for each in folder.glob("classes-*") if each.is_dir()]
         return sorted(found, key=lambda each: each.stat().st_mtime_ns, reverse=True)
@@ -142,7 +146,7 @@ def archives_in(folder: Path) -> list[Path]:
 
 
 def size_of(archive: Path) -> int:
-    """Bytes on disk."""
+    """Return the size of an archive on the disk, in bytes."""
     total = 0
     with suppress(OSError):
         total += sum(file.stat().st_size for file in archive.iterdir())
@@ -151,14 +155,14 @@ def size_of(archive: Path) -> int:
 
 
 def remove(archive: Path) -> None:
-    """Remove the archive in this folder and what it stands on. A Java that has mapped it goes on with it."""
+    """Remove the archive in this folder and the one it builds on. A Java that has mapped it continues to run."""
     shutil.rmtree(archive, ignore_errors=True)
     with suppress(OSError):
         archive.with_suffix(_JAVA).unlink()
 
 
 def keep_within_bounds(folder: Path) -> None:
-    """Remove the archives used longest ago, so that at most MOST_ARCHIVES of at most MOST_BYTES together stay.
+    """Remove the archives used longest ago, so that at most MOST_ARCHIVES with together at most MOST_BYTES stay.
 
     The one used last stays, whatever its size.
     """
@@ -170,7 +174,7 @@ def keep_within_bounds(folder: Path) -> None:
 
 
 def remove_all(folder: Path) -> int:
-    """Remove every archive and what is remembered of failures; return how many bytes that gave back."""
+    """Remove every archive and every record of a failure; return how many bytes this freed."""
     freed = 0
     for archive in archives_in(folder):
         freed += size_of(archive)
@@ -181,7 +185,7 @@ def remove_all(folder: Path) -> int:
 
 
 def spark_home() -> Path:
-    """The folder of the installed PySpark, whose `jars` Java runs.
+    """Return the folder of the installed PySpark, which has the jars in `jars`.
 
     Raises:
         ModuleNotFoundError: it is not installed.

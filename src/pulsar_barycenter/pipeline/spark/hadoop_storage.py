@@ -1,12 +1,11 @@
-"""A data directory at any address that Spark can reach (`s3a:`, `hdfs:` and the like), by Hadoop's file systems.
+"""A data directory at any address that Spark can reach, such as `s3a:` or `hdfs:`, through Hadoop's file systems.
 
-Works in the Java process of a session, so the class path, addresses and credentials that Spark was given count here,
-too. Contents go by way of a temporary file of the driver, which Java copies; only small ones pass between Python and
-Java by themselves.
+It works in the Java process of a session, so the class path, addresses and credentials of Spark apply. The driver
+writes content to a temporary file, and Java copies it. Only small contents pass directly between Python and Java.
 
-A file appears whole in one of two ways. In an object store (`_APPEARS_AT_CLOSE`) an object is there when its upload is
-complete, and a rename would be a copy and a deletion: it is uploaded under its name. Elsewhere it is written under an
-unfinished name and renamed over the one before.
+A file appears complete, in one of two ways. In an object store (`_APPEARS_AT_CLOSE`), an object appears when its upload
+is complete, and a rename would be a copy and a deletion. So it is uploaded under its final name. In other file systems
+it is written under an unfinished name, and then renamed over the existing file.
 """
 
 import os
@@ -33,29 +32,29 @@ _ERRORS: Final[dict[str, type[OSError]]] = {
     "AccessDeniedException": PermissionError,
 }
 _REPLACED: Final = ("RemoteFileChangedException", "BlockMissingException", "Status Code: 412")
-"""How it is told that the file opened is no longer there to be read: classes, and what S3A's quick reader says."""
+"""Marks of an error that says that the opened file was replaced: names of classes, and a text of S3A's reader."""
 _TRIES: Final = 5
 _NO_S3A: Final = (
-    "{address}: Java has no class for s3a: addresses; give Spark"
+    "{address}: Java has no class for s3a: addresses. Start Spark with"
     " `--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}`"
 )
 _UNKNOWN: Final = (
-    "{address}: Spark knows no file system of this kind; it knows file: and hdfs:, and s3a: with hadoop-aws,"
-    " others with the packages of their makers"
+    "{address}: Spark has no file system of this kind. It has file: and hdfs:, s3a: with the package hadoop-aws, and"
+    " others with the packages of their vendors"
 )
 
 
 class _ReplacedError(OSError):
-    """Another file stands where the one that was opened stood."""
+    """The opened file was replaced by another file."""
 
 
 class HadoopStorage:
-    """The files under `address`, by the Java process of `session`."""
+    """The files under `address`, through the Java process of `session`."""
 
     local_root = None
 
     def __init__(self, session: SparkSession, address: str) -> None:
-        """Raises OSError if no file system answers to the address."""
+        """Open the file system. Raises OSError if no file system answers at the address."""
         context = session.sparkContext
         self._gateway: Any = context._gateway
         self._java: Any = context._jvm.org.apache.hadoop  # type: ignore[union-attr]
@@ -200,7 +199,7 @@ def _temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def _as_os_error(address: str) -> Iterator[None]:
-    """Let what Java raises come out as OSError or a kind of it, with Java's words and the address."""
+    """Convert Java's exceptions to OSError or a subclass, with Java's message and the address."""
     try:
         yield
     except Py4JJavaError as error:
@@ -215,7 +214,7 @@ def _as_os_error(address: str) -> Iterator[None]:
 
 
 def _told(error: Py4JJavaError) -> tuple[str, str]:
-    """The simple name of the Java exception, and the first line of what it says."""
+    """Return the simple name of the Java exception, and the first line of its message."""
     exception = error.java_exception
     lines = str(exception.getMessage() or exception.toString()).splitlines()
     return str(exception.getClass().getSimpleName()), lines[0] if lines else ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
-if TYPE_CHECKING:  # a program that asks without Spark has no PySpark
+if TYPE_CHECKING:  # programs that read without Spark may not have PySpark
     from pyspark.sql import DataFrame
 
 

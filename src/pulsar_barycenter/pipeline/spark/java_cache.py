@@ -1,7 +1,7 @@
-"""The folder for files that are created once for Java: a launcher, log settings, archives of classes.
+"""The folder for files that are made once for Java: a launcher, log settings, archives of classes.
 
-Java runs these files as code. So the folder is used only if no user but its owner and root can change its content;
-otherwise, or if it cannot be made, a folder for this process alone takes its place, and no archive is kept.
+Java runs these files as code. So the folder is used only if no user but its owner and root can change its content.
+Otherwise, or if it cannot be created, this process uses a temporary folder, and no archive is kept.
 """
 
 import atexit
@@ -19,17 +19,17 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 @dataclass(frozen=True, slots=True)
 class JavaCache:
-    """`folder` may be written to. `hindrance` says why it lasts no longer than this process; None: it does."""
+    """A folder that this process can write to. `hindrance` says why it is temporary; None: it is kept."""
 
     folder: Path
     hindrance: str | None = None
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:
-    """Return BARYCENTER_CACHE, else `barycenter` under XDG_CACHE_HOME or ~/.cache; in it the folder `java`.
+    """Return the folder `java` in BARYCENTER_CACHE, or in `barycenter` in XDG_CACHE_HOME or ~/.cache.
 
     Raises:
-        RuntimeError: none is set and the user has no home.
+        RuntimeError: none of them is set, and the user has no home.
     """
     own, base = environment.get(CACHE_VARIABLE), environment.get("XDG_CACHE_HOME")
     if own:
@@ -38,7 +38,10 @@ def default_folder(environment: Mapping[str, str]) -> Path:
 
 
 def open_cache(environment: Mapping[str, str]) -> JavaCache:
-    """Return the cache of this user, made with mode 0700 if need be, or a passing one with the reason."""
+    """Return the cache of this user, or a temporary one with the reason.
+
+    Creates the cache with mode 0700 if it is missing.
+    """
     try:
         folder = default_folder(environment)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -47,7 +50,7 @@ def open_cache(environment: Mapping[str, str]) -> JavaCache:
             with tempfile.TemporaryFile(dir=folder):
                 pass
     except (OSError, RuntimeError) as error:
-        return JavaCache(_passing_folder(), f"there is no folder for it: {error}")
+        return JavaCache(_passing_folder(), f"its folder cannot be used: {error}")
     writable = writable_by_others(folder)
     if writable is not None:
         return JavaCache(_passing_folder(), f"other users may write to {writable}")
@@ -55,9 +58,9 @@ def open_cache(environment: Mapping[str, str]) -> JavaCache:
 
 
 def writable_by_others(path: Path) -> Path | None:
-    """Return what lets a user other than this one and root exchange `path`: the path itself or a folder above it.
+    """Return what lets a user other than this one and root replace `path`: the path itself, or a folder above it.
 
-    None if nothing does. A folder with the sticky bit, as /tmp, keeps entries of one user from the others.
+    None if nothing does. A folder with the sticky bit, such as /tmp, protects the entries of one user from the others.
     """
     resolved = path.resolve()
     for place in (resolved, *resolved.parents):

@@ -1,7 +1,7 @@
-"""With which options Java starts: those of this program first, those of the user after them and instead of them.
+"""Chooses the options with which Java starts. Options of the user follow those of this program, and override them.
 
-What the user says of a collector, of compilers or of class data replaces what would be said here, because Java refuses
-some pairs and the user knows better. An option of the user reaches Java through JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS or
+If the user sets a garbage collector, a compiler or class data, this program leaves out its own options of that kind,
+because Java refuses some combinations. Options of the user reach Java through JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS or
 _JAVA_OPTIONS, through Spark's settings, or through PYSPARK_SUBMIT_ARGS.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 DEFAULT_OPTIONS: Final = "spark.driver.defaultJavaOptions"
-"""Spark puts these before `spark.driver.extraJavaOptions`, so that the latter win."""
+"""Spark puts these options before `spark.driver.extraJavaOptions`, so those override them."""
 EXTRA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "PYSPARK_SUBMIT_ARGS")
 
@@ -24,32 +24,32 @@ _CLASS_DATA: Final = re.compile(
 )
 
 SMALL_WORK_BYTES: Final = 32 << 20
-"""Up to this much to read the first compiler alone is taken: an estimate, not measured."""
+"""A job that reads at most this many bytes uses the first compiler only. An estimate, not measured."""
 
 
 class Compilers(Enum):
-    """Which of Java's compilers work. `FIRST` alone: the code is ready soon and runs slower. `BOTH`: for hours."""
+    """Which of Java's compilers work. `FIRST`: code is ready soon but runs slower. `BOTH`: for work of hours."""
 
-    # The first alone would get 48 MB for its code; once that is full Java throws code away and compiles it again.
+    # With the first compiler alone, Java reserves 48 MB for code. When that is full, it drops code and compiles again.
     FIRST = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
     BOTH = ()
 
     @classmethod
     def for_bytes(cls, size: int | None) -> "Compilers":
-        """Return what is cheaper for a job that reads `size` bytes and ends; None is not known."""
+        """Return the cheaper choice for a job that reads `size` bytes and then ends. None: the size is unknown."""
         return cls.FIRST if size is not None and size <= SMALL_WORK_BYTES else cls.BOTH
 
 
 @dataclass(frozen=True, slots=True)
 class JavaOptions:
-    """`needed` is always there; `quick` makes the start cheaper and can be left out."""
+    """`needed` is always used; `quick` makes the start faster and can be left out."""
 
     needed: tuple[str, ...]
     quick: tuple[str, ...]
 
 
 def own_options(log_settings: str, compilers: Compilers, class_data: Sequence[str], given: str) -> JavaOptions:
-    """Return the options of this program that go with `given`, the text of all options of the user.
+    """Return the options of this program that can be combined with `given`, the text of all options of the user.
 
     `log_settings` is a URL; `class_data` are the options by which Java finds an archive of classes.
     """
@@ -64,13 +64,13 @@ def own_options(log_settings: str, compilers: Compilers, class_data: Sequence[st
 
 
 def given_options(environment: Mapping[str, str], settings: Mapping[str, str]) -> str:
-    """Return all text in which a user may have put options for Java; `settings` are those of Spark."""
+    """Return all texts in which a user may have put options for Java. `settings` are those of Spark."""
     texts = [environment.get(name, "") for name in _VARIABLES]
     return " ".join((*texts, settings.get(DEFAULT_OPTIONS, ""), settings.get(EXTRA_OPTIONS, "")))
 
 
 def settings_of_file(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of Spark in `spark-defaults.conf` of SPARK_CONF_DIR, or of SPARK_HOME; without one none."""
+    """Return the settings in `spark-defaults.conf` of SPARK_CONF_DIR or SPARK_HOME; empty if there is no such file."""
     folder, home = environment.get("SPARK_CONF_DIR"), environment.get("SPARK_HOME")
     if not folder and not home:
         return {}

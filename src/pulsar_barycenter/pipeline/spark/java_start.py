@@ -1,7 +1,7 @@
-"""Start Java for Spark: quickly by an archive of Spark's classes, plainly if it does not start so.
+"""Starts Java for Spark: with an archive of Spark's classes if possible, and without it if Java fails to start.
 
-Java runs as the process that PySpark starts. What it says on standard error this process passes on. It keeps the
-standard output of this process open, by which a parent sees when Java has ended, too.
+PySpark starts Java as a child process. This process forwards Java's standard error. Java inherits the standard output
+of this process, so a parent that reads this output also sees when Java has ended.
 """
 
 import atexit
@@ -35,11 +35,11 @@ from pulsar_barycenter.pipeline.spark.java_options import (
 log = logging.getLogger(__name__)
 
 _MAKER: Final = "pulsar_barycenter.pipeline.running.archive_making"
-"""The program that makes an archive, of a later chapter: it uses what shall be quick."""
+"""The program that makes an archive. It is in a later package, because it uses the code that it makes faster."""
 _LAST_WORDS_S: Final = 5.0
-"""For how long the last words of a Java that did not start are waited for."""
+"""The time to wait for the last output of a Java that did not start."""
 _GOING_S: Final = 1.0
-"""For how long the end of a Java that does not answer any more is waited for."""
+"""The time to wait for the end of a Java that no longer answers."""
 
 _LOG4J: Final = """\
 status = error
@@ -52,7 +52,7 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS}{UTC}Z %p %c{1}: %m%n%ex
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
-# Of the same level as the root: Spark would say on standard error that it sets one of its own.
+# The same level as the root: otherwise Spark prints to standard error that it sets its own level.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
@@ -60,15 +60,15 @@ logger.gateway.level = error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaPlan:
-    """How Java is to be started. `told` says so in a few words.
+    """How Java is to be started; `told` says so as a short text.
 
-    `used` is the archive that it maps, `missing` the one that is to be made; at most one of them is not None.
-    `environment` is that of this process before it was changed for Java.
+    `used` is the archive that it maps, `missing` the one to make; at most one of them is not None. `environment` is
+    that of this process before it was changed for Java.
     """
 
     options: JavaOptions
     given: str
-    """The user's own `spark.driver.defaultJavaOptions`, which follow."""
+    """The user's own `spark.driver.defaultJavaOptions`, which are added after `options`."""
     used: ClassArchive | None
     missing: ClassArchive | None
     told: str
@@ -82,7 +82,7 @@ def plan_start(
     settings: Mapping[str, str],
     compilers: Compilers,
 ) -> JavaPlan:
-    """Decide how `java` starts for a session of these `settings`; writes its log settings to the cache."""
+    """Decide how `java` starts for a session with these `settings`. Writes its log settings to the cache."""
     archive = archive_of(java, cache)
     why_not = "switched off" if environment.get(SWITCH) == "off" else hindrance(java, cache, environment)
     is_used = why_not is None and archive.is_there()
@@ -105,9 +105,9 @@ def plan_start(
 
 
 def started_context(conf: SparkConf, plan: JavaPlan, given_up: threading.Event) -> SparkContext:
-    """Start Java and Spark in it; without the quick options, and with a warning, if Java ends with them.
+    """Start Java and Spark. If Java ends at once, start it again without the quick options, and log a warning.
 
-    Once nobody waits any more, `given_up`, Java is not started again.
+    After `given_up` is set, no caller waits any more, and Java is not started again.
 
     Raises:
         PySparkException, Py4JError: Java or Spark does not start.
@@ -118,7 +118,7 @@ def started_context(conf: SparkConf, plan: JavaPlan, given_up: threading.Event) 
     except _JavaEndedError as ended:
         if not quick or given_up.is_set():
             raise ended.error from None
-        log.warning("Java ended with the options %s; it is started without them", " ".join(quick))
+        log.warning("Java ended when started with the options %s; starting it without them", " ".join(quick))
         try:
             context = _context(conf, needed, plan.given)
         except _JavaEndedError as again:
@@ -135,7 +135,7 @@ def started_context(conf: SparkConf, plan: JavaPlan, given_up: threading.Event) 
 
 
 class _JavaEndedError(Exception):
-    """Java is not there any more; `error` is what PySpark made of it."""
+    """The Java process has ended. `error` is the error that PySpark raised for it."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -148,18 +148,18 @@ def _context(conf: SparkConf, options: tuple[str, ...], given: str) -> SparkCont
     try:
         return SparkContext(conf=conf, gateway=gateway)
     except Py4JJavaError:
-        raise  # it lives, and says no
+        raise  # Java runs, and refused
     except (Py4JError, OSError) as error:
         try:
             gateway.proc.wait(_GOING_S)
         except subprocess.TimeoutExpired:
             raise error from None
-        SparkContext._gateway = SparkContext._jvm = None  # else the next context would ask the one that is gone
+        SparkContext._gateway = SparkContext._jvm = None  # otherwise the next context would use the ended process
         raise _JavaEndedError(error) from error
 
 
 def _launched_java(conf: SparkConf) -> Any:
-    """Start Java. What it says on standard error this process passes on, as long as it says anything itself."""
+    """Start Java. This process forwards Java's standard error as long as it runs."""
     reading, writing = os.pipe()
     passing_on = threading.Thread(target=_pass_on, args=(reading,), name="Java's standard error", daemon=True)
     passing_on.start()
@@ -178,7 +178,7 @@ def _pass_on(reading: int) -> None:
 
 
 def _make_in_background(environment: Mapping[str, str]) -> None:
-    """Start the program that makes the archive, which outlives this process and stands back behind all others."""
+    """Start the program that makes the archive. It outlives this process and runs at low priority."""
     with suppress(OSError, RuntimeError):
         subprocess.Popen(  # noqa: S603 - this Python
             [sys.executable, "-m", _MAKER],
@@ -197,12 +197,12 @@ def _told(java: Java, why_not: str | None, *, is_used: bool, is_missing: bool) -
     if why_not is not None:
         return f"{text}: {why_not}"
     if is_missing:
-        return f"{text}; it is made in the background once this process ends"
-    return f"{text}; `barycenter pipeline prepare` makes it, or says why it cannot"
+        return f"{text}; a background process makes it after this process ends"
+    return f"{text}; `barycenter pipeline prepare` makes it, or says why that fails"
 
 
 def _log_settings(cache: JavaCache) -> str:
-    """Write the log settings of Java to the cache and return them as a URL: errors alone, to standard error."""
+    """Write Java's log settings to the cache: errors only, to standard error. Return the file as a URL."""
     file = cache.folder / "log4j2.properties"
     if not file.exists() or file.read_text() != _LOG4J:
         temporary = file.with_name(f".{file.name}-{os.getpid()}-{threading.get_ident()}")

@@ -1,7 +1,7 @@
-"""A data directory at an address that a server of Spark Connect reaches, read only, by DataFrames alone.
+"""A data directory at an address that a Spark Connect server can reach: read only, through DataFrames.
 
-A session of Spark Connect has no Java process here, so Hadoop's file systems are out of reach (`hadoop_storage`). Spark
-lists and reads files of any kind as rows (`binaryFile`): with the class path, addresses and credentials of the server.
+A session of Spark Connect has no Java process here, so Hadoop's file systems (`hadoop_storage`) cannot be used. Spark
+lists and reads files of any kind as rows (`binaryFile`), with the class path, addresses and credentials of the server.
 """
 
 import tempfile
@@ -18,7 +18,7 @@ from pulsar_barycenter.pipeline.storage.files import Entry
 
 
 class ListedStorage:
-    """The files under `address`, by the server of `session`. A folder is listed once: as of the first look."""
+    """The files under `address`, through the server of `session`. Each folder is listed only once, at its first use."""
 
     local_root = None
 
@@ -26,7 +26,7 @@ class ListedStorage:
         self._session = session
         self._root = address.rstrip("/")
         self._listed: dict[str, dict[str, Entry]] = {}
-        """Of each top folder its files, however deep, by their paths."""
+        """For each top folder, its files at any depth, by path."""
 
     def address(self, path: str = "") -> str:
         return f"{self._root}/{path}" if path else self._root
@@ -83,7 +83,7 @@ class ListedStorage:
             yield path, Entry(path.rpartition("/")[2], is_folder=False, size=row["length"], modified_s=modified_s)
 
     def _path_of_row(self, address: str) -> str:
-        """Return the path of a file as Spark names it: with its scheme and host, which `address` may leave out."""
+        """Return the path of a file that Spark names with scheme and host, which `address` may leave out."""
         root = self._root.partition(":")[2].lstrip("/")
         _, found, path = address.partition(f"{root}/")
         if not found:
@@ -111,6 +111,6 @@ class ListedStorage:
 
     def _refuse(self, path: str) -> NoReturn:
         raise PermissionError(
-            f"{self.address(path)} cannot be written: by Spark Connect a data directory is read only. Start the"
-            " command with a Spark master (`--master local[2]`, spark://host:7077) instead"
+            f"{self.address(path)} cannot be written: with Spark Connect a data directory is read only. Start the"
+            " command with a Spark master (`--master local[2]` or spark://host:7077) instead"
         )

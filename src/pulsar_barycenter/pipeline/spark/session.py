@@ -1,9 +1,9 @@
-"""The Spark session of the pipeline: embedded, small, quiet and on loopback; or that of spark-submit, or of a server.
+"""Creates the pipeline's Spark session: a small embedded one on loopback, or that of spark-submit or of a server.
 
-A master `sc://host:port` is a server of Spark Connect: its session has neither a Java process nor a SparkContext here.
-What needs one of them is in this package, and the rest of the pipeline runs on either kind.
+A master `sc://host:port` is a Spark Connect server: its session has neither a Java process nor a SparkContext here.
+Code that needs one of them is in this package; the rest of the pipeline runs on both kinds of sessions.
 
-Only entry points (`pipeline.job`, tests, benchmarks) make a session; every other module receives one.
+Only entry points (`pipeline.job`, tests, benchmarks) create a session; other modules receive it as an argument.
 """
 
 import logging
@@ -31,20 +31,20 @@ _Arguments = ParamSpec("_Arguments")
 _Columns = TypeVar("_Columns")
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""Set by spark-submit for the program it starts."""
+"""A variable that spark-submit sets for the program it starts."""
 
 LOCAL_MASTER = "local[2]"
 _CONNECT: Final = "sc://"
 _SERVER_TRACES: Final = "spark.sql.connect.serverStacktrace.enabled"
-"""Whether the text of an error has the stack of the server."""
+"""The setting whether the text of an error has the server's stack trace."""
 _MOST_CORES: Final = 100_000
 INTERPRETED: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""Settings of a session that compiles no plan to Java, which takes longer than running it on some rows."""
+"""Settings for sessions that do not compile plans to Java: for few rows, compiling takes longer than running."""
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError)
-"""What Spark raises when it cannot start, or cannot do what it was asked."""
+"""The errors that Spark raises if it cannot start, or cannot execute a request."""
 
 
 def create_session(
@@ -56,20 +56,20 @@ def create_session(
     compilers: Compilers = Compilers.BOTH,
     on_phase: Callable[[str], None] = lambda phase: None,
 ) -> SparkSession:
-    """Start a Spark session and return it; `conf` overrides any setting below.
+    """Start a Spark session and return it. `conf` overrides any setting below.
 
-    `master` None: the one that spark-submit was given, else `local[2]`. Under spark-submit Java runs already, and what
-    its options, its `--conf` and spark-defaults.conf say overrides both `conf` and the settings below. Otherwise
-    JAVA_HOME, PYSPARK_PYTHON and SPARK_LOCAL_IP of this process, which Spark's launcher reads, are set here; a
-    PYSPARK_PYTHON of the user's stands if the master is another machine's. Time zone UTC, ANSI mode on, no web page, a
-    JVM of at most 768 MiB heap unless `conf` says otherwise.
+    `master` None: the one given to spark-submit, otherwise `local[2]`. Under spark-submit, Java runs already, and its
+    options, its `--conf` and spark-defaults.conf override both `conf` and the settings below. Otherwise this function
+    sets JAVA_HOME, PYSPARK_PYTHON and SPARK_LOCAL_IP of this process, which Spark's launcher reads. If the master is on
+    another machine, a PYSPARK_PYTHON that is already set stays. Settings: time zone UTC, ANSI mode on, no web page, and
+    a JVM heap of at most 768 MiB unless `conf` sets it.
 
-    Java maps the archive of Spark's classes if there is one; where there could be and is not, it is made in the
-    background when this process ends. If Java does not start so, it is started once more without these options, with
-    a warning. `on_phase` is called with a few words on how Java is started.
+    Java maps the archive of Spark's classes if there is one. If it is missing but possible, a background process makes
+    it when this process ends. If Java does not start, it is started once more without these options, with a warning.
+    `on_phase` is called with a short text that says how Java is started.
 
-    A `master` that begins with `sc://` is a server of Spark Connect: no Java is started, and only those settings apply
-    that a session may change.
+    A `master` that begins with `sc://` is a Spark Connect server: no Java is started, and only the settings that a
+    session may change apply.
 
     Raises:
         JavaNotFoundError: there is no Java 17 or newer; its text says how to get one.
@@ -83,7 +83,7 @@ def create_session(
     if given or not master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
-        os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers run whatever python3 comes first on the PATH
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # otherwise workers run the first python3 on the PATH
     settings = {key: value for key, value in {**_settings(master), **(conf or {})}.items() if key not in given}
     spark_conf = SparkConf().setAppName(given.get("spark.app.name", app_name)).setMaster(master)
     for key, value in settings.items():
@@ -100,12 +100,12 @@ def create_session(
         plan = plan_start(java, cache, environment, settings_of_file(environment) | settings, compilers)
         on_phase(plan.told)
         start = partial(_session_with_java, spark_conf, plan, given_up)
-    starting = ThreadPoolExecutor(1)  # in the main thread PySpark takes Ctrl-C for itself, and goes on
+    starting = ThreadPoolExecutor(1)  # in the main thread PySpark handles Ctrl-C itself and continues
     try:
         session = starting.submit(start).result()
     finally:
         given_up.set()
-        starting.shutdown(wait=False)  # interrupted while Java starts, PySpark may wait for ever
+        starting.shutdown(wait=False)  # if interrupted while Java starts, PySpark may wait forever
     _write_no_checksums(session)
     return session
 
@@ -113,7 +113,7 @@ def create_session(
 def _connected_session(app_name: str, server: str, conf: Mapping[str, str]) -> SparkSession:
     session = SparkSession.builder.remote(server).appName(app_name).getOrCreate()
     for key, value in {**_SETTINGS_OF_ANSWERS, _SERVER_TRACES: "false", **conf}.items():
-        if session.conf.isModifiable(key):  # others are the server's own
+        if session.conf.isModifiable(key):  # the others belong to the server
             session.conf.set(key, value)
     return session
 
@@ -134,17 +134,20 @@ def _session_of(conf: SparkConf) -> SparkSession:
 
 
 def _write_no_checksums(session: SparkSession) -> None:
-    """Let the driver write local files without checksum files, by the class that Hadoop's other clients insist on."""
+    """Make the driver write local files without checksum files, also through the class that Hadoop's other clients
+    require.
+    """
     context = session.sparkContext
     files: Any = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
     files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
 def kept_columns(make: Callable[_Arguments, _Columns]) -> Callable[_Arguments, _Columns]:
-    """Return `make`, which makes columns, so that it is called once for the same arguments while Java lives.
+    """Return a cached version of `make`, which makes columns: one call for the same arguments per Java process.
 
-    Columns belong to no session and no frame, and each of their operations is a call of Java: some hundred of them cost
-    a micro-batch more than its work. The Java process that they are in is the key; with Spark Connect there is none.
+    Columns belong to no session and no frame, but each of their operations is a call to Java. Some hundred of them take
+    longer than the work of a micro-batch. The cache is cleared when the Java process changes; with Spark Connect there
+    is none.
     """
     java: object = None
     kept: dict[Hashable, _Columns] = {}
@@ -163,7 +166,7 @@ def kept_columns(make: Callable[_Arguments, _Columns]) -> Callable[_Arguments, _
 
 
 def tasks_of(session: SparkSession) -> Callable[[], tuple[int, int]]:
-    """Return what tells how many tasks of the stages that Spark is at are done, and how many there are."""
+    """Return a function that returns the numbers of finished and of all tasks in the stages that Spark runs now."""
     if is_connected(session):
         return _tasks_of_server(session)
     tracker = session.sparkContext.statusTracker()
@@ -188,25 +191,25 @@ def _tasks_of_server(session: SparkSession) -> Callable[[], tuple[int, int]]:
 
 
 def parallelism(session: SparkSession) -> int:
-    """Return how many tasks Spark runs at once, as it is configured to count them: a job of its own finds out."""
+    """Return how many tasks Spark runs at once, as configured. It runs a small job to find out."""
     places = session.range(_MOST_CORES).select(F.spark_partition_id().alias("place"))
     return int(places.agg(F.max("place")).collect()[0][0]) + 1
 
 
 def master_of(session: SparkSession) -> str:
-    """Return the address of the session's master; of a session of Spark Connect, that of the server's."""
+    """Return the address of the session's master. For a session of Spark Connect, it is that of the server."""
     return session.conf.get("spark.master", "") or ""
 
 
 def log_nothing(session: SparkSession) -> None:
-    """Keep Spark from logging errors that a caller gets as exceptions."""
+    """Stop Spark from logging errors that the caller gets as exceptions."""
     if not is_connected(session):
         session.sparkContext.setLogLevel("OFF")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 def page_settings(port: int) -> dict[str, str]:
-    """Return the settings of a session that serves Spark's own web page at a port of this machine; 0 is a free port."""
+    """Return the settings of a session that serves Spark's web page at a local port; 0 means a free port."""
     return {
         "spark.ui.enabled": "true",
         "spark.ui.port": str(port),
@@ -216,42 +219,44 @@ def page_settings(port: int) -> dict[str, str]:
 
 
 def page_refusal(master: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return why Spark's web page would be open to other machines; None if it is served on loopback alone.
+    """Return why Spark's web page would be open to other machines; None if it is served on loopback only.
 
-    Spark binds its page where SPARK_LOCAL_IP says, which also is the driver's address to executors.
+    Spark binds its page to SPARK_LOCAL_IP, which is also the driver's address for executors.
     """
     address = environment.get("SPARK_LOCAL_IP", "")
     if _SUBMITTED in environment and not address.startswith("127."):
-        return "spark-submit has started Java, and its page is open to other machines unless SPARK_LOCAL_IP=127.0.0.1"
+        return (
+            "Java was started by spark-submit, and its page is open to other machines unless SPARK_LOCAL_IP=127.0.0.1"
+        )
     if not is_loopback(master or LOCAL_MASTER):
-        return f"executors of {master} are on other machines, and so Spark's page would be open to them"
+        return f"executors of {master} are on other machines, so Spark's page would be open to these machines"
     return None
 
 
 def page_of(session: SparkSession) -> str | None:
-    """Return the URL of Spark's web page, None if the session serves none."""
+    """Return the URL of Spark's web page; None if the session serves none."""
     return session.sparkContext.uiWebUrl
 
 
 def end_java(session: SparkSession, *, within_s: float) -> None:
-    """Stop the session and the Java process that was started for it, and wait for the end of the process."""
+    """Stop the session and its Java process, and wait until the process has ended."""
     gateway: Any = session.sparkContext._gateway
     session.stop()
     gateway.shutdown()
-    gateway.proc.stdin.close()  # by which Java ends
+    gateway.proc.stdin.close()  # this makes Java end
     gateway.proc.wait(within_s)
 
 
 def is_loopback(master: str | None) -> bool:
-    """Say whether the master is this process, or a standalone master of this machine by a loopback address."""
+    """Return whether the master is this process, or a standalone master at a loopback address."""
     return master is not None and master.startswith(("local", "spark://127.", "spark://localhost:"))
 
 
 def _given_by_spark_submit() -> dict[str, str]:
-    """The settings of the Java process that started this one."""
-    SparkContext._ensure_initialized()  # else SparkConf knows nothing of that process
+    """Return the settings of the Java process that started this process."""
+    SparkContext._ensure_initialized()  # otherwise SparkConf does not read from that process
     given = dict(SparkConf().getAll())
-    if given.get("spark.app.name") == Path(sys.argv[0]).name:  # spark-submit's own choice
+    if given.get("spark.app.name") == Path(sys.argv[0]).name:  # the default of spark-submit
         del given["spark.app.name"]
     return given
 
@@ -262,7 +267,7 @@ _SETTINGS_OF_ANSWERS: Final = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-"""What answers and written tables depend on."""
+"""Settings on which the results of queries and the written tables depend."""
 
 
 def _settings(master: str) -> dict[str, str]:
@@ -271,9 +276,9 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "768m",
-        # Listing hundreds of report files is quicker in the driver than as a job of its own.
+        # The driver lists hundreds of report files faster than a separate job does.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-        # Without it each Column operation walks Python's stack: half the time of building a small plan.
+        # Otherwise each Column operation walks Python's stack, which is half the time of building a small plan.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "20",
         "spark.sql.streaming.numRecentProgressUpdates": "5",
@@ -284,7 +289,7 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "100",
         "spark.sql.ui.retainedExecutions": "5",
-        # Local files without a checksum file beside each, here for what uses Hadoop's newer interface.
+        # Local files without checksum files, for clients of Hadoop's newer interface.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     }
     if is_loopback(master):

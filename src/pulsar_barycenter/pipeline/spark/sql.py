@@ -1,4 +1,4 @@
-"""Spark SQL over the tables of a data directory."""
+"""Runs Spark SQL queries over the tables of a data directory."""
 
 import tempfile
 from collections.abc import Callable, Mapping
@@ -31,21 +31,21 @@ def run_sql(
     on_phase: Callable[[str], None] = lambda phase: None,
     progress: Callable[[Callable[[], tuple[int, int]]], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> pa.Table:
-    """Return at most `limit` rows of the answer; every table is a view of its name, read once as of now.
+    """Return at most `limit` rows of the result. Every table is a view with its name, read once as of now.
 
-    Starts a Spark session and ends it, as `create_session` takes `compilers` and `on_phase`. `progress` is given what
-    `session.tasks_of` returns; the context it returns lasts while Spark works on the answer.
+    Starts a Spark session and stops it; `compilers` and `on_phase` are as in `create_session`. `progress` gets the
+    function that `session.tasks_of` returns; the context that it returns is open while Spark computes the result.
 
     Raises:
-        QueryError: in Spark's words; the query is wrong or fails, Spark cannot reach `data`, or there is no Java to
-            start Spark with. Of a damaged file of a table it has the words of DamagedTableError.
+        QueryError: the query is wrong or fails, Spark cannot reach `data`, or there is no Java to start Spark with. The
+            message is Spark's; for a damaged file of a table it is that of DamagedTableError.
     """
     with tempfile.TemporaryDirectory(prefix="barycenter-sql-") as scratch:
         try:
-            # Spark makes the folder of its own tables at once, in the current folder unless told another.
+            # Spark creates the folder of its own tables at the start, in the current folder unless this is set.
             settings = {"spark.driver.memory": "2g", "spark.sql.warehouse.dir": scratch, **(conf or {})}
             session = create_session("barycenter history", master, settings, compilers=compilers, on_phase=on_phase)
-            # What is wrong with a query comes back as an error; neither Spark nor PySpark needs to log it beside.
+            # The caller gets errors of a query as exceptions, so Spark and PySpark need not log them as well.
             log_nothing(session)
             try:
                 with progress(tasks_of(session)):

@@ -1,4 +1,4 @@
-"""The columns of tables as Spark's types."""
+"""Converts the columns of tables to Spark's types."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _TYPES: Final[dict[str, T.DataType]] = {
 
 
 def struct_type(columns: Columns) -> T.StructType:
-    """Return the same columns for Spark, each with its `about` as a comment."""
+    """Return `columns` as a Spark schema, each with its `about` as a comment."""
     return T.StructType(
         [
             T.StructField(

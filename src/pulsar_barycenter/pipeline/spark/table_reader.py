@@ -1,4 +1,4 @@
-"""Read the tables: each row once, whatever was written twice or is being compacted."""
+"""Reads the tables. Each row appears once, even if it was written twice or is being compacted."""
 
 from collections.abc import Collection
 
@@ -14,10 +14,11 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 def read_table(
     session: SparkSession, storage: Storage, name: str, *, dates: Collection[str] | None = None
 ) -> DataFrame:
-    """The table `name` of some dates (yyyy-mm-dd) or of all; the files are those of the moment of this call.
+    """Return the table `name` of some dates (yyyy-mm-dd) or of all. The files are those at the moment of this call.
 
-    Of `ownership` one row per interval, of `decisions` one row per (by, number, at). A table that has no rows yet is
-    empty. A query that starts more than the compaction's time of grace later may not find a file, and says so.
+    `ownership` has one row per interval, `decisions` one row per (by, number, at). A table that has no rows yet is
+    empty. A query that starts later than the compaction's grace period may fail because a file was deleted; the error
+    says so.
 
     Raises:
         KeyError: there is no such table.
@@ -29,6 +30,6 @@ def read_table(
         return session.createDataFrame([], schema)
     rows = session.read.schema(schema).parquet(*files)
     if name == "ownership":
-        ends = (F.max(column).alias(column) for column in ("owned_to", "ended"))  # "split" comes after "moved"
+        ends = (F.max(column).alias(column) for column in ("owned_to", "ended"))  # "split" is greater than "moved"
         return rows.groupBy(*table.key).agg(*ends).select(*schema.names)
     return rows.dropDuplicates(list(table.key)) if name == "decisions" else rows

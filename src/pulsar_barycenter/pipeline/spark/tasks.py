@@ -1,8 +1,8 @@
 """Runs many independent tasks as one Spark job, and returns each result when its task ends.
 
-Spark brings rows to the driver all at the end of a job (`collect`), or by a job for each partition, one partition after
-the other (`toLocalIterator`). What reaches the driver as each task ends are its updates of accumulators, of which Spark
-counts those of a task once, however often it was tried. So answers are such updates, and the job has no rows.
+Spark returns rows to the driver either all at the end of a job (`collect`), or with one job per partition, one after
+the other (`toLocalIterator`). Only updates of accumulators reach the driver as each task ends. Spark counts the updates
+of a task once, no matter how often it was tried. So results are sent as such updates, and the job has no rows.
 """
 
 import re
@@ -24,22 +24,22 @@ from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS
 
 _Answer = TypeVar("_Answer")
 _END_S: Final = 30.0
-"""How long a job that is cancelled may take to end."""
+"""How long a cancelled job may take to end."""
 _FAILED: Final = re.compile(r"Task (\d+) in stage \d+\.0 failed")
 _DIED: Final = re.compile(r"most recent failure: .*?\): (?:[\w.]+: )?(.+)")
 _RAISED: Final = re.compile(r"^\w[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 
 SETTINGS: Final = {
-    # Each stage would be a job of its own.
+    # Otherwise each stage would be a separate job.
     "spark.sql.adaptive.enabled": "false",
-    # Answers are taken as they come; Spark would end a job for what all of them amount to.
+    # Answers are consumed as they arrive; Spark would stop a job because of their total size.
     "spark.driver.maxResultSize": "0",
 }
-"""Of a session for such jobs."""
+"""The settings of a session for such jobs."""
 
 
 class TaskError(Exception):
-    """Spark gave a job up. `place` is of the question that it failed on, None if Spark does not say."""
+    """Spark abandoned a job. `place` is the index of the question on which it failed, None if Spark does not say."""
 
     def __init__(self, place: int | None, reason: str) -> None:
         super().__init__(reason)
@@ -47,7 +47,7 @@ class TaskError(Exception):
 
 
 class _Arriving(AccumulatorParam[list[_Answer]], Generic[_Answer]):
-    """Collects in a task, and passes on to a queue in the driver."""
+    """Collects answers in a task, and passes them to a queue in the driver."""
 
     def __init__(self, queue: "SimpleQueue[Any] | None" = None) -> None:
         self._queue = queue
@@ -69,13 +69,13 @@ class _Arriving(AccumulatorParam[list[_Answer]], Generic[_Answer]):
 def answers(
     session: SparkSession, work: Callable[[str], _Answer], questions: Sequence[str], *, what: str
 ) -> Generator[tuple[int, _Answer]]:
-    """Ask `work` each question in a task of its own, all in one job; yield place and answer as each task ends.
+    """Call `work` with each question in a separate task, all in one job; yield index and answer as each task ends.
 
-    `work` is pickled, and its module must be importable by the executors' Python. An answer is kept nowhere once it was
-    yielded. `what` tells people what the job is. Closing the iterator cancels the job. The session has `SETTINGS`.
+    `work` is pickled, and the executors' Python must be able to import its module. Answers are not kept after they were
+    yielded. `what` describes the job for people. Closing the iterator cancels the job. The session needs `SETTINGS`.
 
     Raises:
-        TaskError: `work` raised something, or its process died, as often as Spark tries a task.
+        TaskError: `work` raised an error, or its process died, as often as Spark tries a task.
     """
     if not questions:
         return
@@ -84,7 +84,7 @@ def answers(
     found: Accumulator[list[tuple[int, _Answer]]] = context.accumulator([], _Arriving(arrived))
     places = pa.array(range(len(questions)), pa.int32())
     rows = session.createDataFrame(pa.table({"place": places, "question": pa.array(questions, pa.string())}))
-    # no built-in runs a simulator; the plan has the questions, and nothing that they are about
+    # no built-in function can run a simulator; the plan has only the questions, not the data behind them
     job = rows.repartitionById(len(questions), "place").mapInArrow(_asked(work, found), "place int")
 
     def run() -> None:
@@ -92,7 +92,7 @@ def answers(
             context.setJobGroup(group, what)
             job.collect()
             arrived.put(None)
-        except BaseException as error:  # noqa: BLE001 - it is raised by who waits
+        except BaseException as error:  # noqa: BLE001 - the consumer of the queue raises it
             arrived.put(error)
 
     thread = threading.Thread(target=run, name=what, daemon=True)
@@ -123,25 +123,25 @@ def _asked(
 def _task_error(error: BaseException) -> TaskError:
     text = str(error)
     place, died, raised = _FAILED.search(text), _DIED.search(text), _RAISED.findall(text)
-    # of a traceback of Python the last line
+    # the last line of a Python traceback
     reason = died[1] if died else raised[-1] if raised else text.strip().partition("\n")[0]
     return TaskError(int(place[1]) if place else None, reason)
 
 
 @dataclass(frozen=True)
 class BroughtFile:
-    """A file of the driver's on every machine that runs tasks."""
+    """A file of the driver that is available on every machine that runs tasks."""
 
     name: str
     here: Path | None
 
     def path(self) -> Path:
-        """Return where it is for the task that asks."""
+        """Return its path for the task that calls this."""
         return self.here or Path(SparkFiles.get(self.name))
 
 
 def bring(session: SparkSession, file: Path) -> BroughtFile:
-    """Have a file of the driver's on every machine: each executor gets it once, before its first task."""
+    """Make a file of the driver available on every machine: each executor gets it once, before its first task."""
     context = session.sparkContext
     if str(context.master).startswith("local"):
         return BroughtFile(file.name, file.absolute())

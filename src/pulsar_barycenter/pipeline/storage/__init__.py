@@ -4,10 +4,10 @@ Problem. A data directory can be a folder of this machine or an address in HDFS 
 moment, and readers never lock. So a file appears as a whole, and at most one process writes.
 
 - `files` declares the operations (`Storage`) and implements them for a folder of this machine.
-- `arrow_storage` implements the reading ones for buckets that Arrow reaches.
+- `arrow_storage` implements reading for buckets that Arrow can reach.
 - `layout` lists the paths of the files.
 - `lock` lets one process at a time run the pipeline.
 
 The packages that write the files define their content. `spark.hadoop_storage` implements `Storage` for addresses that
-only Spark reaches.
+only Spark can reach.
 """

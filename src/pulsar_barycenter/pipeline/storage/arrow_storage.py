@@ -1,7 +1,7 @@
-"""A data directory in a bucket that Arrow reaches without Spark and Java, read only: `s3:`, `gs:`, `abfs:`, `hdfs:`.
+"""A data directory in a bucket that Arrow can read without Spark and Java: `s3:`, `gs:`, `abfs:`, `hdfs:`. Read only.
 
-Credentials and regions are those that Arrow finds (environment variables, profiles, the options of the address, such as
-`s3://bucket/data?region=eu-west-1`).
+Arrow finds credentials and regions in environment variables, profiles, or the options of the address, such as
+`s3://bucket/data?region=eu-west-1`.
 """
 
 import re
@@ -18,17 +18,17 @@ from pulsar_barycenter.pipeline.storage.files import Entry
 
 
 class ArrowStorage:
-    """The files under `address`, by the file system of Arrow that the address names."""
+    """The files under `address`, through the Arrow file system for this kind of address."""
 
     local_root = None
 
     def __init__(self, address: str) -> None:
-        """Raises ValueError if Arrow knows no file system for the address, OSError if it cannot be used."""
-        # an address may hold credentials and options, which messages must not show
+        """Raises ValueError if Arrow has no file system for the address, OSError if the file system cannot be used."""
+        # an address may contain credentials and options, which messages must not show
         self._address = re.sub(r"(?<=://)[^/@]*@", "", address.partition("?")[0]).rstrip("/")
         self._files: Any
         try:
-            # Hadoop's name for S3 is not known to Arrow
+            # Arrow does not know s3a, Hadoop's name for S3
             self._files, root = fs.FileSystem.from_uri(address.replace("s3a://", "s3://", 1))
         except pa.ArrowInvalid as error:
             detail = str(error).partition("\n")[0].replace(address, self._address)

@@ -138,8 +138,8 @@ def leased(
     if found is not None and is_held(found, now_ms=clock_ms(), host=me.host, is_alive=is_alive):
         left_s = max(0, found.renewed_at + LEASE_MS - clock_ms()) / 1000
         raise AlreadyRunningError(
-            f"process {found.pid} of {found.host} is the pipeline of {storage.address()}: stop it first,"
-            f" or, if it does not exist any more, try again in {left_s:.0f} s"
+            f"the pipeline of {storage.address()} is running in process {found.pid} of {found.host}: stop it first,"
+            f" or, if it no longer exists, try again in {left_s:.0f} s"
         )
     _write(storage, me, clock_ms())
     done = threading.Event()

@@ -1,7 +1,8 @@
-"""The columns of every table, and how their files are typed.
+"""Defines the columns of every table, and the types of their files.
 
 Units: rates are msg/s, throughput is bytes/s; times are UTC timestamps. Columns are never null unless they say so.
-`TABLES` is the catalogue; docs/tables.md is made from it. `pipeline.spark.struct_types` says the same to Spark.
+
+`TABLES` is the catalogue; docs/tables.md is made from it. `pipeline.spark.struct_types` converts the columns for Spark.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
-"""The four figures of a bundle that are averaged."""
+"""The four rates of a bundle that are averaged."""
 
 WINDOWS = ("short", "long")
 """The two windows, of at most `SHORT_SAMPLES` and `LONG_SAMPLES` samples."""
@@ -24,7 +25,7 @@ BROKER_FIGURES = tuple(
 """The eight sums of TimeAverageBrokerData."""
 
 LAST_TIME_MS = 253_402_300_799_999
-"""The end of the year 9999: a time beyond it is a mistake, and no table can hold it."""
+"""The end of the year 9999. A later time is an error, and no table can store it."""
 
 _ARROW_TYPES: Final = {
     "string": pa.string(),
@@ -34,12 +35,12 @@ _ARROW_TYPES: Final = {
     "timestamp": pa.timestamp("us", "UTC"),
 }
 _SPARKS_METADATA: Final = "SPARK::metadata::json"
-"""Where PySpark keeps a column's comment in an Arrow schema, and so in the tables' files."""
+"""The key under which PySpark stores a column's comment in an Arrow schema, and so in the tables' files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. `kind` is its type as SQL names it: string, int, bigint, double or timestamp."""
+    """A column. `kind` is its SQL type: string, int, bigint, double or timestamp."""
 
     name: str
     kind: str
@@ -96,15 +97,17 @@ LOAD_REPORTS = Columns(
     [
         *_REPORT_IDENTITY,
         _time("started_at", "start of the broker by its clock; null if the report does not say", nullable=True),
-        _text("version", "of the broker's program; null if the report does not say", nullable=True),
-        _text("load_manager", "class name of the broker's load manager; null likewise", nullable=True),
+        _text("version", "version of the broker; null if the report does not say", nullable=True),
+        _text(
+            "load_manager", "class name of the broker's load manager; null if the report does not say", nullable=True
+        ),
         *(_double(figure, f"{_UNIT_OF_FIGURE[figure]}, whole broker") for figure in FIGURES),
         _count("topics", "loaded topics"),
         _count("bundles", "bundles in the report"),
         _count("consumers", "connected consumers"),
         _count("producers", "connected producers"),
-        _count("bundles_gained", "since the last written report"),
-        _count("bundles_lost", "since the last written report"),
+        _count("bundles_gained", "bundles that the broker gained since its last written report"),
+        _count("bundles_lost", "bundles that the broker lost since its last written report"),
     ]
 )
 
@@ -126,7 +129,7 @@ BROKER_USAGE = Columns(
             for field in (
                 _double(f"{name}_usage", f"{unit}; -1 if unknown"),
                 _double(f"{name}_limit", f"{unit}; -1 if unknown"),
-                _double(f"{name}_percent", "0 to 100 and beyond; 0 without a limit; 32-bit precision, as Pulsar's"),
+                _double(f"{name}_percent", "may exceed 100; 0 without a limit; 32-bit precision, as in Pulsar"),
             )
         ),
         _double("max_usage", "largest of CPU, direct memory and both bandwidths; 1.0 is full; 32-bit precision"),
@@ -159,15 +162,15 @@ BUNDLE_DATA = Columns(
         ),
     ]
 )
-"""Both windows of a bundle after its sample of `as_of`."""
+"""Both windows of a bundle after its sample at `as_of`."""
 
 BUNDLE_STATE = Columns([*BUNDLE_DATA, Column("topics", "bigint", nullable=True)])
-"""What must be remembered of a bundle to fold its next sample in; `topics` is of its newest sample."""
+"""The state of a bundle that is needed to fold its next sample; `topics` is that of its newest sample."""
 
 BROKER_DATA = Columns(
     [
         _text("broker", "id of the broker"),
-        _time("as_of", "time of the newest report of all"),
+        _time("as_of", "time of the newest report of all brokers"),
         *(
             _double(figure, ("bytes/s" if "throughput" in figure else "msg/s") + ", sum over the broker's bundles")
             for figure in BROKER_FIGURES
@@ -181,11 +184,11 @@ OWNERSHIP = Columns(
     [
         _text("bundle", "tenant/namespace/range"),
         _text("broker", "its owner"),
-        _text("incarnation", "of the owner"),
+        _text("incarnation", "incarnation of the owner"),
         _time("owned_from", "time of the first report that lists the bundle, by the owner's clock, inclusive"),
         _time(
             "owned_to",
-            "time of the owner's first report without it, exclusive; of its last report if it is gone; null = still",
+            "time of the owner's first report without it, exclusive; if broker gone, of its last report; null = still",
             nullable=True,
         ),
         _text("ended", "moved, split or broker gone; null = still", nullable=True),
@@ -194,25 +197,25 @@ OWNERSHIP = Columns(
 
 DECISIONS = Columns(
     [
-        _time("at", "by the deciding broker's clock"),
+        _time("at", "time of the decision, by the deciding broker's clock"),
         _text("by", "id of the deciding broker"),
         _count("number", "counts the decisions of one process of that broker from 1"),
         _text("kind", "assign, unload, split, refuse or shed"),
         _text("bundle", "tenant/namespace/range; empty for none"),
-        _text("source", "broker the bundle is on; empty for none"),
-        _text("destination", "broker the bundle shall go to; empty for none"),
-        _text("refused", "what was considered and not done; empty unless `kind` is refuse"),
+        _text("source", "broker that owns the bundle; empty for none"),
+        _text("destination", "broker that is to own the bundle; empty for none"),
+        _text("refused", "action that was considered but not taken; empty unless `kind` is refuse"),
         _text(
             "manager",
             "load manager that decided: modular, extensible or simple; null if its log does not say",
             nullable=True,
         ),
         _text("strategy", "name of the strategy; empty for none"),
-        _text("principal", "who asked for it, if a person decided, or anonymous; null else", nullable=True),
-        _text("request", "HTTP request by which a person did; null else", nullable=True),
-        _text("code", "of the reason, see `load/reasons.py`"),
+        _text("principal", "user who requested it, or anonymous; null if no user did", nullable=True),
+        _text("request", "HTTP request with which a user did; null if no user did", nullable=True),
+        _text("code", "code of the reason, see `load/reasons.py`"),
         _text("reason", "JSON of the whole reason"),
-        _text("sentence", "the reason as a person reads it"),
+        _text("sentence", "the reason as a sentence"),
     ]
 )
 
@@ -220,7 +223,7 @@ BALANCE = Columns(
     [
         _time("interval_start", "inclusive"),
         _time("interval_end", "exclusive"),
-        _count("brokers", "brokers heard of within the last hour before the end"),
+        _count("brokers", "brokers that reported within the last hour before the end"),
         *(
             _double(f"{name}_{kind}", f"{unit}, {kind} over the brokers")
             for name, unit in (
@@ -241,9 +244,9 @@ BALANCE = Columns(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table. Its rows are parted by the UTC date of the column `time`; `key` names a row, or its versions.
+    """One table, partitioned by the UTC date of the column `time`; `key` identifies a row, or its versions.
 
-    `ownership` alone is parted otherwise, see `pipeline.folds.ownership`.
+    Only `ownership` is partitioned in another way, see `pipeline.folds.ownership`.
     """
 
     schema: Columns
@@ -263,8 +266,8 @@ TABLES = {
         LOAD_REPORTS,
         "reported_at",
         _REPORT_KEY,
-        "One row per accepted load report. A copy of a report, with the same key, is left out. Figures that a report"
-        " does not have count as 0.",
+        "One row per accepted load report. A copy of a report, with the same key, is left out. Values that a report"
+        " does not have are 0.",
     ),
     "broker_usage": Table(
         BROKER_USAGE, "reported_at", _REPORT_KEY, "The resources of the broker, one row per accepted load report."
@@ -276,30 +279,31 @@ TABLES = {
         BUNDLE_DATA,
         "as_of",
         ("bundle", "as_of"),
-        "Both windows of a bundle after each batch that had samples of it. The row of the greatest `as_of` is the"
-        " present one. A bundle that was split keeps its rows; its children start without history, as Pulsar's do.",
+        "Both windows of a bundle after each batch that had samples of it. The row with the greatest `as_of` is the"
+        " present one. A bundle that was split keeps its rows; its parts start without history, as in Pulsar.",
     ),
     "broker_data": Table(
         BROKER_DATA,
         "as_of",
         ("broker", "as_of"),
-        "The windows of each broker's bundles summed, after each batch, for every broker heard of within an hour.",
+        "The sums of the windows of each broker's bundles after each batch, for brokers that reported within an hour.",
     ),
     "ownership": Table(
         OWNERSHIP,
         "owned_from",
         ("bundle", "broker", "incarnation", "owned_from"),
-        "Who owned which bundle and when, as the load reports tell. A date's folder holds every interval that was open"
-        " on that date, so one interval may stand in several, while it was open and after: the row with `owned_to`"
-        " counts, and of two such rows `split` counts. `read_table` sees to it.",
+        "The owners of each bundle over time, derived from the load reports. A date's folder has every interval that"
+        " was open on that date. So an interval may have several rows, written while it was open and when it ended. The"
+        " row with `owned_to` is valid; of two such rows, the one with `split`. `read_table` returns only valid rows.",
     ),
     "decisions": Table(
         DECISIONS,
         "at",
         ("by", "number", "at"),
-        "What the leaders decided and why, from their decision logs. Further kinds are of no"
-        " bundle: with elect `destination` leads from then on, and before it `source` did; with drain `source` gets no"
-        " more bundles, with undrain it may have some again. What people asked for has a `principal` and a `request`.",
+        "The decisions of the leaders with their reasons, from the decision logs. Some kinds concern no bundle: after"
+        " elect, `destination` is the leader, and `source` was the leader before; after drain, `source` gets no more"
+        " bundles; after undrain, it may get bundles again. Decisions that a user requested have a `principal` and a"
+        " `request`.",
     ),
     "balance": Table(
         BALANCE,
@@ -308,4 +312,4 @@ TABLES = {
         "How evenly the brokers were loaded at the end of each interval (default: one minute).",
     ),
 }
-"""Every table by its name, which is its folder's."""
+"""Every table by its name, which is also the name of its folder."""

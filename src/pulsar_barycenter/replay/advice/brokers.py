@@ -1,7 +1,8 @@
-"""Findings about brokers: they differ from the others, lack capacity together, or sent too few reports.
+"""Findings about brokers: they differ from the others, together lack capacity, or sent too few reports.
 
-How strong a broker is comes from its own reports: its CPU over what the model that is fitted to the reports of all
-others computes for the same traffic. 2.0 says that the broker takes twice the CPU, as if it had half the cores.
+The strength of a broker is derived from its own reports: its CPU, divided by the CPU that a model computes for the same
+traffic. The model is fitted to the reports of all other brokers. 2.0 means that the broker takes twice the CPU, as if
+it had half the cores.
 """
 
 from collections import Counter
@@ -19,8 +20,8 @@ from pulsar_barycenter.replay.demand import FIGURES, Demand
 from pulsar_barycenter.replay.inputs.recorded import SATURATED, SILENCE_MS, Usages
 
 DIFFERS: Final = 1.25
-"""A broker differs if it takes at least this many times the CPU of the others for the same traffic, or they take this
-many times its CPU."""
+"""A broker differs if it takes at least this many times the CPU of the others for the same traffic, or at most the
+inverse."""
 _LEAST_REPORTS: Final = 8
 _MOST_REPORTS: Final = 5_000
 MOST_TOLD: Final = 10
@@ -128,7 +129,7 @@ def too_little(
     step, most = int(np.argmax(needs[resource])), float(needs[resource].max())
     if not np.isfinite(most):
         sentence = f"idle brokers use {model.idle_cpu:g} % of a core, more than the limit of {limit:.0%} leaves"
-        mend = "check which other processes run on the brokers, and how well the fit of CPU to traffic is"
+        mend = "check which other processes run on the brokers, and how well CPU follows traffic (the fit)"
         return [AdviceFinding(kind=Kind.CAPACITY, subject="all brokers", sentence=sentence, mend=mend, figures={})]
     needed = max(1, ceil(most - 1e-9))
     if needed < count or (count == 1 and needed == 1):

@@ -62,7 +62,7 @@ OF_SHEDDER: Final[Mapping[str, tuple[Knob, ...]]] = {
         Knob("loadBalanceSheddingDelayInSeconds", ("60", "180", "600")),
     ),
 }
-"""By short name of the shedder. One that is not here is tried with today's settings alone."""
+"""The settings by the short name of the shedder. A shedder that is missing here is tried only with today's settings."""
 
 OF_PLACER: Final[Mapping[str, tuple[Knob, ...]]] = {
     "LeastResourceUsageWithWeight": (
@@ -73,7 +73,7 @@ OF_PLACER: Final[Mapping[str, tuple[Knob, ...]]] = {
     "RoundRobinBrokerSelector": (),
     "AvgShedder": (_EVENLY,),
 }
-"""By short name of the modular load manager's placement."""
+"""The settings by the short name of the modular load manager's placement strategy."""
 
 OF_SIMPLE: Final = (
     Knob("loadBalancerBrokerOverloadedThresholdPercentage", ("70", "80", "85", "90")),
@@ -114,8 +114,11 @@ def text_of(config: BrokerConfig, key: str) -> str:
 
 
 def start(strategy: str, given: Sequence[Knob], base: Mapping[str, str]) -> Scenario:
-    """Return where the search begins for a strategy: today's settings, of a given knob today's value if it is among
-    its values, else the first. `configured` is always as it is."""
+    """Return the scenario from which the search starts for a strategy: today's settings.
+
+    If today's value of a `given` key is not among its values, the first value is used. For `configured`, nothing
+    changes.
+    """
     if strategy == CONFIGURED:
         return Scenario(strategy=strategy)
     today = with_overrides(BrokerConfig(), base)
@@ -169,7 +172,7 @@ def changes_of(today: BrokerConfig, other: BrokerConfig) -> dict[str, tuple[str,
     and the other one."""
     found = {key: (text_of(today, key), text_of(other, key)) for key in keys()}
     if manager_in_force(other) is ManagerKind.EXTENSIBLE is not manager_in_force(today):
-        # Pulsar's asks for its own shedder by this key, too
+        # Pulsar's extensible load manager selects its own shedder with this key, too
         rows = of_role(ManagerKind.EXTENSIBLE, Role.SHEDDING)
         name = next(each.class_name for each in rows if each.name == shedder_name(other))
         found[SHEDDING_KEY] = (found[SHEDDING_KEY][0], name)
@@ -177,8 +180,10 @@ def changes_of(today: BrokerConfig, other: BrokerConfig) -> dict[str, tuple[str,
 
 
 def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
-    """Return a key that is equal for configurations that decide alike: all values, with the strategies that are in
-    force instead of those that are written."""
+    """Return a key that is equal for configurations that decide in the same way.
+
+    It has all values, with the strategies that are in force instead of the configured ones.
+    """
     kind = manager_in_force(config)
     found = {key: text_of(config, key) for key in keys()}
     found[MANAGER_KEY] = manager_kind(kind.class_name).value
@@ -188,7 +193,7 @@ def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
 
 
 def in_words(config: BrokerConfig) -> str:
-    """Return the name of what decides under a configuration: its shedder and placement, or its load manager."""
+    """Return a name for the configuration's strategies: its shedder and placement strategy, or its load manager."""
     kind = manager_in_force(config)
     if kind is not ManagerKind.MODULAR:
         return f"the {kind} load manager"

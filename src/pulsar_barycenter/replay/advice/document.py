@@ -15,7 +15,7 @@ class AdviceVerdict(enum.StrEnum):
     CHANGE = "change"
     """Another configuration is better by more than noise, also on the held-out part."""
     KEEP = "keep"
-    """None is better by more than noise."""
+    """No other configuration is better by more than noise."""
     UNCONFIRMED = "unconfirmed"
     """Another configuration is better, but not on the held-out part; the present one is kept."""
 
@@ -25,7 +25,7 @@ class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Weighing(_Document, frozen=True, kw_only=True):
-    """How a configuration did on some parts."""
+    """The result of a configuration on some parts."""
 
     cost: float
     regret: float
@@ -68,7 +68,7 @@ class Change(_Document, frozen=True, kw_only=True):
 
 
 class Difference(_Document, frozen=True, kw_only=True):
-    """A measure that is not the same under the advised configuration as under today's, on the held-out parts."""
+    """A measure that differs between the advised configuration and today's, on the held-out parts."""
 
     measure: str
     title: str
@@ -98,9 +98,9 @@ class OfSeed(_Document, frozen=True, kw_only=True):
 
 
 class Observed(_Document, frozen=True, kw_only=True):
-    """Figures of the recorded history itself, to be compared with its replay under today's configuration.
+    """The values of the recorded history itself, for comparison with its replay under today's configuration.
 
-    `departures` are moves because a broker had gone. None: the tables do not tell.
+    `departures` are moves because a broker left. None: the tables do not have the value.
     """
 
     moves: int | None = None
@@ -112,7 +112,7 @@ class Observed(_Document, frozen=True, kw_only=True):
 
 
 class Compared(_Document, frozen=True, kw_only=True):
-    """A figure of the history, and of its replay."""
+    """A value of the history, and of its replay."""
 
     title: str
     recorded: float

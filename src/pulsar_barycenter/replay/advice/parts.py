@@ -1,8 +1,8 @@
-"""Splits a history into a settling part, which is not judged, parts that are used for choosing, and held-out parts.
+"""Divides a history into a settling part, which is not judged, parts that are used for choosing, and held-out parts.
 
-A configuration is run once from beginning to end, and measured on each part. So what it costs to go over to it falls
-into the settling; the state of the cluster at the beginning of a later part is its own; and what is chosen depends on
-nothing that comes after the choosing.
+A configuration is run once from beginning to end, and measured on each part. So the cost of changing to it falls into
+the settling part, each later part begins with the state that this configuration reached, and the choice depends on
+nothing after the parts used for choosing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,10 @@ _LEAST_STEPS: Final = 40
 
 
 class Parts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Steps of a history, each part from its first, inclusive, to its end, exclusive; one begins where another ends."""
+    """The steps of each part, from the first, inclusive, to the end, exclusive.
+
+    Each part begins where the one before ends.
+    """
 
     settling: tuple[int, int]
     choosing: tuple[tuple[int, int], ...]
@@ -51,8 +54,8 @@ def parts_of(steps: int, step_ms: int) -> Parts:
     """
     if steps * step_ms < SHORTEST_MS or steps < _LEAST_STEPS:
         raise ReplayInputError(
-            f"a history of {steps * step_ms / 60_000:g} min in {count_of(steps, 'step')} is too short to choose by one"
-            f" part of it and to confirm by another; give at least an hour, in at least {_LEAST_STEPS} steps"
+            f"a history of {steps * step_ms / 60_000:g} min in {count_of(steps, 'step')} is too short to choose with"
+            f" one part of it and to confirm with another; give at least an hour, in at least {_LEAST_STEPS} steps"
         )
     first = max(1, min(steps // 4, LONGEST_SETTLING_MS // step_ms))
     count = CHOOSING + TELLING
@@ -62,7 +65,7 @@ def parts_of(steps: int, step_ms: int) -> Parts:
 
 
 class Trial(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One run, measured on each part, on all that is held out as one, and on the whole history."""
+    """One run, with its measures on each part, on all held-out parts together, and on the whole history."""
 
     scenario: Scenario
     settling: Measures
@@ -77,7 +80,7 @@ def attempt(
 ) -> Trial:
     """Replay a history with a scenario's strategy, settings and seed, and return the measures.
 
-    Overload is judged by the limit of `base`, whatever the scenario's own is, so that figures can be compared.
+    Overload is always judged by the limit in `base`, even if the scenario has another, so that values can be compared.
     """
     config = with_overrides(BrokerConfig(), base)
     limit = config.load_balancer_broker_overloaded_threshold_percentage / 100
@@ -95,7 +98,7 @@ def attempt(
 def within(outcome: Outcome, first: int, end: int) -> Outcome:
     """Return the steps of an outcome from `first`, inclusive, to `end`, exclusive.
 
-    Time without service is that of the moves in them.
+    The time without service is that of the moves in these steps.
     """
     since_ms, until_ms = int(outcome.at_ms[first]), int(outcome.at_ms[end - 1]) + outcome.step_ms
     names = ("at_ms", "live", "usage", "cpu", "rate", "throughput", "unserved", "floor")

@@ -40,7 +40,7 @@ LEAST_SEEDS: Final = 2
 _CHOICE: Final = frozenset({MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY})
 
 TrialsOfScenarios = Mapping[str, Sequence[Trial]]
-"""The runs of a configuration, one a seed, in the order of the seeds, by the name of its scenario with seed 0."""
+"""The runs of a configuration, one per seed, in the order of the seeds; keyed by its scenario's name with seed 0."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ class Question:
         return with_overrides(BrokerConfig(), self.base)
 
     def starts(self) -> list[Scenario]:
-        """Return today's configuration and the first one of each other strategy, without those that decide alike."""
+        """Return today's configuration and the first one of each other strategy, without those that decide in the same
+        way.
+        """
         found = {identity(self.today.config(self.base)): self.today}
         for strategy in self.strategies:
             scenario = msgspec.structs.replace(start(strategy, self.given, self.base), period=self.whole)
@@ -71,7 +73,7 @@ class Question:
         return list(found.values())
 
     def around(self, scenario: Scenario) -> list[Scenario]:
-        """Return the configurations that have one setting a notch off."""
+        """Return the configurations in which one setting is a notch higher or lower."""
         return [] if self.is_idle(scenario) else neighbours(scenario, self.given, self.base)
 
     def changes(self, scenario: Scenario) -> dict[str, tuple[str, str]]:
@@ -81,7 +83,7 @@ class Question:
         return weighed(self.weights, known[scenario.name], len(self.changes(scenario)))
 
     def is_idle(self, scenario: Scenario) -> bool:
-        """Whether the scenario never balances. It is run for comparison, but never advised unless it is today's."""
+        """Return whether the scenario never balances. It is run for comparison, but only advised if it is today's."""
         return manager_in_force(scenario.config(self.base)) is ManagerKind.NOOP
 
     def gain(self, known: TrialsOfScenarios, scenario: Scenario, *, over: Scenario | None = None) -> Gain:
@@ -122,7 +124,7 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
     """Return the knobs of texts like key=v1,v2.
 
     Raises:
-        ReplayInputError: one is not of that form, or its key is unknown.
+        ReplayInputError: a text does not have that form, or its key is unknown.
         ConfigError: a value is not allowed.
     """
     for text in sets:

@@ -46,7 +46,7 @@ class Loads:
 
 
 def loads_of(demand: Demand, model: CapacityModel, brokers: Iterable[Capacity]) -> Loads:
-    """Return the loads of the demand's sources as parts of the average of these brokers, of which there is one."""
+    """Return the loads of the demand's sources, as fractions of the average broker. There is at least one broker."""
     every = list(brokers)
     count = len(every)
     cores, network = (sum(getattr(each, name) for each in every) / count for name in ("cores", "network_kbits"))
@@ -70,8 +70,8 @@ def _cpu(figures: list[Floats], model: CapacityModel, cores: float) -> Floats:
 def topics_too_large(demand: Demand, loads: Loads, names: Mapping[int, str] | None = None) -> list[AdviceFinding]:
     """Return the topics that alone need more than a fair share, the largest first.
 
-    `names` are those of topics by their hash, where they are known. Of topics of which only the number is known the
-    mean counts, which one of them has at least.
+    `names` has the known names of topics, by hash. For topics of which only the number is known, the mean load is used:
+    at least one of them has that much.
     """
     if loads.fair < LEAST_SHARE:
         return []
@@ -127,12 +127,12 @@ def namespaces_too_coarse(demand: Demand, loads: Loads) -> list[AdviceFinding]:
         return []
     of_bundle = summed(demand.bundle_of, loads.mean, len(demand.bundles))
     topics = summed(demand.bundle_of, np.maximum(demand.topics, 1), len(demand.bundles))
-    # what is left of a bundle without its largest topic is what a split can take away from it
+    # a split can take away from a bundle everything but its largest topic
     single = np.zeros(len(demand.bundles))
     alone = loads.mean / np.where(demand.hashes == SPREAD, np.maximum(demand.topics, 1), 1)
     np.maximum.at(single, demand.bundle_of, alone)
     most = PART * loads.fair * (1 + 1e-9)
-    # where one topic is all that is too much, no split helps
+    # if a single topic is the whole excess, no split helps
     divisible = (topics > 1) & ((single <= most) | (of_bundle - single > most))
     large = (of_bundle > most) & divisible
     spaces: dict[str, list[int]] = {}

@@ -32,7 +32,7 @@ from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.replay.measures import MEASURES, Measures
 
 WELL_BELOW: Final = 10.0
-"""Up to this cost a cluster is called well set up, if no other configuration is better."""
+"""Up to this cost, a cluster is called well set up if no other configuration is better."""
 _DAY_MS: Final = 86_400_000
 
 
@@ -101,7 +101,7 @@ class _Teller:
         return in_words(scenario.config(self._question.base))
 
     def change(self, scenario: Scenario) -> str:
-        """Return the words of a sentence that tell the reader to change to a configuration."""
+        """Return the words of a sentence that recommend a change to a configuration."""
         if self._config_words(scenario) == self._words and scenario.settings:
             settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
             return f"Set {settings} and keep {self._words}"
@@ -159,12 +159,12 @@ class _Teller:
             why = switch
             if key in back:
                 worth = question.gain(self._known, advised, over=back[key])
-                what = "worth" if worth.points >= 0 else "alone it costs"
-                why = f"{what} {_points(worth)}, all others as advised"
+                what = "it gains" if worth.points >= 0 else "it loses"
+                why = f"{what} {_points(worth)} if all other settings are as advised"
             elif key not in {MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY}:
-                why = "nothing balances without it"
+                why = "without it no strategy balances"
             elif not text.startswith(PULSAR_PACKAGE):
-                why = f"{switch}; it runs on Barycenter's brokers alone"
+                why = f"{switch}; only Barycenter's brokers have it"
             found.append(Change(key=key, today=today, advised=text, why=why, is_dynamic=self._is_dynamic(key, advised)))
         return found
 
@@ -216,16 +216,16 @@ class _Teller:
         today = self.configuration(self._question.today)
         also = f" {_things(findings)} listed below that balancing cannot solve." if findings else ""
         if best is None:
-            return f"Keep today's configuration ({self._words}): nothing else was tried.{also}"
+            return f"Keep today's configuration ({self._words}): no other was tried.{also}"
         other = self.configuration(best)
         held = f"on {_span(hours)} not used for choosing"
         regrets = f"{100 * other.held_out.regret:.1f} % of a broker instead of {100 * today.held_out.regret:.1f} %"
         match verdict:
             case AdviceVerdict.CHANGE:
                 return (
-                    f"{self.change(best)}: {held} the fullest broker would have been fuller than it had to be"
-                    f" by {regrets}, and the average client disturbed {other.held_out.disturbed_a_day:.2g} times a day"
-                    f" instead of {today.held_out.disturbed_a_day:.2g}.{also}"
+                    f"{self.change(best)}: {held}, the fullest broker would have been {regrets} fuller than necessary,"
+                    f" and the average client would have been disturbed {other.held_out.disturbed_a_day:.2g} times a"
+                    f" day instead of {today.held_out.disturbed_a_day:.2g}.{also}"
                 )
             case AdviceVerdict.UNCONFIRMED:
                 return (
@@ -234,14 +234,14 @@ class _Teller:
                 )
         saves = f"save {_points(other.gain)}" if other.gain.points >= 0 else f"cost {_points(other.gain)} more"
         count = len(self.all) - 1
-        many = f"of {count} other configurations tried none does" if count > 1 else "the one other tried does not do"
-        tried = f"{many} better by more than noise; the nearest, {self.name(best)}, would {saves}"
+        many = f"none of {count} other configurations is" if count > 1 else "the only other configuration tried is not"
+        tried = f"{many} better by more than noise; the best other one, {self.name(best)}, would {saves}"
         if today.choosing.cost <= WELL_BELOW and today.held_out.cost <= WELL_BELOW:
             return f"This cluster is well set up ({self._words}): {tried}.{also}"
         return (
             f"Keep today's configuration ({self._words}), although the fullest broker was"
-            f" {100 * today.held_out.regret:.1f} % of a broker fuller than it had to be, and the average client"
-            f" disturbed {today.held_out.disturbed_a_day:.2g} times a day: {tried}.{also}"
+            f" {100 * today.held_out.regret:.1f} % of a broker fuller than necessary, and the average client"
+            f" was disturbed {today.held_out.disturbed_a_day:.2g} times a day: {tried}.{also}"
         )
 
 
@@ -272,7 +272,10 @@ def _period(demand: Demand, first: int, end: int) -> Period:
 
 
 def _means(runs: Sequence[Measures], hours: float) -> dict[str, float]:
-    """Return the mean of each measure. Of `even_after_s` it is the mean of the sums; never counts as all the time."""
+    """Return the mean of each measure.
+
+    For `even_after_s`, it is the mean of the sums, and "never" counts as the whole time.
+    """
     found = {}
     for each in MEASURES:
         values: list[Any] = [getattr(run, each.name) for run in runs]

@@ -2,9 +2,9 @@
 
     cost = 100 × regret + price × disturbed
 
-`regret` is by how much the fullest broker was fuller than it had to be (docs/measures.md), `disturbed` how often a day
-the average client was disturbed: sessions disturbed / sessions / days. So `price` is how many percentage points of a
-broker it is worth to spare every client one disturbance a day.
+`regret` is how much fuller the fullest broker was than necessary (docs/measures.md), `disturbed` how often per day the
+average client was disturbed: sessions disturbed / sessions / days. So `price` is the number of percentage points of a
+broker that are worth one disturbance less per client and day.
 
 Worked example: regret 0.08, 300 of 1 000 sessions disturbed in half a day, price 5: 8 + 5 × 0.6 = 11 points.
 """
@@ -41,7 +41,7 @@ class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     telling_hours: tuple[float, ...]
 
     def disturbed_a_day(self, measures: Measures, hours: float) -> float:
-        """Return how often a day the average client was disturbed, or the average bundle if no sessions are known."""
+        """Return how often per day the average client was disturbed; if no sessions are known, the average bundle."""
         if self.sessions:
             return measures.sessions_disturbed / self.sessions * 24 / hours
         return (measures.unloads + measures.splits + measures.assignments) / self.bundles * 24 / hours
@@ -50,11 +50,11 @@ class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return 100 * measures.regret + self.price * self.disturbed_a_day(measures, hours)
 
     def choosing(self, trials: Sequence[Trial]) -> Floats:
-        """Return the costs of a configuration on the parts used for choosing: a row a seed, a column a part."""
+        """Return the costs of a configuration on the parts used for choosing: one row per seed, one column per part."""
         return self._costs([each.choosing for each in trials], self.choosing_hours)
 
     def telling(self, trials: Sequence[Trial]) -> Floats:
-        """Return the costs of a configuration on the held-out parts: a row a seed, a column a part."""
+        """Return the costs of a configuration on the held-out parts: one row per seed, one column per part."""
         return self._costs([each.telling for each in trials], self.telling_hours)
 
     def _costs(self, runs: Sequence[Sequence[Measures]], hours: Sequence[float]) -> Floats:

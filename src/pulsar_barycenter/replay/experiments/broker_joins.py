@@ -1,4 +1,4 @@
-"""A fifth broker joins four even ones."""
+"""A fifth broker joins four balanced brokers."""
 
 from pulsar_barycenter.replay.events import BrokerAdded
 from pulsar_barycenter.replay.experiments.experiment import (
@@ -32,8 +32,22 @@ EXPERIMENT = Experiment(
     make,
     since=JOIN,
     observed=(
-        seen(AVG, "firstMinute", "<=", 3, "within 2 minutes", "a gap of 57 points has to last for two rounds only"),
-        seen(AVG, "operations", "<=", 4, "one, and a second one due", "pairs are halved at once, and again if need be"),
-        seen(AVG, "cpuRange", "<", 25, "25 to 30 points before the second step", "the newcomer has half of its pair's"),
+        seen(AVG, "firstMinute", "<=", 3, "within 2 minutes", "a gap of 57 points must last for only two rounds"),
+        seen(
+            AVG,
+            "operations",
+            "<=",
+            4,
+            "one, and a second one due",
+            "a pair is balanced at once, and again if necessary",
+        ),
+        seen(
+            AVG,
+            "cpuRange",
+            "<",
+            25,
+            "25 to 30 points before the second step",
+            "the new broker has half of the load of its pair",
+        ),
     ),
 )

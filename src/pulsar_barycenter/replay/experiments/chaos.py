@@ -1,18 +1,19 @@
-"""Rounds of chaos: in each round, the healthy brokers and all loads are drawn anew.
+"""Rounds of chaos: at the start of each round, the healthy brokers and all loads are drawn at random.
 
-Eight brokers have 128 bundles. At the beginning of each round a random six, seven or all eight of them are healthy, and
-the total load is drawn up to 120 % of what these can carry. Bundles are as wide as random cuts of the key space make
-them, of a density from 1 to 4. In half of the rounds one bundle is hot. Then the round goes on for `MINUTES`, and what
-counts is how even the brokers are at its end:
+Eight brokers have 128 bundles. At the start of a round, six, seven or all eight brokers are healthy, chosen at random.
+The total load is random, up to 120 % of what these brokers can carry. The load of a bundle is its width times its
+density: widths come from random cuts of the key space, densities are from 1 to 4. In half of the rounds one bundle is
+hot. A round lasts `MINUTES`. The result is how balanced the brokers are at its end:
 
-    over  = (largest load - mean) / max(what a broker can carry, mean)
-    under = (mean - smallest load) / the same
+    over  = (largest load - mean) / max(capacity of a broker, mean)
+    under = (mean - smallest load) / max(capacity of a broker, mean)
 
-Hot bundles come in three kinds: NONE; MOVABLE, which carries what a broker does on average, or half of everything if
-that is less; INDIVISIBLE, which carries half of everything, so that the best is to have it alone on a broker.
+`Hot` has three kinds. NONE: no bundle is hot. MOVABLE: the hot bundle has the average load of a broker, or half of the
+total load if that is less. INDIVISIBLE: it has half of the total load, so the best result is a broker with this bundle
+alone.
 
-Source: the set-up of Databricks Dicer's `AlgorithmChaosSuite`, restated for bundles, which are neither replicated nor
-cut at a key.
+Source: the set-up of `AlgorithmChaosSuite` in Databricks Dicer, adapted to bundles, which are neither replicated nor
+split at a key.
 """
 
 import enum
@@ -45,7 +46,10 @@ class Hot(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Chaos:
-    """The input of a replay. Of each round, `is_hot` says whether a bundle is hot, and `hot` is that bundle's row."""
+    """The input of a replay.
+
+    For each round, `is_hot` says whether a bundle is hot, and `hot` is the row of that bundle.
+    """
 
     demand: Demand
     cluster: Cluster
@@ -55,7 +59,7 @@ class Chaos:
 
 
 def chaos(rounds: int, hot: Hot, seed: int) -> Chaos:
-    """Return the given number of rounds, drawn from a seed."""
+    """Return `rounds` rounds, drawn from a seed."""
     rng = np.random.default_rng([seed, 7])
     cluster = Cluster(dict.fromkeys(broker_names(BROKERS), _CAPACITY), CapacityModel(idle_cpu=8.0))
     carried = (100 * _CAPACITY.cores - cluster.model.idle_cpu) / (2 * cluster.model.cpu_per_message)
@@ -85,7 +89,7 @@ def chaos(rounds: int, hot: Hot, seed: int) -> Chaos:
 
 
 def _shares(rng: np.random.Generator) -> Floats:
-    """Return what part of all load each bundle has: width by random cuts, times a density from 1 to 4."""
+    """Return the share of each bundle in the total load: its width by random cuts, times a density from 1 to 4."""
     cuts = np.sort(rng.random(BUNDLES - 1))
     found: Floats = np.diff(cuts, prepend=0.0, append=1.0) * rng.uniform(1, 4, BUNDLES)
     found /= found.sum()
@@ -94,8 +98,10 @@ def _shares(rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Evenness:
-    """A figure a round, at its end: `over` and `under` as parts of a broker. `moves` counts unloads of a round, `load`
-    is what part of all traffic they moved."""
+    """The balance at the end of each round: `over` and `under`, as fractions of a broker.
+
+    `moves` is the number of unloads in the round, `load` the share of all traffic that they moved.
+    """
 
     over: Floats
     under: Floats
@@ -104,7 +110,7 @@ class Evenness:
 
 
 def evenness(outcome: Outcome) -> Evenness:
-    """Return how even the brokers were at the end of each round."""
+    """Return how balanced the brokers were at the end of each round."""
     ends = np.arange(MINUTES - 1, len(outcome.at_ms), MINUTES)
     live, usage = outcome.live[ends], outcome.usage[ends]
     mean = np.where(live, usage, 0.0).sum(axis=1) / live.sum(axis=1)
@@ -124,7 +130,7 @@ def evenness(outcome: Outcome) -> Evenness:
 
 
 def settings_of_chaos(strategy: str) -> dict[str, str]:
-    """Return the settings with which a strategy reacts fastest, since all load is replaced every twenty minutes."""
+    """Return the settings with which a strategy reacts fastest, because all loads change every 20 minutes."""
     fast = {
         "loadBalancerSheddingGracePeriodMinutes": "0",
         "loadBalancerReportUpdateMaxIntervalMinutes": "1",

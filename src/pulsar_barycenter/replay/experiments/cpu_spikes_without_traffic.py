@@ -1,4 +1,4 @@
-"""CPU of a broker jumps for a minute for another process's sake."""
+"""Another process makes the CPU of a broker jump for a minute."""
 
 from pulsar_barycenter.replay.events import BrokerSlowed
 from pulsar_barycenter.replay.experiments.experiment import (
@@ -29,10 +29,11 @@ def make(seed: int) -> Setup:
 
 EXPERIMENT = Experiment(
     "cpu-spikes-without-traffic",
-    "Five brokers at 50 to 59 % CPU; that of one jumps to 86.5 % for a minute, and later to 70 %, its traffic stays.",
+    "Five brokers at 50 to 59 % CPU. The CPU of one jumps to 86.5 % for a minute, and later to 70 %,"
+    " with the same traffic.",
     "Practical Optimization of Apache Pulsar, 5.5.2; apache/pulsar#22946",
     (AVG,),
     make,
     since=SPIKE,
-    observed=(seen(AVG, "unloads", "==", 0, "0", "a gap of 35 points has to last for eight rounds"),),
+    observed=(seen(AVG, "unloads", "==", 0, "0", "a gap of 35 points must last for eight rounds"),),
 )

@@ -1,8 +1,8 @@
 """Defines a published experiment: its cluster, its load, the published observations, and what a replay must satisfy.
 
-Published are loads of brokers and counts of unloads, not the bundles behind them: sizes are drawn from the seed, so
-that brokers begin with what was published, and figures are medians over seeds. CPU follows traffic by a straight line
-through the published points. So inequalities are compared, never minutes.
+The sources have the loads of brokers and the numbers of unloads, but not the loads of bundles. So the sizes of bundles
+are drawn from the seed, such that each broker starts with its published load, and values are medians over seeds. CPU is
+a linear function of traffic through the published points. So a replay must satisfy inequalities, not exact minutes.
 """
 
 import importlib
@@ -37,7 +37,7 @@ COMMON: Final[Mapping[str, str]] = {
     "loadBalancerMemoryResourceWeight": "0",
     "loadBalancerDirectMemoryResourceWeight": "0",
 }
-"""The settings of all experiments; what they do not name is Pulsar's default."""
+"""The settings of all experiments. Other settings have Pulsar's defaults."""
 OF_AVG_SHEDDER: Final[Mapping[str, str]] = {
     "maxUnloadPercentage": "0.5",
     "minUnloadMessage": "10000",
@@ -45,12 +45,12 @@ OF_AVG_SHEDDER: Final[Mapping[str, str]] = {
 }
 
 END_STEPS: Final = 10
-"""Figures of the end of a run are means over this many minutes."""
+"""Values at the end of a run are means over this many minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The published value of a figure under a strategy, and the inequality that a replay must satisfy."""
+    """The published value of a measure under a strategy, and the inequality that a replay must satisfy."""
 
     published: str
     expected: Expected
@@ -58,7 +58,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A published experiment. `make` draws it from a seed, `since` is the minute from which times are counted."""
+    """A published experiment. `make` draws it from a seed; times are counted from the minute `since`."""
 
     name: str
     about: str
@@ -71,19 +71,19 @@ class Experiment:
 
 FIGURES: Final[Mapping[str, str]] = {
     "unloads": "bundles that rounds moved",
-    "operations": "rounds that moved any",
-    "firstMinute": "the first of them, minutes after what happened",
-    "lastMinute": "the last of them",
-    "wrongPercent": "moves whose destination was above the mean of usage after them, %",
-    "cpuRange": "CPU of the fullest less that of the least loaded broker over the last ten minutes, points",
-    "strongCpuBelowMean": "mean CPU of all less that of the last broker over the last ten minutes, points",
-    "throughputRatio": "most traffic of a broker over the least, over the last ten minutes",
-    "leftPercent": "the least traffic, in % of the mean, that a broker had in the ten minutes after it gave a bundle",
+    "operations": "rounds that moved at least one bundle",
+    "firstMinute": "the first of these rounds, in minutes after the event",
+    "lastMinute": "the last of these rounds, in minutes after the event",
+    "wrongPercent": "moves after which the destination's usage was above the mean, %",
+    "cpuRange": "CPU of the most loaded broker minus that of the least loaded one over the last ten minutes, points",
+    "strongCpuBelowMean": "mean CPU of all brokers minus that of the last one over the last ten minutes, points",
+    "throughputRatio": "greatest traffic of a broker divided by the least, over the last ten minutes",
+    "leftPercent": "the least traffic of a broker up to ten minutes after it lost a bundle, in % of the mean",
 }
 
 
 def figures_of(outcome: Outcome, since: int) -> dict[str, float]:
-    """Return the figures of a run by the names of FIGURES; a minute of a move is infinite if there was no move."""
+    """Return the values of a run, keyed as in FIGURES. If there was no move, the minute of a move is infinite."""
     begun_ms = START_MS + since * MINUTE_MS
     unloads = [move for move in outcome.moves if move.kind == "unload"]
     times = sorted({move.at_ms for move in unloads})
@@ -115,7 +115,7 @@ def _left(outcome: Outcome, unloads: Sequence[Moved]) -> float:
 
 
 def run_experiment(experiment: Experiment, strategy: str, seed: int) -> dict[str, float]:
-    """Return the figures of an experiment under a strategy."""
+    """Return the values of an experiment under a strategy."""
     setup = experiment.make(seed)
     own = OF_AVG_SHEDDER if strategy == AVG else {}
     texts = {**COMMON, **settings_of(strategy, COMMON), **own, **setup.settings}
@@ -132,15 +132,16 @@ def experiments() -> dict[str, Experiment]:
     return {each.name: each for each in found}
 
 
-# ---- what experiments are made of ----
+# ---- the parts of experiments ----
 
 
 def carrying(
     brokers: Sequence[str], mib_in: Sequence[float], bundles: int, seed: int
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Return the MiB/s in and the owner of each bundle, such that each broker gets the given MiB/s in.
+    """Return the MiB/s in and the owner of each bundle, such that each broker gets its MiB/s in `mib_in`.
 
-    Each broker has bundles in proportion, at least one; sizes within a broker are log-normal.
+    The number of a broker's bundles is proportional to its load, and at least one. The sizes of a broker's bundles are
+    log-normal.
     """
     rng = np.random.default_rng([seed, 7])
     part = np.array(mib_in) / sum(mib_in) * bundles
@@ -159,7 +160,7 @@ def carrying(
 
 
 def traffic(mib_in: Floats, owners: tuple[str, ...], *, mib_out: Floats | None = None) -> Demand:
-    """Return the demand of bundles of one namespace, a row a minute, in messages of 1 KiB.
+    """Return the demand of bundles of one namespace, with one row per minute, in messages of 1 KiB.
 
     The traffic out is the traffic in unless `mib_out` is given.
     """
@@ -202,5 +203,5 @@ def cluster_of(
 
 
 def seen(strategy: str, figure: str, relation: str, value: float, published: str, why: str) -> Observed:
-    """Return the published value of a figure, and the inequality that a replay must satisfy; `why` is the reason."""
+    """Return the published value of a measure, and the inequality that a replay must satisfy; `why` is the reason."""
     return Observed(published, Expected(strategy, figure, relation, value, why))

@@ -1,4 +1,4 @@
-"""Five idle brokers, and load that starts at once."""
+"""Five idle brokers get load all at once."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ BROKERS = ("b161:8080", "b206:8080", "b32:8080", "b83:8080", "b87:8080")
 MINUTES = 75
 BUSY = BROKERS[1]
 IDLE = 15
-"""The minutes for which the brokers are idle before the load starts; their histories contain nothing else."""
+"""The minutes for which the brokers are idle before the load starts. Their histories contain nothing else."""
 
 
 def starting(
@@ -31,8 +31,8 @@ def starting(
 ) -> Setup:
     """Return five idle brokers whose bundles reach the given loads within two minutes.
 
-    `idle_percent` is the CPU at which the line of CPU over traffic begins. According to the published scores, brokers
-    without traffic had 3 %, and one had 20 %.
+    `idle_percent` is the CPU without traffic, by the linear model of CPU and traffic. According to the published
+    scores, brokers without traffic had 3 %, and one had 20 %.
     """
     sizes, owners = carrying(BROKERS, mib_in, bundles, seed)
     rates: Floats = steadily(sizes, MINUTES, seed)
@@ -44,24 +44,32 @@ def starting(
 
 EXPERIMENT = Experiment(
     "load-starts",
-    "Five idle brokers of 16 bundles get 343 MiB/s in within two minutes, and as much out: CPU of 42, 69, 61, 62 and"
-    " 35 %.",
+    "Five idle brokers with 16 bundles get 343 MiB/s in within two minutes, and the same out: CPU of 42,"
+    " 69, 61, 62 and 35 %.",
     "Practical Optimization of Apache Pulsar, 4.2.1 to 4.2.2; apache/pulsar#22946",
     (THRESHOLD, AVG),
     lambda seed: starting((39, 106, 88, 90, 20), (41.9, 68.5, 61.4, 62.0, 34.5), 26.5, 16, seed),
     since=IDLE,
     observed=(
-        seen(THRESHOLD, "firstMinute", "<=", 4, "after 2 minutes", "the busier one passes the mean by ten at once"),
-        seen(THRESHOLD, "wrongPercent", ">=", 30, "the first went to the second fullest", "it places at random"),
+        seen(
+            THRESHOLD,
+            "firstMinute",
+            "<=",
+            4,
+            "after 2 minutes",
+            "the busier broker is ten points above the mean at once",
+        ),
+        seen(THRESHOLD, "wrongPercent", ">=", 30, "the first went to the second fullest", "it assigns at random"),
         seen(
             THRESHOLD,
             "unloads",
             ">=",
             2,
             "8 bundles in 22 minutes",
-            "it sheds by a score that lags; here scores meet within ten points sooner, and it stops earlier",
+            "it sheds by a score that lags; in this replay the scores come within ten points sooner, so it stops"
+            " earlier",
         ),
-        seen(THRESHOLD, "cpuRange", ">=", 15, "34 points at first", "what it stops at is uneven"),
-        seen(AVG, "cpuRange", "<", 15, "not tried", "pairs are evened out until they are within its threshold"),
+        seen(THRESHOLD, "cpuRange", ">=", 15, "34 points at first", "the load is still uneven when it stops"),
+        seen(AVG, "cpuRange", "<", 15, "not tried", "pairs are balanced until they are within its threshold"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Two of five brokers were shut down, and what they had came to the other three."""
+"""Two of five brokers were shut down, and the other three got their load."""
 
 from pulsar_barycenter.replay.experiments.experiment import (
     AVG,
@@ -17,7 +17,7 @@ LOADS = (144, 104, 60.6)
 
 
 def make(seed: int) -> Setup:
-    # how the bundles came to the three was not published; their scores had told of it for ten minutes
+    # the source does not say how the bundles moved to the three; their scores had shown the load for ten minutes
     sizes, owners = carrying(BROKERS, LOADS, 16, seed)
     cluster, events = cluster_of(BROKERS, LOADS, (84, 73, 48), 24)
     return Setup(traffic(steadily(sizes, 60, seed), owners), cluster, events)
@@ -25,8 +25,8 @@ def make(seed: int) -> Setup:
 
 EXPERIMENT = Experiment(
     "two-of-five-stop",
-    "Two of five brokers of 16 bundles were shut down; the other three have 144, 104 and 61 MiB/s in, which makes 84,"
-    " 73 and 48 % CPU.",
+    "Two of five brokers with 16 bundles were shut down; the other three have 144, 104 and 61 MiB/s in,"
+    " at 84, 73 and 48 % CPU.",
     "Practical Optimization of Apache Pulsar, 4.2.3; apache/pulsar#22946",
     (THRESHOLD, AVG),
     make,
@@ -38,10 +38,10 @@ EXPERIMENT = Experiment(
             ">=",
             3,
             "4 in the first wave, 17 in three waves",
-            "it sheds for minutes what is shed already; the later waves come with some seeds alone",
+            "for minutes it sheds load that has already left; the later waves occur only with some seeds",
         ),
-        seen(THRESHOLD, "leftPercent", "<=", 80, "52 % of the mean", "too much leaves the fullest broker"),
-        seen(THRESHOLD, "wrongPercent", ">=", 30, "most went to a broker that was loaded", "it places at random"),
-        seen(AVG, "leftPercent", ">", 80, "not tried", "what it moves is half of what differs now"),
+        seen(THRESHOLD, "leftPercent", "<=", 80, "52 % of the mean", "too much load leaves the fullest broker"),
+        seen(THRESHOLD, "wrongPercent", ">=", 30, "most went to a broker that was loaded", "it assigns at random"),
+        seen(AVG, "leftPercent", ">", 80, "not tried", "it moves half of the present difference"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Four brokers, one much stronger than the others, and strategies that even out rates."""
+"""Four brokers, one of which is much stronger than the others, under strategies that balance rates."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from pulsar_barycenter.replay.experiments.experiment import (
 from pulsar_barycenter.replay.scenario import Setup
 
 BROKERS = ("b161:8080", "b32:8080", "b83:8080", "c34:8080")
-"""The strong one comes last."""
+"""The strong broker is the last one."""
 STRENGTH = {BROKERS[-1]: 3.5}
 
 
@@ -28,17 +28,38 @@ def unlike(mib_in: Sequence[float], cpu_percent: Sequence[float], idle_percent: 
 
 EXPERIMENT = Experiment(
     "unlike-brokers-by-rates",
-    "Three like brokers with 28, 55 and 46 MiB/s in, and as much out, and one several times as strong with 66, which"
-    " makes 57, 66, 59 and 19 % CPU. The load is steady.",
+    "Three equal brokers with 28, 55 and 46 MiB/s in, and the same out, and one several times as strong"
+    " with 66, at 57, 66, 59 and 19 % CPU. The load is steady.",
     "Practical Optimization of Apache Pulsar, 4.1.1 to 4.1.2; apache/pulsar#22946",
     (UNIFORM, AVG),
     lambda seed: unlike((28, 55, 46, 66), (57, 66, 59, 19), 40, seed),
     since=0,
     observed=(
-        seen(UNIFORM, "throughputRatio", "<", 1.5, "1.2, from 2.0 to 2.75", "rates come within 1.5, which is its goal"),
-        seen(UNIFORM, "unloads", "<=", 6, "4 bundles, one a minute", "rates are soon even"),
-        seen(UNIFORM, "lastMinute", "<=", 8, "within 5 minutes", "rates are soon even"),
-        seen(UNIFORM, "cpuRange", ">", 35, "42.9 points: 17 against 56 to 60 %", "usage stays uneven: the wrong goal"),
-        seen(UNIFORM, "strongCpuBelowMean", ">", 25, "30.8: it gave load away", "it is idle, and gives none the less"),
+        seen(
+            UNIFORM,
+            "throughputRatio",
+            "<",
+            1.5,
+            "1.2, from 2.0 to 2.75",
+            "the ratio of rates falls below 1.5, which is its goal",
+        ),
+        seen(UNIFORM, "unloads", "<=", 6, "4 bundles, one a minute", "rates are soon balanced"),
+        seen(UNIFORM, "lastMinute", "<=", 8, "within 5 minutes", "rates are soon balanced"),
+        seen(
+            UNIFORM,
+            "cpuRange",
+            ">",
+            35,
+            "42.9 points: 17 against 56 to 60 %",
+            "usage stays uneven, because its goal is the wrong one",
+        ),
+        seen(
+            UNIFORM,
+            "strongCpuBelowMean",
+            ">",
+            25,
+            "30.8: it gave load away",
+            "the broker is nearly idle, but still gives bundles away",
+        ),
     ),
 )

@@ -31,7 +31,7 @@ from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
 from pulsar_barycenter.replay.simulator import Cluster
 
 SILENCE_MS: Final = 20 * 60_000
-"""Beyond the longest time between two reports of a broker that lives, which is 15 minutes unless configured."""
+"""More than the longest time between two reports of a running broker, which is 15 minutes by default."""
 SATURATED: Final = 0.98
 """If a broker uses this part of its CPU, its report does not show how much CPU its traffic needs."""
 _FIT_SAMPLES: Final = 8
@@ -39,7 +39,7 @@ _FIT_SAMPLES: Final = 8
 
 @dataclass(frozen=True)
 class Samples:
-    """A row a sample, in any order: `bundle_samples` of the pipeline. Times are epoch ms; `figures` has four rows."""
+    """One row per sample, in any order: the table `bundle_samples`. Times are epoch ms; `figures` has four rows."""
 
     bundle: Sequence[str]
     broker: Sequence[str]
@@ -51,8 +51,11 @@ class Samples:
 
 @dataclass(frozen=True)
 class Usages:
-    """A row a report: `broker_usage` with the traffic of the same report, in + out. CPU in percent of one core, limits
-    in the units of reports; what is unknown is -1. `sequence` counts the reports of a broker's life, from 1."""
+    """One row per report: the table `broker_usage`, with the traffic of the same report, in + out.
+
+    CPU is in percent of one core, limits are in the units of reports; unknown values are -1. `sequence` numbers the
+    reports of one run of a broker from 1.
+    """
 
     broker: Sequence[str]
     at_ms: Integers
@@ -96,8 +99,8 @@ def _check_gaps(times: Integers) -> None:
     for before, after in pairwise(times.tolist()):
         if after - before > SILENCE_MS:
             raise ReplayInputError(
-                f"nobody reported between {before} and {after} (epoch ms), {(after - before) / 60_000:.0f} min; choose"
-                " a period without this gap"
+                f"no broker reported between {before} and {after} (epoch ms), {(after - before) / 60_000:.0f} min;"
+                " choose a period without this gap"
             )
 
 
@@ -112,7 +115,7 @@ def _brokers(
     begins = {(usages.broker[row], int(usages.at_ms[row])) for row in np.flatnonzero(usages.sequence == 1).tolist()}
     for broker, (first, last) in sorted(seen.items()):
         if broker not in capacities:
-            warnings.append(f"the limits of {broker} are not known, so it is taken to be like most: {Capacity()}")
+            warnings.append(f"the limits of {broker} are not known; the default is used: {Capacity()}")
         capacity = capacities.get(broker, Capacity())
         if first < start_ms + (step_ms if (broker, first) in begins else SILENCE_MS):
             brokers[broker] = capacity
@@ -120,7 +123,7 @@ def _brokers(
             events.append(BrokerAdded(first, broker, capacity))
         if last < end_ms - SILENCE_MS:
             events.append(BrokerRemoved(last // step_ms * step_ms + step_ms, broker))
-    # one that is saturated would have used more
+    # a saturated broker would have used more
     known = (usages.cpu >= 0) & (usages.cpu < SATURATED * usages.cpu_limit)
     fitted = None
     if int(known.sum()) >= _FIT_SAMPLES:
@@ -129,7 +132,7 @@ def _brokers(
             warnings.append(f"CPU does not follow traffic well: {fitted}")
     else:
         warnings.append(
-            f"CPU of {count_of(int(known.sum()), 'report')} is known, too few to fit; {CapacityModel()} is taken"
+            f"the CPU of {count_of(int(known.sum()), 'report')} is known, too few to fit; {CapacityModel()} is used"
         )
     return Cluster(brokers, fitted.model if fitted else CapacityModel()), events, fitted, warnings
 
@@ -181,7 +184,7 @@ def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: 
     order = np.lexsort((samples.at_ms, bundle))
     edges = np.searchsorted(bundle[order], np.arange(len(told) + 1)).tolist()
     first_ms = dict(zip(told, samples.at_ms[order[edges[:-1]]].tolist(), strict=True))
-    # what a report before the period told of a bundle is not known: its first sample stands for it
+    # reports before the period are unknown, so the first sample of a bundle takes their place
     wholes: dict[str, list[str]] = {}
     for whole, parts in leaves.items():
         for leaf, _ in parts:
@@ -305,4 +308,4 @@ def _bundle(name: str) -> Bundle:
     try:
         return Bundle.parse(name)
     except InvalidNameError as error:
-        raise ReplayInputError(f"{name} is no bundle: {error}") from None
+        raise ReplayInputError(f"{name} is not a bundle: {error}") from None

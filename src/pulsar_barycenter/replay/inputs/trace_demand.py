@@ -1,4 +1,6 @@
-"""Demand of traces: each trace is the traffic of some topics, whose hashes place them in bundles of one namespace."""
+"""Converts traces to demand: each trace is the traffic of some topics, whose hashes put them in bundles of one
+namespace.
+"""
 
 from collections.abc import Sequence
 
@@ -23,13 +25,15 @@ def demand_of(
     step_ms: int = 60_000,
     seed: int = 0,
 ) -> Demand:
-    """Return the demand of all traces over the time that all of them cover, bundles drawn over the brokers.
+    """Return the demand of all traces over the time that all of them cover.
 
-    A trace of v events in a step of s seconds is v / s * `scale` msg/s, shared evenly by `topics` topics. Steps of the
-    traces are cut into steps of `step_ms`, at which the rate stays.
+    The owners of bundles are drawn from `seed`. A trace with v events in a step of s seconds becomes v / s * `scale`
+    msg/s, divided evenly among `topics` topics. The steps of the traces are divided into steps of `step_ms`, with the
+    same rate.
 
     Raises:
-        ReplayInputError: the traces have different steps or no common time, or a step is no multiple of `step_ms`.
+        ReplayInputError: the traces have different steps or no common time, or their step is not a multiple of
+            `step_ms`.
     """
     if not traces:
         raise ReplayInputError("there are no traces; give CSV files")
@@ -40,9 +44,9 @@ def demand_of(
     start_ms, end_ms = max(each.start_ms for each in traces), min(each.end_ms for each in traces)
     count = (end_ms - start_ms) // step
     if count <= 0:
-        raise ReplayInputError("the traces have no time in common; give those of one period")
+        raise ReplayInputError("the traces have no time in common; give traces of one period")
     if step % step_ms:
-        raise ReplayInputError(f"steps of {step} ms cannot be cut into steps of {step_ms} ms")
+        raise ReplayInputError(f"steps of {step} ms cannot be divided into steps of {step_ms} ms")
     columns = []
     for trace in traces:
         first = -(-(start_ms - trace.start_ms) // step)

@@ -1,7 +1,7 @@
-"""Workload files of the OpenMessaging benchmark, as Apache Pulsar's performance is measured with: a load that stays.
+"""Reads workload files of the OpenMessaging benchmark, with which the performance of Apache Pulsar is measured.
 
-What counts is how many topics there are, of how many partitions, who writes and reads them, and how much. Keys of which
-it makes no difference (payloads, distribution of keys, warm-up, backlog) are passed over.
+A workload is a constant load. The demand uses the numbers of topics, partitions, producers and consumers, and the
+rates. Keys that make no difference to it (payloads, distribution of keys, warm-up, backlog) are ignored.
 
 Source: the files in `workloads` of github.com/openmessaging/benchmark, and its `Workload` class.
 """
@@ -26,7 +26,10 @@ _Any = Annotated[int, Meta(ge=0, le=MOST_PARTITIONS)]
 
 
 class Workload(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`producer_rate` is msg/s of all topics together, `message_size` bytes; each subscription gets all messages."""
+    """A workload. `producer_rate` is msg/s of all topics together, `message_size` is in bytes.
+
+    Each subscription gets all messages.
+    """
 
     name: str = ""
     topics: _Some
@@ -48,10 +51,10 @@ def workload_of(name: str, content: bytes) -> Workload:
     try:
         found = msgspec.yaml.decode(content, type=Workload)
     except msgspec.DecodeError as error:
-        raise ReplayInputError(f"{name} is no workload of the OpenMessaging benchmark: {error}") from None
+        raise ReplayInputError(f"{name} is not a workload of the OpenMessaging benchmark: {error}") from None
     if found.producer_rate == 0:
         raise ReplayInputError(
-            f"{name}: a producerRate of 0 is as much as brokers can take, which a replay cannot know; give msg/s"
+            f"{name}: producerRate 0 means the maximum that brokers can take, which a replay does not know; give msg/s"
         )
     if found.topics * found.partitions_per_topic > MOST_PARTITIONS:
         raise ReplayInputError(f"{name}: more than {MOST_PARTITIONS:,} partitions; give fewer topics")
@@ -61,9 +64,9 @@ def workload_of(name: str, content: bytes) -> Workload:
 def demand_of_workload(
     workload: Workload, *, brokers: int = 5, bundles: int = 64, step_ms: int = 60_000, seed: int = 0
 ) -> Demand:
-    """Return the demand of a workload for the duration that it defines; `seed` draws the owners of its bundles.
+    """Return the demand of a workload for its test duration. `seed` draws the owners of bundles.
 
-    Topics have names as the benchmark makes them, which decide on their bundles; a part of each is drawn by `seed`.
+    Topics get names as in the benchmark, with a random part from `seed`; a name determines the topic's bundle.
 
     Raises:
         ReplayInputError: the demand cannot be replayed.

@@ -1,4 +1,4 @@
-"""Every broker is overloaded, and there is nowhere to go."""
+"""Every broker is overloaded, so no broker can take load."""
 
 from pulsar_barycenter.replay.scenario import (
     Case,
@@ -22,7 +22,7 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "all-above-threshold",
-    "Five brokers at 92 %, evenly. Every move disturbs clients and helps nobody.",
+    "Five brokers at 92 % each. Every move disturbs clients and helps no broker.",
     make,
     (
         Expected(
@@ -30,10 +30,12 @@ CASE = Case(
             "unloads",
             ">=",
             20,
-            "it sheds from whoever is above 85 %, to others that are, too, without end",
+            "it sheds from each broker above 85 % to others that are also above, without end",
         ),
-        Expected("AvgShedder", "unloads", "==", 0, "brokers are alike"),
-        Expected("ThresholdShedder+LeastResourceUsageWithWeight", "unloads", "==", 0, "nobody is above the mean by 10"),
-        Expected("LeastDisturbance", "unloads", "==", 0, "nobody lies above what can be reached"),
+        Expected("AvgShedder", "unloads", "==", 0, "all brokers have the same load"),
+        Expected(
+            "ThresholdShedder+LeastResourceUsageWithWeight", "unloads", "==", 0, "no broker is 10 points above the mean"
+        ),
+        Expected("LeastDisturbance", "unloads", "==", 0, "no broker is above the reachable usage"),
     ),
 )

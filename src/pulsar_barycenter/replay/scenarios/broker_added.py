@@ -25,26 +25,30 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "broker-added",
-    "Four brokers at 70 %, evenly; a fifth joins after ten minutes. Even would be 56 % each.",
+    "Four brokers at 70 % each; a fifth joins after ten minutes. Balanced, each has 56 %.",
     make,
     (
-        Expected("OverloadShedder+LeastLongTermMessageRate", "unloads", "==", 0, "nobody is above 85 %"),
-        Expected("AvgShedder", "regret", "<", 0.6, "the fullest gives half of the gap to the newcomer", than="no-op"),
+        Expected("OverloadShedder+LeastLongTermMessageRate", "unloads", "==", 0, "no broker is above 85 %"),
+        Expected(
+            "AvgShedder", "regret", "<", 0.6, "the fullest broker gives half of the gap to the new one", than="no-op"
+        ),
         Expected(
             "ThresholdShedder+LeastResourceUsageWithWeight",
             "wrong_placements",
             ">=",
             5,
-            "its scores lag, so the newcomer gets more after it has enough",
+            "its scores lag, so the new broker gets more after it has enough",
         ),
         Expected(
             "LeastDisturbance",
             "regret",
             "<",
             0.3,
-            "the newcomer is filled in its first round",
+            "the new broker is filled in its first round",
             than="AvgShedder",
         ),
-        Expected("LeastDisturbance", "unloads", "<=", 1, "heavy bundles go, and none twice", than="AvgShedder"),
+        Expected(
+            "LeastDisturbance", "unloads", "<=", 1, "it moves large bundles, and none of them twice", than="AvgShedder"
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Consumers stop for a minute and run for a minute, for ever; production is constant."""
+"""Consumers alternately pause and read for a minute, while production is constant."""
 
 import numpy as np
 
@@ -17,14 +17,17 @@ from pulsar_barycenter.replay.synthetic.demand import broker_names
 
 
 def waves(seed: int, usage: float, part: float) -> Setup:
-    """Return four like brokers of that usage, evenly; on the first one this part of the reading comes and goes."""
+    """Return four equal brokers with the same usage.
+
+    On the first one, the share `part` of the reading comes and goes.
+    """
     share, names = sizes(64, seed), broker_names(4)
     rates = steady(share, rate_of_usage(usage, brokers=4), 120, seed)
     owners = balanced(share, names)
     out = rates.copy()
     waving = np.array([owner == names[0] for owner in owners])
     off = np.arange(len(rates)) % 2 == 1
-    # what was produced in a pause is read together with what is produced after it
+    # messages from a pause are read together with those produced after it
     out[np.ix_(off, waving)] *= 1 - part
     out[np.ix_(~off, waving)] *= 1 + part
     return Setup(of_rates(rates, owners, rate_out=out), like_brokers(4))
@@ -36,8 +39,8 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "consumers-on-and-off",
-    "Four brokers at 30 %, evenly; on one of them nine tenths of the consumers read for a minute and pause for a"
-    " minute, which takes it up and down by 14 points.",
+    "Four brokers at 30 % each. On one of them nine tenths of the consumers alternately read and pause"
+    " for a minute, so its usage rises and falls by 14 points.",
     make,
     (
         Expected("AvgShedder", "unloads", "==", 0, "a gap of less than 15 points does not count"),
@@ -46,8 +49,8 @@ CASE = Case(
             "unloads",
             ">=",
             5,
-            "a threshold on rates of one moment follows the wave",
+            "a threshold on momentary rates follows the wave",
         ),
-        Expected("LeastDisturbance", "unloads", "==", 0, "what comes and goes never settles"),
+        Expected("LeastDisturbance", "unloads", "==", 0, "load that comes and goes never counts as settled"),
     ),
 )

@@ -1,4 +1,4 @@
-"""All consumers of a broker stop for a minute and run for a minute, for ever."""
+"""All consumers of a broker alternately pause and read for a minute."""
 
 from pulsar_barycenter.replay.scenario import Case, Expected, Setup
 from pulsar_barycenter.replay.scenarios.consumers_on_and_off import waves
@@ -10,8 +10,8 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "consumers-swing-wide",
-    "Four brokers at 50 %, evenly; on one of them all consumers read for a minute and pause for a minute, which takes"
-    " it up and down by 25 points.",
+    "Four brokers at 50 % each. On one of them all consumers alternately read and pause for a minute, so"
+    " its usage rises and falls by 25 points.",
     make,
     (
         Expected(
@@ -19,15 +19,15 @@ CASE = Case(
             "unloads",
             ">=",
             1,
-            "hits belong to a broker, on whichever side of the gap it is: up and down by turns counts as eight rounds",
+            "hits are counted per broker, on either side of the gap: alternating up and down counts as eight rounds",
         ),
         Expected(
             "UniformLoadShedder+LeastLongTermMessageRate",
             "unloads",
             ">=",
             10,
-            "a threshold on rates of one moment follows the wave",
+            "a threshold on momentary rates follows the wave",
         ),
-        Expected("LeastDisturbance", "unloads", "==", 0, "what comes and goes never settles"),
+        Expected("LeastDisturbance", "unloads", "==", 0, "load that comes and goes never counts as settled"),
     ),
 )

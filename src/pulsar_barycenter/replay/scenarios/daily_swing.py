@@ -1,4 +1,4 @@
-"""A day on which half of the bundles are busy at noon, the others at midnight."""
+"""A day on which half of the bundles are busy at noon, and the others at midnight."""
 
 import numpy as np
 
@@ -29,11 +29,13 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "daily-swing",
-    "Five brokers at 50 %; half of the bundles swing by 70 % over the day, the other half against them.",
+    "Five brokers at 50 %; half of the bundles swing by 70 % over the day, and the other half in opposite phase.",
     make,
     (
-        Expected(EVERY, "flaps", "<=", 200, "whatever follows the day moves a bundle a few times, not each hour"),
-        Expected("LeastDisturbance", "regret", "<=", 1, "it waits for a gap that has settled", than="AvgShedder"),
+        Expected(
+            EVERY, "flaps", "<=", 200, "a strategy that follows the day moves a bundle a few times, not every hour"
+        ),
+        Expected("LeastDisturbance", "regret", "<=", 1, "it waits until a gap has settled", than="AvgShedder"),
         Expected("LeastDisturbance", "flaps", "==", 0, "a bundle rests for half an hour"),
     ),
 )

@@ -1,4 +1,4 @@
-"""A cluster is doubled."""
+"""The number of brokers doubles."""
 
 from pulsar_barycenter.replay.events import BrokerAdded
 from pulsar_barycenter.replay.scenario import (
@@ -25,11 +25,13 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "five-to-ten",
-    "Five brokers at 70 % with 100 bundles, evenly; five more join after ten minutes. Even would be 35 % each.",
+    "Five brokers at 70 % each, with 100 bundles; five more join after ten minutes. Balanced, each has 35 %.",
     make,
     (
-        Expected("AvgShedder", "regret", "<", 0.5, "all pairs of full and empty act at once", than="no-op"),
-        Expected("LeastDisturbance", "unloads", "<=", 1.1, "in one round, to all five", than="AvgShedder"),
+        Expected("AvgShedder", "regret", "<", 0.5, "all pairs of a full and an empty broker act at once", than="no-op"),
+        Expected(
+            "LeastDisturbance", "unloads", "<=", 1.1, "it moves bundles to all five in one round", than="AvgShedder"
+        ),
         Expected("LeastDisturbance", "flaps", "==", 0, "a bundle rests for half an hour"),
     ),
 )

@@ -1,4 +1,4 @@
-"""A namespace of one bundle whose load takes a hundred and more."""
+"""A namespace has one bundle, whose load needs more than a hundred bundles."""
 
 import numpy as np
 
@@ -31,17 +31,17 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "one-bundle-into-many",
-    "Ten brokers, and one bundle of 5,000 topics that would take five of them; a bundle may carry 20,000 msg/s, so it"
-    " must become 128. Seven generations of splits.",
+    "Ten brokers, and one bundle of 5,000 topics with the load of five of them. A bundle may have 20,000"
+    " msg/s, so it must become 128 bundles, in seven generations of splits.",
     make,
     (
-        Expected(EVERY, "splits", "==", 127, "each split makes one bundle more, until the namespace is full"),
+        Expected(EVERY, "splits", "==", 127, "each split adds one bundle, until the namespace has its maximum"),
         Expected(
             "LeastDisturbance",
             "regret",
             "<=",
             1,
-            "a part counts with its share of the whole",
+            "it counts a part with its share of the load before the split",
             than="AvgShedder",
         ),
     ),

@@ -22,7 +22,7 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "one-empty-of-hundred",
-    "99 brokers at 80 %, evenly, and one that is empty. The mean hardly tells it from full: 79.2 %.",
+    "99 brokers at 80 % each, and one that is empty. The mean is still 79.2 %.",
     make,
     (
         Expected(
@@ -30,9 +30,11 @@ CASE = Case(
             "unloads",
             "==",
             0,
-            "nobody is ten points above the mean, so the empty broker stays empty",
+            "no broker is ten points above the mean, so the empty broker stays empty",
         ),
         Expected("AvgShedder", "unloads", ">=", 1, "it pairs the fullest with the emptiest"),
-        Expected("LeastDisturbance", "unloads", ">=", 1, "an empty broker is filled though nobody is out of the band"),
+        Expected(
+            "LeastDisturbance", "unloads", ">=", 1, "an empty broker is filled even if no broker is outside of the band"
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""One broker has twice the cores of the others, and as much traffic."""
+"""One broker has twice the cores of the others, and the same traffic."""
 
 from pulsar_barycenter.replay.capacity import Capacity
 from pulsar_barycenter.replay.scenario import Case, Expected, Setup, balanced, of_rates, rate_of_usage, sizes, steady
@@ -15,7 +15,7 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "one-twice-as-strong",
-    "Three brokers of 8 cores at 70 %, one of 16 at 35 %, with the same traffic each. Even would be 56 %.",
+    "Three brokers with 8 cores at 70 %, and one with 16 at 35 %, all with the same traffic. Balanced, each has 56 %.",
     make,
     (
         Expected(
@@ -23,21 +23,21 @@ CASE = Case(
             "unloads",
             "==",
             0,
-            "message rates are even, which is its goal, and the wrong one here",
+            "message rates are equal, which is its goal, and the wrong one here",
         ),
         Expected(
             "AvgShedder",
             "unloads",
             "<=",
             3,
-            "what it moves is half the difference in messages, and that is near nothing",
+            "it moves half the difference in message rates, which is almost zero",
         ),
         Expected(
             "ThresholdShedder+LeastResourceUsageWithWeight",
             "regret",
             "<=",
             1,
-            "it goes by usage, which differs by 35 points",
+            "it uses usage, which differs by 35 points",
             than="no-op",
         ),
         Expected(
@@ -45,7 +45,7 @@ CASE = Case(
             "regret",
             "<",
             0.4,
-            "it learns what work costs each broker",
+            "it learns how much CPU traffic takes on each broker",
             than="UniformLoadShedder+LeastLongTermMessageRate",
         ),
     ),

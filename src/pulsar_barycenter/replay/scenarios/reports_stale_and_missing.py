@@ -1,4 +1,4 @@
-"""Nobody hears the reports of one broker while it fills up."""
+"""The reports of one broker are lost while its load grows."""
 
 import numpy as np
 
@@ -31,12 +31,14 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "reports-stale-and-missing",
-    "Five brokers; one seems nearly idle because its reports of 55 minutes are lost, and carries 76 % meanwhile. What"
-    " goes by the stale report sends it still more.",
+    "Five brokers. One seems nearly idle because its reports are lost for 55 minutes, but its usage is"
+    " 76 %. A strategy that uses the stale report gives it even more load.",
     make,
     (
         Expected("AvgShedder", "overloaded_s", ">=", 60, "it pairs the fullest with the broker that seems to be idle"),
         Expected("LeastDisturbance", "overloaded_s", "==", 0, "a broker whose reports are old takes nothing"),
-        Expected("LeastDisturbance", "regret", "<", 0.6, "it is evened out with the first report", than="no-op"),
+        Expected(
+            "LeastDisturbance", "regret", "<", 0.6, "the load is balanced after the first new report", than="no-op"
+        ),
     ),
 )

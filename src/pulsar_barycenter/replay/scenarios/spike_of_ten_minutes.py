@@ -1,4 +1,4 @@
-"""The bundles of one broker carry twice as much for ten minutes."""
+"""The bundles of one broker have twice the load for ten minutes."""
 
 import numpy as np
 
@@ -27,11 +27,11 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "spike-of-ten-minutes",
-    "Five brokers at 40 %, evenly; the bundles of one carry twice as much for ten minutes, then as before. What moves"
-    " at the height of it is a burden after it.",
+    "Five brokers at 40 % each. The bundles of one have twice the load for ten minutes, then the load"
+    " from before. Bundles that move during the spike are too much for their new broker after it.",
     make,
     (
         Expected("OverloadShedder+LeastLongTermMessageRate", "unloads", "==", 0, "80 % is below its limit of 85 %"),
-        Expected("LeastDisturbance", "unloads", "<=", 8, "its budget is a bundle in two minutes"),
+        Expected("LeastDisturbance", "unloads", "<=", 8, "its budget is one bundle in two minutes"),
     ),
 )

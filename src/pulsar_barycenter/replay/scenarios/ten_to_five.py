@@ -1,4 +1,4 @@
-"""A cluster is halved."""
+"""Half of the brokers are shut down."""
 
 from pulsar_barycenter.replay.events import BrokerRemoved
 from pulsar_barycenter.replay.scenario import (
@@ -26,16 +26,16 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "ten-to-five",
-    "Ten brokers at 35 % with 100 bundles, evenly; five are shut down after ten minutes. Even would be 70 % each.",
+    "Ten brokers at 35 % each, with 100 bundles; five are shut down after ten minutes. Balanced, each has 70 %.",
     make,
     (
-        Expected(EVERY, "assignments", ">=", 40, "half of the bundles have to go somewhere"),
+        Expected(EVERY, "assignments", ">=", 40, "half of the bundles need a new owner"),
         Expected(
             "LeastDisturbance",
             "regret",
             "<=",
             1,
-            "placement knows what bundles carry",
+            "its placement knows the load of bundles",
             than="AvgShedder",
         ),
     ),

@@ -1,4 +1,4 @@
-"""One topic alone is more than a broker can carry."""
+"""A single topic has more load than a broker can carry."""
 
 import numpy as np
 
@@ -52,12 +52,12 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "topic-larger-than-a-broker",
-    "Five brokers at 30 %, and one topic that would take 120 % of one. The best is to have it alone on a broker; its"
-    " bundle can be split for ever without use.",
+    "Five brokers at 30 %, and one topic that needs 120 % of a broker. The best result is a broker with"
+    " this topic alone. Splitting its bundle never helps.",
     make,
     (
-        Expected(EVERY, "overloaded_s", ">=", 90 * 60, "no strategy can mend it: the topic has to be partitioned"),
-        Expected(EVERY, "splits", "<=", 32, "the namespace has 64 bundles at most"),
+        Expected(EVERY, "overloaded_s", ">=", 90 * 60, "no strategy can solve it: the topic must be partitioned"),
+        Expected(EVERY, "splits", "<=", 32, "the namespace may have at most 64 bundles"),
         Expected("LeastDisturbance", "flaps", "==", 0, "a bundle rests for half an hour"),
     ),
 )

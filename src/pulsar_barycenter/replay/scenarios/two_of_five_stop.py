@@ -26,10 +26,10 @@ def make(seed: int) -> Setup:
 
 CASE = Case(
     "two-of-five-stop",
-    "Five brokers at 45 %, evenly; two are shut down after ten minutes. Even would be 75 % on the other three.",
+    "Five brokers at 45 % each; two are shut down after ten minutes. Balanced, each of the other three has 75 %.",
     make,
     (
-        Expected(EVERY, "assignments", ">=", 20, "each bundle of the two has to go somewhere"),
-        Expected("LeastDisturbance", "unloads", "==", 0, "placement alone evens it out"),
+        Expected(EVERY, "assignments", ">=", 20, "each bundle of the two needs a new owner"),
+        Expected("LeastDisturbance", "unloads", "==", 0, "placement alone balances the load"),
     ),
 )

@@ -20,10 +20,11 @@ MOST_BUNDLES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The parameters of generated demand. `rate` is msg/s in of all bundles together at the mean of the day.
+    """The parameters of generated demand. `rate` is msg/s in of all bundles together, at the mean of the day.
 
-    Sizes of bundles are log-normal with `spread` as the deviation of their logarithm. `swing` is the amplitude of the
-    day (0: none), `noise` the deviation of the logarithm of each sample. Each message is read `fan_out` times.
+    The sizes of bundles are log-normal, with `spread` as the standard deviation of their logarithm. `swing` is the
+    amplitude of the daily swing (0: none), `noise` the standard deviation of the logarithm of each sample. Each message
+    is read `fan_out` times.
     """
 
     brokers: int = 10
@@ -65,7 +66,7 @@ def bundle_names(bundles: int, namespaces: int = 1) -> tuple[str, ...]:
 
 
 def rates(shape: Shape, seed: int) -> Floats:
-    """Return msg/s in, a row a step and a column a bundle."""
+    """Return msg/s in, with one row per step and one column per bundle."""
     rng = np.random.default_rng(seed)
     size = drawn_sizes(Distribution.LOGNORMAL, shape.bundles, rng, sigma=shape.spread)
     seconds = np.arange(shape.steps) * shape.step_ms / 1000

@@ -1,11 +1,11 @@
 """Generates the load reports of a cluster of any size for any time; the same seed gives the same reports.
 
-Each bundle has a mean rate of its own and a shape over time: a traffic trace, or a daily swing with noise. Bundles stay
-on the brokers they were assigned to, by hash, as a cluster without balancing would leave them. Every report can be
-made by itself, in any order.
+Each bundle has its own mean rate and a shape over time: a traffic trace, or a daily swing with noise. Bundles stay on
+the brokers to which they were assigned by hash, as in a cluster without balancing. Each report can be generated alone,
+in any order.
 
-What brokers say of their resources follows from the rates, by the constants below. Example: a bundle of 100 msg/s in
-has 200 msg/s out (two subscriptions), 100 KiB/s in and 200 KiB/s out; it takes 300 × 10 µs = 0.3 % of a core.
+The resources of brokers follow from the rates, by the constants below. Example: a bundle of 100 msg/s in has 200 msg/s
+out (two subscriptions), 100 KiB/s in and 200 KiB/s out; it takes 300 × 10 µs = 0.3 % of a core.
 """
 
 import zlib
@@ -35,7 +35,7 @@ BUNDLES_OF_NAMESPACE: Final = 64
 MESSAGE_BYTES: Final = 1024.0
 SUBSCRIPTIONS: Final = 2
 CPU_S_PER_MESSAGE: Final = 10e-6
-"""The seconds of one core that a message takes when it comes in, and each time that it goes out."""
+"""The seconds of one core that a message takes when it comes in, and again each time that it goes out."""
 CORES: Final = 8
 NETWORK_KBIT_S: Final = 10_000_000.0
 MEMORY_MIB: Final = 8192.0
@@ -59,10 +59,11 @@ class NamespaceTraces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """`bundles` are those of the whole cluster; `interval_ms` is between two reports of a broker.
+    """The parameters.
 
-    `mean_rate` is msg/s into a bundle, on average over bundles and time. Time of the traces and of the daily swing
-    passes `speedup` times as fast as that of the reports.
+    `bundles` is the number in the whole cluster, `interval_ms` the time between two reports of a broker. `mean_rate` is
+    msg/s into a bundle, on average over bundles and time. The time of traces and of the daily swing passes `speedup`
+    times as fast as that of the reports.
     """
 
     brokers: int
@@ -77,13 +78,13 @@ class LoadPlan:
 
     def __post_init__(self) -> None:
         if self.brokers < 1 or self.bundles < max(1, len(self.namespaces)):
-            raise ValueError("a plan needs a broker, and a bundle for each namespace")
+            raise ValueError("a plan needs at least one broker, and at least one bundle per namespace")
         if self.interval_ms < 1:
-            raise ValueError("reports are at least a millisecond apart")
+            raise ValueError("the interval between reports must be at least 1 ms")
 
 
 class LoadGenerator:
-    """Makes the reports of a plan."""
+    """Generates the reports of a plan."""
 
     def __init__(self, plan: LoadPlan) -> None:
         self.plan = plan
@@ -101,17 +102,20 @@ class LoadGenerator:
         return f"broker-{broker}:8080"
 
     def reports_until(self, end_ms: int) -> int:
-        """The number of reports, of all brokers together, whose time is before `end_ms`."""
+        """Return the number of reports of all brokers whose time is before `end_ms`."""
         plan = self.plan
         return sum(max(0, -(-(end_ms - self.time_of(broker)) // plan.interval_ms)) for broker in range(plan.brokers))
 
     def time_of(self, number: int) -> int:
-        """The epoch ms of report `number`, counted from 0 over all brokers, oldest first; brokers take turns."""
+        """Return the time (epoch ms) of report `number`, counted from 0 over all brokers, oldest first.
+
+        Brokers take turns.
+        """
         turn, broker = divmod(number, self.plan.brokers)
         return self.plan.start_ms + turn * self.plan.interval_ms + broker * self.plan.interval_ms // self.plan.brokers
 
     def report(self, number: int) -> LocalBrokerData:
-        """Report `number`; see `time_of`."""
+        """Return report `number`; see `time_of`."""
         plan = self.plan
         turn, broker = divmod(number, plan.brokers)
         at = self.time_of(number)
@@ -137,7 +141,7 @@ class LoadGenerator:
         return with_usage(with_stats(report, stats))
 
     def _shape(self, owned: NDArray[np.int64], at_s: float) -> Floats:
-        """The factors by which bundles differ from their means at `at_s` seconds of trace time."""
+        """Return the factors by which bundles differ from their means at `at_s` seconds of trace time."""
         if not self.plan.namespaces:
             return daily_swing(at_s + self._shift_s[owned], SWING)
         return np.array([self._followed(index, at_s) for index in owned.tolist()])
@@ -148,7 +152,7 @@ class LoadGenerator:
 
 
 def with_usage(report: LocalBrokerData) -> LocalBrokerData:
-    """Return `report` with the resources that its rates take, by this module's constants."""
+    """Return `report` with the resources that its rates take, according to this module's constants."""
     messages = report.msg_rate_in + report.msg_rate_out
     traffic = report.msg_throughput_in + report.msg_throughput_out
     cpu = ResourceUsage(100 * messages * CPU_S_PER_MESSAGE, 100.0 * CORES)
@@ -176,11 +180,14 @@ def _stats(rate: float, topics: int) -> NamespaceBundleStats:
 
 
 _Shape = Sequence[tuple[Trace, float]]
-"""Traces whose rates add up, each with the seconds it is ahead."""
+"""Traces whose rates are added, each with the seconds by which it is shifted."""
 
 
 def _bundles(plan: LoadPlan) -> tuple[list[str], list[_Shape]]:
-    """Names and traces of all bundles. Traces: shared out among their namespaces evenly; else 64 a namespace."""
+    """Return the names and traces of all bundles.
+
+    With traces, bundles are distributed evenly over the traces' namespaces; without, a namespace has 64 bundles.
+    """
     followed = plan.namespaces
     count = len(followed) or -(-plan.bundles // BUNDLES_OF_NAMESPACE)
     names: list[str] = []
@@ -195,7 +202,10 @@ def _bundles(plan: LoadPlan) -> tuple[list[str], list[_Shape]]:
 
 
 def _shared(traces: Sequence[Trace], bundles: int) -> list[_Shape]:
-    """Give bundle i the traces i, i + bundles, ...; further bundles reuse the traces, shifted to later in their day."""
+    """Give bundle i the traces i, i + bundles, and so on.
+
+    Further bundles reuse traces, shifted to a later time of the day.
+    """
     shapes: list[_Shape] = []
     for place in range(bundles):
         if place < len(traces):

@@ -17,11 +17,11 @@ class Distribution(StrEnum):
 
     EVEN = "even"
     LOGNORMAL = "lognormal"
-    """With the usual sigma of 1 half of the bundles are below 0.61 of the mean, one of a hundred is above 6.2."""
+    """With the usual sigma of 1, half of the bundles are below 0.61 of the mean, and one in a hundred is above 6.2."""
     PARETO = "pareto"
-    """Alpha 1.5: a third of the load is in one bundle of a hundred or so."""
+    """Alpha is 1.5: about a third of the load is in one of a hundred bundles."""
     ZIPF = "zipf"
-    """The k-th busiest has 1/k of the busiest one's rate."""
+    """The k-th busiest bundle has 1/k of the rate of the busiest."""
 
 
 def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Generator, *, sigma: float = 1.0) -> Floats:

@@ -15,10 +15,10 @@ _BURST_FACTOR = 6.0
 
 
 def synthetic_traces(seed: int, *, topics: int = SYNTHETIC_TOPICS, days: int = 2) -> list[Trace]:
-    """Return traces of topics that are typical of busy clusters: of unequal size, with a daily swing and bursts.
+    """Return traces of topics that are typical of busy clusters: of different sizes, with a daily swing and bursts.
 
-    Topic k (from 1) has 1/k of the busiest topic's mean of 120 events in 5 minutes (Zipf's law), swings by
-    ±60 % over the day with a phase of its own, and bursts to six times its rate in one of a hundred steps.
+    Topic k (from 1) has 1/k of the busiest topic's mean of 120 events in 5 minutes (Zipf's law). It swings by ±60 %
+    over the day, with a random phase. In one of a hundred steps, it bursts to six times its rate.
     """
     chance = random.Random(seed)
     return [_synthetic_trace(rank, chance, days) for rank in range(1, topics + 1)]

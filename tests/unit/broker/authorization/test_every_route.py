@@ -26,6 +26,12 @@ NAMED = {
     "group": "g",
     "allocator": "default",
     "file": "main.js",
+    "ledger": "1",
+    "entry": "1",
+    "position": "1",
+    "timestamp": "1",
+    "seconds": "1",
+    "count": "1",
 }
 ENDS_THE_BROKER = ("POST", "/admin/v2/brokers/shutdown")
 EVERY_ROUTE = sorted(BY_PATH)
@@ -48,12 +54,25 @@ EITHER = {
     *(("GET", f"{TOPIC}/{what}") for what in ("partitions", "stats", "internalStats", "internal-info")),
     *(("GET", f"{TOPIC}/{what}") for what in ("partitioned-stats", "partitioned-internalStats")),
 }
+NAMESPACE = "/admin/v2/namespaces/{tenant}/{namespace}"
+SUBSCRIPTION = f"{TOPIC}/subscription/{{subscription}}"
 CONSUME = {
     ("GET", f"{TOPIC}/subscriptions"),
-    ("PUT", f"{TOPIC}/subscription/{{subscription}}"),
-    ("DELETE", f"{TOPIC}/subscription/{{subscription}}"),
-    ("GET", f"{TOPIC}/subscription/{{subscription}}/properties"),
-    ("PUT", f"{TOPIC}/subscription/{{subscription}}/properties"),
+    ("PUT", SUBSCRIPTION),
+    ("DELETE", SUBSCRIPTION),
+    ("GET", f"{SUBSCRIPTION}/properties"),
+    ("PUT", f"{SUBSCRIPTION}/properties"),
+    *(("POST", f"{SUBSCRIPTION}/{what}") for what in ("skip/{count}", "skip_all", "expireMessages", "resetcursor")),
+    ("POST", f"{SUBSCRIPTION}/expireMessages/{{seconds}}"),
+    ("POST", f"{SUBSCRIPTION}/resetcursor/{{timestamp}}"),
+    ("POST", f"{TOPIC}/all_subscription/expireMessages/{{seconds}}"),
+    ("GET", f"{SUBSCRIPTION}/position/{{position}}"),
+    *(("GET", f"{TOPIC}/{what}") for what in ("ledger/{ledger}/entry/{entry}", "examinemessage", "lastMessageId")),
+    ("GET", f"{TOPIC}/messageid/{{timestamp}}"),
+    ("PUT", f"{TOPIC}/backlogSize"),
+    ("POST", f"{SUBSCRIPTION}/analyzeBacklog"),
+    *(("POST", f"{NAMESPACE}/{what}") for what in ("clearBacklog", "clearBacklog/{subscription}")),
+    *(("POST", f"{NAMESPACE}/{{range}}/{what}") for what in ("clearBacklog", "clearBacklog/{subscription}")),
 }
 LEGACY = {route for route in EVERY_ROUTE if route[1].startswith("/lookup/v2/destination")}
 """Of a namespace of another name, acme/standalone/orders, in which nobody has a grant."""

@@ -88,7 +88,7 @@ def test_nobody_may_anything_that_is_not_public(subtests: pytest.Subtests) -> No
         (
             "consume",
             {"LOOKUP", "GET_METADATA", "GET_STATS", "CONSUME", "SUBSCRIBE", "UNSUBSCRIBE", "RESET_CURSOR"}
-            | {"PEEK_MESSAGES", "GET_SUBSCRIPTIONS"},
+            | {"PEEK_MESSAGES", "GET_SUBSCRIPTIONS", "SKIP", "EXPIRE_MESSAGES", "GET_BACKLOG_SIZE"},
         ),
         ("functions sources sinks packages", set()),
     ],

@@ -27,6 +27,12 @@ NAMED = {
     "group": "g",
     "allocator": "default",
     "file": "main.js",
+    "ledger": "1",
+    "entry": "1",
+    "position": "1",
+    "timestamp": "1",
+    "seconds": "1",
+    "count": "1",
 }
 PATHS = sorted({row.path for row in ROUTES})
 LAST = b"GET /status.html HTTP/1.1\r\nHost: localhost\r\n\r\n"

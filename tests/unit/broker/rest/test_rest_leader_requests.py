@@ -30,6 +30,19 @@ OF_OWNERS = {
     ("POST", "shutdown"),
     ("POST", "leader-writes"),
     ("POST", "partition-changes"),
+    ("POST", "{count}"),
+    ("POST", "skip_all"),
+    ("POST", "{seconds}"),
+    ("POST", "expireMessages"),
+    ("POST", "{timestamp}"),
+    ("POST", "resetcursor"),
+    ("PUT", "backlogSize"),
+    ("POST", "terminate"),
+    ("POST", "partitions"),
+    ("POST", "clearBacklog"),
+    ("POST", "{subscription}"),
+    ("POST", "analyzeBacklog"),
+    ("DELETE", "truncate"),
 }
 """What changes something and is for whoever owns a bundle or a topic, or for the broker that is asked."""
 

@@ -247,6 +247,25 @@ async def test_an_unload_in_between_brings_the_same_again(broker: OneBroker) -> 
     assert await received(client, 2) == [(places[8], "k2=8"), (places[9], "k0=9")]
 
 
+@pytest.mark.parametrize(("how", "sent"), [(FROM_START, [0b101]), (READER, [0b100])], ids=["consumer", "reader"])
+async def test_of_a_kept_batch_only_what_is_not_acknowledged_comes_again(
+    broker: OneBroker, how: dict[str, Any], sent: list[int]
+) -> None:
+    """A reader gets nothing of what compaction removed, either."""
+    publisher = await Publisher.of(broker)
+    places = await publisher.publish("a=1 b=1 c=1", "a=2")
+    await compact(broker)
+    client = await WireClient.connect(broker.port)
+    await client.subscribe(TOPIC, permits=100, **how)
+    await client.messages(2)
+    client.write(client_commands.ack(1, [message_id(*places[0], ack_set=(0b101,))]))
+    client.write(client_requests.redeliver(1))
+    assert [list(message.ack_set) for message, _ in await client.messages(2)] == [sent, []]
+    client.write(client_commands.ack(1, [message_id(*places[0], ack_set=(0b010,))]))
+    await client.settled()
+    assert (await topic_of(broker)).subscriptions["s"].cursor.mark_delete == places[0]
+
+
 async def test_a_seek_goes_to_what_was_kept(broker: OneBroker) -> None:
     publisher = await Publisher.of(broker)
     places = await publisher.publish(*(f"k{n % 3}={n}" for n in range(10)))

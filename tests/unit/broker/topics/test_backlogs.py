@@ -137,6 +137,7 @@ async def test_consumers_continue_after_what_expired(kind: Any) -> None:
         ((first, _),) = await world.client.messages(1)
         await world.upkeep.expire_messages(START_MS + 75_000)
         assert world.backlog() == 5
+        assert subscription_stats(world.subscription("s"))["unackedMessages"] == 0
         world.client.write(client_commands.ack(1, [first.message_id]))
         world.client.write(client_commands.flow(1, 5))
         received = [int(entry[-9:]) for _, entry in await world.client.messages(5)]

@@ -132,7 +132,11 @@ def check_required_options(resource: str, command: Command, monkeypatch: pytest.
         paths.append(path)
         raise AdminRequestError("GET", path, 404, "not there")
 
+    async def read(session: Any, path: str, **_options: Any) -> Any:
+        await call(session, "GET", path)
+
     monkeypatch.setattr("pulsar_barycenter.admin.commands.session.ClusterSession.call", call)
+    monkeypatch.setattr("pulsar_barycenter.admin.commands.session.ClusterSession.read", read)
     typed = [resource, command.name, *("t/n/x" if each.name == "topic" else "t/n" for each in command.arguments)]
     required = [flag for flag in command.flags if flag.required]
     values = {Kind.NUMBER: "1", Kind.PAIRS: "min_limit=1,usage_threshold=2"}

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
+from pulsar_barycenter.admin.client import Answer
 from pulsar_barycenter.admin.commands.session import ClusterSession
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.main import main
@@ -55,7 +56,15 @@ async def test_lines_of_pulsar_admin_ask_and_print_as_written_down(
         asked.append(f"> {method} {path}{'?' if query else ''}{query}{sent}")
         return await call(self, method, path, params=params, body=body, media_type=media_type)
 
+    read = ClusterSession.read
+
+    async def recorded_read(self: ClusterSession, path: str, *, params: Mapping[str, str] | None = None) -> Answer:
+        query = "&".join(f"{key}={value}" for key, value in (params or {}).items())
+        asked.append(f"> GET {path}{'?' if query else ''}{query}")
+        return await read(self, path, params=params)
+
     monkeypatch.setattr(ClusterSession, "call", recorded)
+    monkeypatch.setattr(ClusterSession, "read", recorded_read)
     cluster = RestCluster()
     try:
         broker = await cluster.add(

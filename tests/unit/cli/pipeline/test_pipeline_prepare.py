@@ -28,7 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_why_none_can_be_made_is_said(cache: Path) -> None:
     asked = prepare()
     assert asked.exit_code == 1
-    why = "it was tried with Java 17 and 21, and this is Java 25"
+    why = "it is supported with Java 17 and 21, and this is Java 25"
     assert asked.stderr.splitlines()[-1] == f"barycenter: cannot create the archive of Spark's classes: {why}"
     assert asked.stdout == ""
 

@@ -230,7 +230,7 @@ def test_a_setting_of_spark_that_is_none_is_refused_without_being_shown(tmp_path
 def test_a_master_that_spark_does_not_know_is_refused_before_spark_starts(tmp_path: Path) -> None:
     answer = CliRunner().invoke(main, ["pipeline", "run", "--data", str(tmp_path), "--master", "http://host:7077"])
     assert answer.exit_code == 2
-    assert "no Spark master" in answer.output
+    assert "is not a Spark master" in answer.output
 
 
 def test_an_event_without_words_of_its_own_is_told_by_its_fields() -> None:

@@ -20,7 +20,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.assignment import EXCHANG
 from pulsar_barycenter.load.shedding.least_disturbance.budget import FREE_MS, Budget, made
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import first_loads, next_loads, part_of
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
-from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MOVES_KEY, Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import reachable
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import next_lines
 from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
@@ -374,7 +374,7 @@ def test_settings_follow_the_configuration() -> None:
     settings = LeastDisturbance.of(config).settings
     assert (settings.band, settings.patience_min, settings.stale_ms) == (0.04, 20.0, 7 * MINUTE_MS)
     assert settings.moves_of_an_hour(100) == 7
-    assert [Settings().moves_of_an_hour(brokers) for brokers in (3, 100)] == [30, 300]
+    assert [Settings().moves_of_an_hour(brokers) for brokers in (3, 100)] == [30, 50]
 
 
 def test_traffic_of_next_to_nothing_counts_as_none() -> None:
@@ -425,14 +425,59 @@ def test_a_broker_that_joins_is_filled_at_once_and_other_load_by_the_budget() ->
     assert max(map(len, plans)) == 1
 
 
-def test_a_round_that_waits_for_the_budget_names_its_key() -> None:
-    calm = cluster({"b1": 40, "b2": 40, "b3": 40, "b4": 40}).snapshot()
-    busy = cluster({"b1": 70, "b2": 66, "b3": 10, "b4": 14}).snapshot()
-    plans, _ = run(LeastDisturbance(), [calm] * 15 + [busy] * 12)
-    waits = [plan.reason for plan in plans if plan.waiting is not None]
-    assert waits
-    assert {(reason.code, reason.settings) for reason in waits} == {
-        (Code.ROUND_FULL, ("barycenterLeastDisturbanceMovesPerHour",))
-    }
-    bounded, _ = LeastDisturbance(Settings(most=1)).decide(busy, DisturbanceMemory())
-    assert bounded.waiting is None or bounded.reason.settings == ("barycenterMaxBundlesPerRound",)
+# ---- the price ----
+
+
+def test_a_small_gain_moves_a_bundle_once_it_has_lasted_and_says_why() -> None:
+    """b1 is 5 points above the mean, within the band: after the free minutes, a bundle moves for its price."""
+    even, uneven = (cluster({"b1": usage, "b2": 40, "b3": 40, "b4": 40}).snapshot() for usage in (40, 47))
+    plans, _ = run(LeastDisturbance(), [even] * 12 + [uneven] * 20)
+    acted = [minute for minute, plan in enumerate(plans) if len(plan)]
+    assert acted[0] > 12 + 3
+    before, plan = plans[acted[0] - 1], plans[acted[0]]
+    assert before.broker_reason(0).code is Code.GAIN_TOO_NEW
+    assert plan.broker_reason(0).code is Code.EVENS_OUT
+    (unload,) = plan
+    assert unload.reason.code is Code.WORTH_ITS_PRICE
+    gain, missed = unload.reason.compared[:2]
+    assert gain.value > gain.limit == Settings().least_gain
+    assert missed.value >= missed.limit == pytest.approx(100 * Settings().price)
+
+
+def test_a_move_names_the_best_moves_of_other_brokers() -> None:
+    even = cluster({"b1": 40, "b2": 40, "b3": 40, "b4": 40}).snapshot()
+    uneven = cluster({"b1": 56, "b2": 55, "b3": 30, "b4": 30}).snapshot()
+    plans, _ = run(LeastDisturbance(), [even] * 12 + [uneven] * 20)
+    reasons = [unload.reason for plan in plans for unload in plan if unload.reason.code is Code.WORTH_ITS_PRICE]
+    others = [other for reason in reasons for other in reason.alternatives]
+    assert others
+    assert {other.code for other in others} == {Code.GAINS_TOO_LITTLE}
+
+
+def test_what_the_budget_forbids_names_the_key_of_the_budget() -> None:
+    even, uneven = (cluster({"b1": usage, "b2": 40, "b3": 40, "b4": 40}).snapshot() for usage in (40, 90))
+    plans, _ = run(LeastDisturbance(Settings(moves_an_hour=1)), [even] * 12 + [uneven] * 20)
+    told = [plan.reason for plan in plans if plan.reason.code is Code.BUDGET_USED]
+    assert told
+    assert {reason.settings for reason in told} == {(MOVES_KEY,)}
+
+
+def test_a_broker_that_a_full_round_did_not_come_to_is_not_said_to_have_nothing_to_give() -> None:
+    usages = {f"b{number}": 90 for number in range(4)} | {f"b{number}": 10 for number in range(4, 8)}
+    settings = Settings(most=2)
+    plan, _ = LeastDisturbance(settings).decide(cluster(usages).snapshot(), DisturbanceMemory())
+    assert len(plan) == 2
+    codes = [plan.broker_reason(broker).code for broker in range(4)]
+    assert Code.NO_SHEDDABLE_BUNDLE not in codes
+    assert codes.count(Code.ROUND_FULL) >= 2
+
+
+def test_a_bundle_that_fills_a_weak_broker_goes_to_a_stronger_one() -> None:
+    """It takes 90 % of b1 and would take less than a third of b2, which has four times the cores."""
+    found = Cluster()
+    found.add("b1", cpu=90, bundles={bundle_name(0): NamespaceBundleStats(msg_rate_in=9e4, topics=1)})
+    for number, name in enumerate(("b2", "b3"), 1):
+        small = {bundle_name(10 * number + at): NamespaceBundleStats(msg_rate_in=4e4, topics=1) for at in range(4)}
+        found.add(name, cpu=160, cpu_limit=400, bundles=small)
+    plan, _ = LeastDisturbance().decide(found.snapshot(), DisturbanceMemory())
+    assert [unload.bundle for unload in plan][:1] == [bundle_name(0)]

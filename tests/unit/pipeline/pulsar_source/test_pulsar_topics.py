@@ -92,7 +92,7 @@ def asking(server: socket.socket, plugin: str) -> Topics:
 
 @pytest.mark.parametrize(
     ("plugin", "words"),
-    [("no-such-plugin", "the client has no 'no-such-plugin'"), ("basic", "not of the form basic needs")],
+    [("no-such-plugin", "the client has no plugin 'no-such-plugin'"), ("basic", "the form that basic needs")],
 )
 def test_credentials_that_the_client_cannot_use_are_told(plugin: str, words: str) -> None:
     """It would go on without any."""

@@ -26,7 +26,7 @@ def test_a_local_folder_is_a_path_or_a_file_address(address: str, path: str) -> 
 @pytest.mark.parametrize("address", ["s3a://bucket/a", "hdfs://host/a", "hdfs:/a", "gs://bucket", "abfs://c@a/x"])
 def test_any_other_place_is_left_to_spark(address: str) -> None:
     assert local_folder(address) is None
-    with pytest.raises(ValueError, match="read by Spark"):
+    with pytest.raises(ValueError, match="only Spark can read it"):
         open_storage(address)
 
 

@@ -133,7 +133,7 @@ def test_a_failure_is_remembered_until_it_is_made(cache: JavaCache, java: Java) 
 def test_why_there_can_be_none_is_told(cache: JavaCache, java: Java) -> None:
     assert hindrance(java, cache, {}) is None
     assert hindrance(replace(java, version=21), cache, {}) is None
-    assert hindrance(replace(java, version=25), cache, {}) == "it was tried with Java 17 and 21, and this is Java 25"
+    assert hindrance(replace(java, version=25), cache, {}) == "it is supported with Java 17 and 21, and this is Java 25"
     assert hindrance(java, JavaCache(cache.folder, "no room"), {}) == "no room"
     assert "SPARK_CONF_DIR" in str(hindrance(java, cache, {"SPARK_CONF_DIR": "/etc/spark"}))
     assert "SPARK_HOME" in str(hindrance(java, cache, {"SPARK_HOME": "/opt/spark"}))

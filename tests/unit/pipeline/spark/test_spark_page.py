@@ -12,7 +12,7 @@ def test_a_driver_on_loopback_may_serve_it(master: str | None) -> None:
 
 @pytest.mark.parametrize("master", ["spark://10.0.0.1:7077", "yarn", "k8s://https://kubernetes"])
 def test_with_executors_on_other_machines_it_is_refused(master: str) -> None:
-    assert "open to them" in (page_refusal(master, {}) or "")
+    assert "open to these machines" in (page_refusal(master, {}) or "")
 
 
 def test_under_spark_submit_the_address_of_java_decides() -> None:

@@ -64,7 +64,7 @@ def test_a_second_process_is_told_who_works_there_and_when_it_may(storage: Local
     with leased(storage, clock_ms=lambda: NOW_MS, me=THERE):
         later = NOW_MS + LEASE_MS - 3000
         with (
-            pytest.raises(AlreadyRunningError, match=r"process 2 of there is the pipeline of .*try again in 3 s"),
+            pytest.raises(AlreadyRunningError, match=r" is running in process 2 of there: .*try again in 3 s"),
             leased(storage, clock_ms=lambda: later, me=HERE, is_alive=nobody),
         ):
             pass

@@ -113,6 +113,11 @@ PRODUCER: Final = {
     "pulsar_producer_msg_average_Size": f"Mean size of a producer's messages {_INTERVAL}, bytes.",
 }
 
+BACKLOG_AGE: Final = {
+    "pulsar_storage_backlog_age_seconds": "Age of the oldest message that a subscription has not acknowledged, s; -1 "
+    "without one. At least that old, if its ledger's columns are not in memory.",
+}
+
 COMPACTION: Final = {
     "pulsar_compaction_removed_event_count": "Messages that compactions removed since the topic was loaded.",
     "pulsar_compaction_succeed_count": "Compactions that succeeded since the topic was loaded.",
@@ -232,6 +237,7 @@ HELP: Final = {
     **SUBSCRIPTION,
     **CONSUMER,
     **PRODUCER,
+    **BACKLOG_AGE,
     **COMPACTION,
     **BACKLOG_QUOTA,
     **NAMESPACE,

@@ -9,6 +9,7 @@ from operator import add
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.rest.metrics.catalogue import (
+    BACKLOG_AGE,
     BACKLOG_QUOTA,
     COMPACTION,
     CONSUMER,
@@ -22,6 +23,7 @@ from pulsar_barycenter.broker.rest.metrics.text import Lines, Sample, labels_tex
 from pulsar_barycenter.broker.subscriptions.non_persistent_subscription import NonPersistentSubscription
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
+from pulsar_barycenter.broker.topics.backlog_age import oldest_in_backlog
 from pulsar_barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.topic import Topic
@@ -33,6 +35,7 @@ _SUBSCRIPTION = tuple(SUBSCRIPTION)
 _NON_PERSISTENT_SUBSCRIPTION = tuple(SUBSCRIPTION_ALSO_HERE)
 _CONSUMER = tuple(CONSUMER)
 _PRODUCER = tuple(PRODUCER)
+_BACKLOG_AGE = tuple(BACKLOG_AGE)
 _COMPACTION = tuple(COMPACTION)
 _BACKLOG_QUOTA = tuple(BACKLOG_QUOTA)
 _INDEX = {name: index for index, name in enumerate(_TOPIC)}
@@ -63,6 +66,8 @@ class TopicsRead:
             self.lines.add(_TOPIC, labels, values)
         if isinstance(topic, PersistentTopic):
             self.damaged_ledgers += len(topic.ledger.damaged_ledgers)
+            if self._by_topic:
+                self.lines.add(_BACKLOG_AGE, labels, (oldest_in_backlog(topic).age_s,))
             if self._by_topic and (compacted := compaction_values(topic)):
                 self.lines.add(_COMPACTION, labels, compacted)
             if self._by_topic and (limits := quota_values(topic)):

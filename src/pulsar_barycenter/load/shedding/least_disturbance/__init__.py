@@ -1,4 +1,4 @@
-"""LeastDisturbance: a round as one assignment problem, the least disturbance that brings brokers within a band.
+"""LeastDisturbance: single moves by their price; where these do not help, the least disturbance within a band.
 
 Other strategies compare brokers by what they report now, and move bundles until the comparison holds. That moves
 bundles for noise, overshoots where brokers differ in strength, and forgets bundles that are still on their way. This
@@ -10,6 +10,8 @@ Of the moves that help it prefers those that disturb the fewest clients.
 - `bundle_loads` and `usage_lines`: what is known of bundles and of brokers; both are carried from round to round.
   `alignment` maps the rows of one round to those of the next.
 - `prediction`: the usage of each broker, and the usage that it can reach.
+- `givers`: the bundles that a broker may give, and what moving each costs.
+- `unevenness`: what a single move gains, and when it is worth its price.
 - `assignment`: the search for the moves.
 - `budget`: how many moves a round may make.
 - `verdicts`: the plan with its reasons.

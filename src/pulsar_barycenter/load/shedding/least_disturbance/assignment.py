@@ -1,4 +1,8 @@
-"""The search for moves: the fewest and cheapest moves that bring every broker within the band.
+"""The search for moves: single moves by their price, or the fewest that bring every broker within the band.
+
+While moves are free (`budget`), the search makes a plan of many moves. Else it makes single moves, each once it is
+worth its price (`unevenness`). If none is, such as with many brokers that are nearly equally full, and a broker is more
+than two bands above its reachable usage, it makes a plan as well. A plan has three steps:
 
 1. **Relieve.** A round acts once a broker is above the band: by both estimates its usage exceeds the usage that it can
    reach by more than the band. Then all brokers near the edge of the band give bundles as well, until they are near the
@@ -18,34 +22,35 @@ broker gives 12.6 to 15.4 points: of bundles of 9, 7, 5, 4 … points it gives t
 leaves it at 56 %.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
+from pulsar_barycenter.load.shedding.least_disturbance.givers import SESSIONS, Giver, collect
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
-from pulsar_barycenter.load.shedding.least_disturbance.prediction import Prediction
-from pulsar_barycenter.load.shedding.ordering import by_group
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, Prediction
+from pulsar_barycenter.load.shedding.least_disturbance.unevenness import Offer, Price, Unevenness
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 MayGo = Callable[[int, int], Flags]
 """Returns for a bundle (row) and its broker (row) the flags of the brokers that may take it."""
 
+_FAR_ABOVE: Final = 2.0
+"""Where moves have a price, a plan of many moves begins when a broker is more than this many bands above the reachable
+usage."""
 FAR_BELOW: Final = 2.0
 """A broker is filled once it is more than this many bands below the reachable usage."""
-SESSIONS: Final = 0.25
-TRAFFIC: Final = 0.25
-"""The cost of a move, in addition to 1: for the average number of sessions, and for the average work of a bundle."""
 IDLE: Final = 1e-4
 """A bundle that takes less than this fraction of a broker is without load."""
-MOST_LOOKED_AT: Final = 4_096
-"""The most bundles of one broker that are considered."""
+_TAKERS: Final = 4
+"""A single move goes to one of this many brokers with the least excess, or with the most room."""
 _PARTNERS: Final = 8
 _PAIRED: Final = 128
 """An exchange is tried with _PARTNERS of the least loaded brokers, among the _PAIRED heaviest bundles of each side."""
-_AT_ONCE: Final = 256
 _REFINED: Final = 64
 _DEARER: Final = 1.25
 _FINER: Final = 0.002
@@ -58,7 +63,7 @@ class RowMove(NamedTuple):
     """The bundle in `row` moves from one broker to another (rows). `why` is one of the constants below.
 
     `before` and `after` are how far the giver is above its reachable usage (fractions), `taker` how far the taker is
-    after the move. For BY_NUMBER they are numbers of idle bundles.
+    after the move. For BY_NUMBER they are numbers of idle bundles. Only a move by its price (EVENS) has a `price`.
     """
 
     row: int
@@ -68,6 +73,7 @@ class RowMove(NamedTuple):
     after: float
     taker: float
     why: int
+    price: Price | None = None
 
 
 ABOVE: Final = 0
@@ -75,85 +81,19 @@ FILLS: Final = 1
 BY_NUMBER: Final = 2
 EXCHANGED: Final = 3
 RETURNED: Final = 4
+EVENS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The moves in their order, and the flags of the brokers that had to give bundles."""
+    """The moves in their order, the flags of the brokers that had to give bundles, of those among them at which the
+    search did not arrive before the round was full, and for each broker what its best move has missed (`unevenness`).
+    """
 
     moves: tuple[RowMove, ...]
     asked: Flags
-
-
-def movable_rows(
-    snapshot: LoadSnapshot, loads: BundleLoads, view: Prediction, settings: Settings, now_ms: int
-) -> Flags:
-    """Flag the rows that may move: with load data, at their owner, not just moved, neither bound nor excluded."""
-    bundles = snapshot.bundles
-    found = bundles.listed & ~bundles.broker_bound & ~bundles.recently_unloaded & ~bundles.suspect
-    if snapshot.extensible is None:
-        found &= bundles.has_windows | bundles.sampled
-    else:
-        found &= bundles.sampled
-    found &= view.owner == bundles.owner
-    found &= now_ms - loads.moved_at_ms >= settings.grace_ms
-    if settings.excluded_namespaces:
-        named = np.array([name in settings.excluded_namespaces for name in snapshot.namespaces], bool)
-        found &= ~named[bundles.namespace]
-    return found
-
-
-class _Giver:
-    """The bundles that one broker may give, the cost of each, and how much usage leaves the broker with it.
-
-    `order` has positions sorted by worth (relief per cost), highest first, of equals the lightest first. All before
-    `first` have left.
-    """
-
-    __slots__ = ("cost", "first", "heavy", "order", "relief", "rows", "there", "work", "worth")
-
-    def __init__(self, rows: Integers, recent: Floats, settled: Floats, cost: Floats, slope: float) -> None:
-        self.rows = rows
-        self.work = np.array([recent, settled])
-        self.heavy = self.work.max(axis=0)
-        self.relief = slope * self.work.min(axis=0)
-        self.cost = cost
-        self.worth = self.relief / cost
-        self.there = self.heavy > 0
-        # sorting by two keys takes several times as long, and few bundles have the same worth
-        self.order = np.argsort(-self.worth)
-        ordered = self.worth[self.order]
-        if (ordered[1:] == ordered[:-1]).any():
-            self.order = np.lexsort((self.heavy, -self.worth))
-        self.first = 0
-
-    def in_order(self, heaviest: float) -> Iterator[int]:
-        """Yield the positions of bundles that are still here and at most this heavy, in `order`."""
-        for start in range(self.first, len(self.order), _AT_ONCE):
-            places = self.order[start : start + _AT_ONCE]
-            places = places[self.there[places]]
-            if start == self.first and not len(places):
-                self.first += _AT_ONCE
-            yield from places[self.heavy[places] <= heaviest].tolist()
-
-    def heaviest(self, most: int) -> Integers:
-        """Return the positions of the `most` heaviest bundles that are still here."""
-        there = np.flatnonzero(self.there)
-        return there[np.argsort(-self.heavy[there], kind="stable")[:most]]
-
-
-def _looked_at(work: Floats) -> Flags | slice:
-    """Return which bundles of a broker are considered: all, or of too many the heaviest and as many spread over the
-    rest, from which the last bundle to move is chosen."""
-    if len(work) <= MOST_LOOKED_AT:
-        return slice(None)
-    half = MOST_LOOKED_AT // 2
-    least = np.partition(work, len(work) - half)[len(work) - half]
-    chosen: Flags = work > least
-    chosen[np.flatnonzero(work == least)[: half - int(chosen.sum())]] = True
-    rest = np.flatnonzero(~chosen)
-    chosen[rest[:: 1 + len(rest) // half]] = True
-    return chosen
+    unseen: Flags
+    missed: Floats
 
 
 class Search:
@@ -177,21 +117,46 @@ class Search:
         self._room_to_goal = self._room(settings.goal)
         count = len(snapshot.brokers)
         self._asked = np.zeros(count, bool)
+        self._unseen = np.zeros(count, bool)
         self._moves: list[RowMove] = []
         # one more, by which a round sees that it is full
         self._most = settings.most + 1
         self._movable = movable
-        self._givers: dict[int, _Giver] = {}
+        self._givers: dict[int, Giver] = {}
 
     def run(self) -> Found:
-        if self._takes.sum() >= 1 and len(self._snapshot.brokers) >= 2:
-            self._relieve()
-            self._share_out()
-            self._refine()
-            self._fill()
-            if not self._moves:
-                self._spread_idle()
-        return Found(tuple(self._moves), self._asked)
+        """Return the plan that brings all brokers within the band, or the first moves of it."""
+        if self._is_possible:
+            self._plan(self._settings.band, self._settings.edge)
+        return self._found(np.zeros(len(self._snapshot.brokers)))
+
+    def run_by_price(self, missed: Floats, minutes: float) -> Found:
+        """Return the single moves that are worth their price, `minutes` after the round that `missed` is from.
+
+        If there is none, return a plan like that of `run`, which begins when a broker is far above the band, and in
+        which only brokers above the band give.
+        """
+        if not self._is_possible:
+            return self._found(np.zeros(len(missed)))
+        now = self._by_price(self._offers(), missed, minutes)
+        if not self._moves:
+            self._plan(_FAR_ABOVE * self._settings.band, self._settings.band)
+        return self._found(now)
+
+    def _plan(self, limit: float, edge: float) -> None:
+        self._relieve(limit, edge)
+        self._share_out()
+        self._refine()
+        self._fill()
+        if not self._moves:
+            self._spread_idle()
+
+    def _found(self, missed: Floats) -> Found:
+        return Found(tuple(self._moves), self._asked, self._unseen, missed)
+
+    @property
+    def _is_possible(self) -> bool:
+        return bool(self._takes.any()) and len(self._snapshot.brokers) >= 2
 
     @property
     def _is_full(self) -> bool:
@@ -203,32 +168,85 @@ class Search:
         """Collect the bundles of these brokers, if that was not done before."""
         wanted = np.zeros(len(self._snapshot.brokers), bool)
         wanted[[broker for broker in brokers.tolist() if broker not in self._givers]] = True
-        if not wanted.any():
-            return
-        bundles, loads = self._snapshot.bundles, self._loads
-        rows = np.flatnonzero(self._movable & wanted[bundles.owner])
-        order, edges = by_group(bundles.owner[rows], len(wanted))
-        rows = rows[order]
-        sessions, recent = np.maximum(bundles.sessions[rows], 0), loads.recent[rows]
-        typical_sessions = max(1.0, float(sessions.mean())) if len(rows) else 1.0
-        typical_work = max(1e-12, float(recent.mean())) if len(rows) else 1.0
-        for broker in np.flatnonzero(wanted).tolist():
-            own = slice(edges[broker], edges[broker + 1])
-            looked_at = _looked_at(recent[own])
-            mine, work = rows[own][looked_at], recent[own][looked_at]
-            cost = 1.0 + SESSIONS * sessions[own][looked_at] / typical_sessions + TRAFFIC * work / typical_work
-            self._givers[broker] = _Giver(mine, work, loads.settled[mine], cost, self._slope.item(broker))
+        if wanted.any():
+            self._givers |= collect(self._snapshot, self._loads, self._movable, wanted, self._slope)
+
+    # ---- single moves, by their price ----
+
+    def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
+        """Make the moves whose price was reached before this round, best first.
+
+        Return what the best move of each broker has missed with this round.
+        """
+        now = np.zeros(len(missed))
+        for source, offer in offers.items():
+            now[source] = missed[source] + offer.net * minutes
+        worth = missed >= self._settings.price
+        while not self._is_full:
+            ranked = sorted(offers.items(), key=lambda item: (-item[1].net, item[0]))
+            made = next(((source, offer) for source, offer in ranked if worth[source]), None)
+            if made is None:
+                break
+            source, offer = made
+            # without a price (no patience) a broker gives as long as there is a gain
+            worth[source], self._asked[source] = self._settings.price <= 0, True
+            others = [(self._givers[other].rows.item(that.at), that.gain) for other, that in ranked if other != source]
+            price = Price(offer.gain, float(missed[source]), tuple(others[:MAX_ALTERNATIVES]))
+            apart = float(self._apart[:, source].min())
+            self._move(self._givers[source], offer.at, source, offer.taker, apart, EVENS)
+            self._moves[-1] = self._moves[-1]._replace(price=price)
+            offers = self._offers()
+        return now
+
+    def _offers(self) -> dict[int, Offer]:
+        """Return for each broker, by its row, its best single move, if that gains more than the least gain."""
+        settings = self._settings
+        uneven = Unevenness(self._apart[RECENT], self._gives, settings.scale)
+        sources = uneven.promising(settings.least_gain)
+        self._prepare(sources)
+        found = {}
+        for source in sources.tolist():
+            giver = self._givers[source]
+            there = np.flatnonzero(giver.there)
+            takers = self._takers(source)
+            if not len(there) or not len(takers):
+                continue
+            apart = float(self._apart[:, source].min())
+            gain = np.empty((len(takers), len(there)))
+            for place, taker in enumerate(takers.tolist()):
+                ends = (self._apart[:, taker, None] + self._slope[taker] * giver.work[:, there]).max(axis=0)
+                gained = uneven.gains(source, taker, self._slope, giver.work[RECENT, there])
+                gain[place] = np.where(ends < apart, gained, 0.0)
+            net = gain - settings.least_gain * giver.cost[there] / (1 + SESSIONS)
+            while (best := float(net.max())) > 0:
+                place, at = divmod(int(net.argmax()), len(there))
+                if self._may_go(giver.rows.item(there[at]), source)[takers[place]]:
+                    found[source] = Offer(best, float(gain[place, at]), int(there[at]), int(takers[place]))
+                    break
+                net[place, at] = 0.0
+        return found
+
+    def _takers(self, source: int) -> Integers:
+        """Return the brokers with the least excess and those with the most room, which differ if strengths do."""
+        excess = np.where(self._takes, self._upper, np.inf)
+        excess[source] = np.inf
+        by_excess = np.argsort(excess, kind="stable")[:_TAKERS]
+        by_room = np.argsort(excess / self._slope, kind="stable")[:_TAKERS]
+        found = np.union1d(by_excess, by_room)
+        return found[np.isfinite(excess[found])]
 
     # ---- brokers above the band ----
 
-    def _relieve(self) -> None:
+    def _relieve(self, limit: float, edge: float) -> None:
+        """Relieve the brokers whose excess is more than `edge`, if that of one is more than `limit`."""
         lower = self._apart.min(axis=0)
-        if not (self._gives & (lower > self._settings.band)).any():
+        if not (self._gives & (lower > limit)).any():
             return
-        above = np.flatnonzero(self._gives & (lower > self._settings.edge))
+        above = np.flatnonzero(self._gives & (lower > edge))
         self._asked[above] = True
         self._prepare(above)
         for source in above[np.argsort(-lower[above], kind="stable")].tolist():
+            self._unseen[source] = self._is_full
             self._give(source)
 
     def _give(self, source: int) -> None:
@@ -243,7 +261,7 @@ class Search:
             if apart <= self._settings.edge or not self._exchange(giver, source, apart):
                 return
 
-    def _take_best(self, giver: _Giver, source: int, apart: float) -> bool:
+    def _take_best(self, giver: Giver, source: int, apart: float) -> bool:
         """Move the bundle with the most relief per cost that fits on the broker with the most room.
 
         Return whether there was one. Of bundles that relieve more than needed, the best is the one that leaves the
@@ -269,7 +287,7 @@ class Search:
         self._move(giver, chosen, source, destination, apart, ABOVE)
         return True
 
-    def _take_better(self, giver: _Giver, source: int, apart: float) -> bool:
+    def _take_better(self, giver: Giver, source: int, apart: float) -> bool:
         """Move the bundle after which the fuller of the two brokers has the least excess.
 
         Return whether there was one. That excess must be below the giver's present one by at least the goal.
@@ -297,7 +315,7 @@ class Search:
                 return True
             worth[at] = -1.0
 
-    def _exchange(self, giver: _Giver, source: int, apart: float) -> bool:
+    def _exchange(self, giver: Giver, source: int, apart: float) -> bool:
         """Move a bundle to one of the least loaded brokers, and a lighter one back; return whether a pair was found.
 
         The fuller of the two brokers must end with an excess below the giver's present one by more than the goal.
@@ -339,13 +357,13 @@ class Search:
         """Return how much work each broker can take until it is `limit` above its reachable usage; -1: none."""
         return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 
-    def _move(self, giver: _Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
+    def _move(self, giver: Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
         giver.there[at] = False
         after, _ = self._carries(source, giver, at, -1.0)
         _, taker = self._carries(destination, giver, at, 1.0)
         self._moves.append(RowMove(giver.rows.item(at), source, destination, before, after, taker, why))
 
-    def _carries(self, broker: int, giver: _Giver, at: int, times: float) -> tuple[float, float]:
+    def _carries(self, broker: int, giver: Giver, at: int, times: float) -> tuple[float, float]:
         """Add a bundle to a broker (`times` 1), or remove it (-1).
 
         Return the broker's new excess over its reachable usage, by the lower and by the higher estimate.
@@ -414,7 +432,7 @@ class Search:
         if len(self._moves) > _REFINED or any(move.why != ABOVE for move in self._moves):
             return
         apart, moves = self._apart.copy(), list(self._moves)
-        swapped: list[tuple[_Giver, int, int]] = []
+        swapped: list[tuple[Giver, int, int]] = []
         for place, move in enumerate(moves):
             giver = self._givers[move.source]
             at = int(np.flatnonzero(giver.rows == move.row)[0])

@@ -18,8 +18,9 @@ import numpy as np
 
 from pulsar_barycenter.load.decisions import NO_LIMIT
 from pulsar_barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
-from pulsar_barycenter.load.shedding.least_disturbance.assignment import Search, movable_rows
+from pulsar_barycenter.load.shedding.least_disturbance.assignment import Search
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, first_loads
+from pulsar_barycenter.load.shedding.least_disturbance.givers import movable_rows
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import AllowedBrokers
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, predict

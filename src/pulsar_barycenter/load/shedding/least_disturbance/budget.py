@@ -40,14 +40,18 @@ class Budget:
         """Return the budget after a change from which on moves are free for a while."""
         return replace(self, free_until_ms=now_ms + FREE_MS)
 
+    def is_free(self, now_ms: int) -> bool:
+        """Return whether moves neither need nor use the budget."""
+        return now_ms < self.free_until_ms
+
     def moves(self, now_ms: int) -> int:
         """Return how many moves a round may make."""
         # sums of fractions of a move may be a little below the whole number
-        return NO_LIMIT if now_ms < self.free_until_ms else max(0, int(self.left + 1e-6))
+        return NO_LIMIT if self.is_free(now_ms) else max(0, int(self.left + 1e-6))
 
     def spent(self, moves: int, now_ms: int) -> "Budget":
         """Return the budget after a round made so many moves."""
-        return self if now_ms < self.free_until_ms else replace(self, left=self.left - moves)
+        return self if self.is_free(now_ms) else replace(self, left=self.left - moves)
 
 
 def is_new_structure(before: BundleLoads, after: BundleLoads) -> bool:

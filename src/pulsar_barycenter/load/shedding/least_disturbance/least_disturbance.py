@@ -1,10 +1,15 @@
-"""LeastDisturbance: the fewest moves that bring every broker's predicted usage within a band around the reachable one.
+"""LeastDisturbance: moves bundles where the predicted gain has lasted long enough to be worth the disturbance.
+
+Each round looks for the single move of a bundle that would even out the brokers' predicted usage most. It is made once
+it has missed as much as it costs: a large gain in the next round, a small one if it lasts. A budget limits the moves of
+an hour. When a broker has joined or left, or a broker is far above the usage that it can reach, a round plans many
+moves: the fewest that bring every broker within a band around that usage.
 
 Worked example (band 6 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 have just joined, and b3 has
 twice the cores. Each can reach 20 %. So in one round b1 gives six bundles, two to b2 and four to b3: only the brokers
 have changed, and the recent and the settled estimate of every bundle agree. If instead one of five equal brokers rises
 from 40 % to 80 %, nothing moves at first, because its settled estimate is still near 40 %; the first bundle moves
-three minutes later, and the next ones as the budget of moves allows.
+in the third minute, and the next ones as the budget of moves allows.
 
 When to use it: brokers of different strength, load that comes and goes, clusters in which moves are expensive. When
 not: if the cluster shall choose as Apache Pulsar does, which has no such strategy. With the modular load manager, name
@@ -18,24 +23,20 @@ go back for twice as long.
 Source: our own; decision 0038 names the work that it builds on.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from pulsar_barycenter.load.decisions import ROUND_KEY
 from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
-from pulsar_barycenter.load.shedding.least_disturbance.assignment import Search, movable_rows
+from pulsar_barycenter.load.shedding.least_disturbance.assignment import Found, Search
 from pulsar_barycenter.load.shedding.least_disturbance.budget import Budget, is_new_structure, made
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
-from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import (
-    MINUTE_MS,
-    MOVES_KEY,
-    NAME,
-    Settings,
-)
+from pulsar_barycenter.load.shedding.least_disturbance.givers import movable_rows
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, NAME, Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import predict
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     UsageLines,
@@ -44,7 +45,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     reported_at_ms,
     was_silent,
 )
-from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan, Verdicts
+from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan, Verdicts, limit_of
 from pulsar_barycenter.load.shedding.shedder import Shedder
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
@@ -57,12 +58,13 @@ _LONGEST_MIN: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class DisturbanceMemory:
     """What is carried from round to round: the time of the last round (epoch ms), its loads and lines (None at first),
-    and the budget."""
+    the budget, and what the best move of each broker has missed (`unevenness`)."""
 
     at_ms: int = 0
     loads: BundleLoads | None = None
     lines: UsageLines | None = None
     budget: Budget = field(default_factory=Budget)
+    missed: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +105,18 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
             movable = movable_rows(snapshot, loads, view, settings, now_ms)
             allowed = AllowedBrokers(snapshot, loads, self.filters, now_ms - 2 * settings.grace_ms)
             most = min(settings.most, budget.moves(now_ms))
-            found = Search(snapshot, loads, view, movable, allowed, replace(settings, most=most)).run()
+            search = Search(snapshot, loads, view, movable, allowed, replace(settings, most=most))
+            if budget.is_free(now_ms):
+                found = search.run()
+            else:
+                missed = [memory.missed.get(name, 0.0) for name in snapshot.brokers.names]
+                found = search.run_by_price(np.array(missed), minutes)
         verdicts = Verdicts(settings, view, found, now_ms)
         count = made(found.moves, budget.moves(now_ms), settings)
         rows = np.array([move.row for move in found.moves[:count]], np.int64)
         waiting = None
         if len(found.moves) > len(rows):
-            waiting = np.zeros(len(snapshot.brokers), bool)
+            waiting = found.unseen.copy()
             waiting[[move.source for move in found.moves[len(rows) :]]] = True
         plan = DisturbancePlan(
             NAME,
@@ -118,11 +125,19 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
             rows,
             np.zeros(len(rows)),
             waiting=waiting,
-            limit_key=MOVES_KEY if budget.moves(now_ms) < settings.most else ROUND_KEY,
+            limit=limit_of(budget.moves(now_ms), settings.most),
             loads=loads,
             lines=lines,
         )
-        return plan, DisturbanceMemory(now_ms, loads, lines, budget.spent(count, now_ms))
+        still = _missed_after(found, count, snapshot.brokers.names)
+        return plan, DisturbanceMemory(now_ms, loads, lines, budget.spent(count, now_ms), still)
+
+
+def _missed_after(found: Found, made_moves: int, names: tuple[str, ...]) -> dict[str, float]:
+    """Return what the best move of each broker has missed; a broker that gives a bundle begins anew."""
+    missed = found.missed.copy()
+    missed[[move.source for move in found.moves[:made_moves]]] = 0.0
+    return {names[row]: float(missed[row]) for row in np.flatnonzero(missed).tolist()}
 
 
 def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, float]:

@@ -23,9 +23,9 @@ _RECENT_MIN: Final = 1.5
 _SETTLED: Final = 5.0
 """The time constants of the two estimates, in minutes (of the recent one at most) and in multiples of the patience:
 after it 37 % of a change is still missing."""
-_MOVES_OF_A_BROKER: Final = 3
+_BROKERS_OF_A_MOVE: Final = 2
 _LEAST_MOVES: Final = 30
-"""The default budget of an hour: this many moves for each broker, but at least _LEAST_MOVES."""
+"""The default budget of an hour: a move for this many brokers, but at least _LEAST_MOVES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,27 @@ class Settings:
 
     def moves_of_an_hour(self, brokers: int) -> int:
         """Return the budget of an hour for this many brokers."""
-        return self.moves_an_hour or max(_LEAST_MOVES, _MOVES_OF_A_BROKER * brokers)
+        return self.moves_an_hour or max(_LEAST_MOVES, brokers // _BROKERS_OF_A_MOVE)
 
     @property
     def goal(self) -> float:
         """How near to the reachable usage moves bring a broker (fraction)."""
         return 0.18 * self.band
+
+    @property
+    def scale(self) -> float:
+        """The scale of the unevenness (fraction): brokers this much less full count for little."""
+        return self.band / 2
+
+    @property
+    def least_gain(self) -> float:
+        """How much a single move must gain (fraction) for its gain to count at all."""
+        return self.band / 16
+
+    @property
+    def price(self) -> float:
+        """What a single move must have missed until it is made (fraction × minutes)."""
+        return self.band * self.patience_min / 9
 
     @property
     def edge(self) -> float:

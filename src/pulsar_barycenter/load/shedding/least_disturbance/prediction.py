@@ -6,7 +6,7 @@ level, is the usage of all brokers if work could be divided freely:
     sum over brokers of (level - background) / slope = all work
 
 A broker of twice the strength then has twice the work. If a single bundle takes more than this, its broker cannot get
-below that bundle, and the others share the rest of the work.
+below that bundle, and the others share the rest of the work; unless a stronger broker would have less usage with it.
 """
 
 from bisect import bisect_left
@@ -84,7 +84,8 @@ def predict(
     usage = lines.background + lines.slope * work
     usage[RECENT] = np.clip(usage[RECENT] + lines.beyond, 0.0, None)
     background = np.array([np.clip(lines.background + lines.beyond, 0.0, None), lines.background])
-    least = background + lines.slope * _heaviest(snapshot, loads, owner, usage, settings)
+    heaviest = _heaviest(snapshot, loads, owner, usage, settings)
+    least = _least(background, lines.slope, heaviest, fresh, settings)
     target = np.array([_targets(usage[row], background[row], least[row], lines.slope, fresh) for row in (0, 1)])
     fresh &= ~_surprised(snapshot, loads, work)
     return Prediction(
@@ -112,6 +113,19 @@ def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage:
     rows = np.flatnonzero(np.append(high, False)[owner])
     for estimate, column in enumerate((loads.recent, loads.settled)):
         np.maximum.at(found[estimate], owner[rows], column[rows])
+    return found
+
+
+def _least(background: Floats, slope: Floats, heaviest: Floats, fresh: Flags, settings: Settings) -> Floats:
+    """Return the least possible usage of each broker, by both estimates: that of its heaviest bundle alone, or on the
+    broker that has the least usage with it, if that is clearly less."""
+    found: Floats = background + slope * heaviest
+    rows = np.flatnonzero(heaviest.any(axis=0))
+    if len(rows) and fresh.any():
+        for row in (RECENT, SETTLED):
+            alone = background[row, fresh] + slope[fresh] * heaviest[row, rows, None]
+            elsewhere = alone.min(axis=1)
+            found[row, rows] = np.where(elsewhere < found[row, rows] - settings.edge, elsewhere, found[row, rows])
     return found
 
 

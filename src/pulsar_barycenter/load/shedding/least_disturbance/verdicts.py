@@ -7,10 +7,11 @@ from typing import Final
 import numpy as np
 
 from pulsar_barycenter.load.decisions import Unload
-from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
+from pulsar_barycenter.load.reasons import Alternative, Code, Compared, Reason, format_figure
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import (
     ABOVE,
     BY_NUMBER,
+    EVENS,
     EXCHANGED,
     RETURNED,
     Found,
@@ -19,6 +20,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.assignment import (
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import (
     BAND_KEY,
+    MOVES_KEY,
     NAME,
     PATIENCE_KEY,
     REPORT_KEY,
@@ -26,11 +28,11 @@ from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_setting
 )
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, reported_at_ms
-from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.shedding.plan import ROUND_LIMIT, RoundLimit, ShedPlan
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 from pulsar_barycenter.naming.counted import count_of
 
-_CODES: Final = {EXCHANGED: Code.EXCHANGED, RETURNED: Code.GIVEN_IN_EXCHANGE}
+_CODES: Final = {EXCHANGED: Code.EXCHANGED, RETURNED: Code.GIVEN_IN_EXCHANGE, EVENS: Code.WORTH_ITS_PRICE}
 _ESTIMATES: Final = {RECENT: "recent", SETTLED: "settled"}
 
 
@@ -89,7 +91,15 @@ class Verdicts:
             return Code.TOO_MANY_IDLE, (), ()
         if why == RETURNED:
             return Code.TAKES_IN_EXCHANGE, (), (BAND_KEY,)
+        if why == EVENS:
+            return Code.EVENS_OUT, (), (BAND_KEY, PATIENCE_KEY)
+        if self.found.missed[broker] > 0 and not self.found.asked[broker]:
+            missed, price = self.found.missed.item(broker), self.settings.price
+            waits = (_missed(missed, "<", price),) if missed < price else ()
+            return Code.GAIN_TOO_NEW, waits, (BAND_KEY, PATIENCE_KEY)
         less, more = int(np.argmin(view.apart[:, broker])), int(np.argmax(view.apart[:, broker]))
+        if view.apart[less, broker] > band and not self.found.asked[broker]:
+            return Code.NO_GAIN, (self._against(less, broker, ">"),), (BAND_KEY,)
         if view.apart[less, broker] > band:
             return Code.ABOVE_BAND, (self._against(less, broker, ">"),), (BAND_KEY,)
         if self.found.asked[broker] and why == ABOVE:
@@ -107,6 +117,18 @@ class Verdicts:
         usage, level = float(self.view.usage[estimate, broker]), float(self.view.target[estimate, broker])
         what, against = f"predicted usage by the {_ESTIMATES[estimate]} estimate", "reachable usage + band"
         return Compared(what, usage, relation, against, level + self.settings.band, "%")
+
+
+def _missed(missed: float, relation: str, price: float) -> Compared:
+    """Compare what a move has missed with its price, in points × minutes."""
+    return Compared("gain missed so far in points × minutes", 100 * missed, relation, "price", 100 * price)
+
+
+def limit_of(budget: int, most: int) -> RoundLimit:
+    """Return what limits a round: the maximum of a round, or the budget of an hour if that leaves fewer moves."""
+    if budget >= most:
+        return ROUND_LIMIT
+    return RoundLimit(Code.BUDGET_USED, "what the budget of an hour allows", MOVES_KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +158,22 @@ class DisturbancePlan(ShedPlan):
                 f"{goal} above its own after the move by", move.taker, "<", f"{source} before by", move.before, "%"
             ),
         )
+        alternatives: tuple[Alternative, ...] = ()
+        if move.price is not None:
+            gain, settings = move.price.gain, self.verdicts.settings
+            compared = (
+                Compared("gain of the move", gain, ">", "least gain", settings.least_gain, "%"),
+                _missed(move.price.missed, ">=", settings.price),
+                *compared,
+            )
+            alternatives = tuple(
+                Alternative(
+                    bundles.names[row],
+                    Code.GAINS_TOO_LITTLE,
+                    Compared("gain of its move", other, "<=", "gain of the move", gain, "%") if other <= gain else None,
+                )
+                for row, other in move.price.others
+            )
         sessions = int(bundles.sessions[move.row])
         topics = int(bundles.topics[move.row])
         reason = Reason(
@@ -143,12 +181,13 @@ class DisturbancePlan(ShedPlan):
             strategy=NAME,
             subject=name,
             compared=compared,
+            alternatives=alternatives,
             detail=f"the move disturbs {count_of(sessions, 'session')} of {count_of(topics, 'topic')}",
             cause=cause,
         )
         return Unload(name, source, reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return bundle to destination, for every bundle."""
+        """Return the destination of every bundle that moves."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         return {bundles[move.row]: brokers[move.destination] for move in self.moves}

@@ -1,0 +1,21 @@
+"""What is sent of a batch of which some messages are acknowledged: the whole entry, with an ack set.
+
+A set bit in an ack set is a message that the client gives to the application; it skips the others. Only the messages of
+set bits cost permits and count as unacknowledged. Source: Pulsar's `AbstractBaseDispatcher.filterEntriesForConsumer`.
+"""
+
+from collections.abc import Sequence
+
+from pulsar_barycenter.ledger.managed.partial_acks import words_of
+
+
+def part_of(messages: int, bits: int) -> tuple[int, Sequence[int]]:
+    """Return how many messages of a batch of `messages` are not acknowledged, and the ack set to send; empty: all.
+
+    `bits` are those that are not acknowledged. It may name more messages than the batch has, if the cursor did not know
+    their number; what is left without them counts. Nothing left: the bit set is wrong, and all messages are sent.
+    """
+    if bits.bit_length() > messages:
+        bits &= (1 << messages) - 1
+    left = bits.bit_count()
+    return (left, words_of(bits)) if 0 < left < messages else (messages, ())

@@ -1,0 +1,131 @@
+"""The entries after a cursor's mark-delete position of which only some messages are acknowledged.
+
+What is left of such an entry is a bit set: bit i is set while message i of the batch is not acknowledged. In memory it
+is a number; on the wire and in a stored record it is a sequence of 64-bit words, bit 0 of the first word being the
+first message.
+
+Source: `batchDeletedIndexes` of Pulsar's `ManagedCursorImpl`.
+"""
+
+import struct
+from bisect import bisect_right, insort
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from pulsar_barycenter.ledger.position import Position
+
+ALL: Final = -1
+"""The bit set of an entry of which no message is acknowledged, whatever the number of its messages."""
+
+WORD_BITS: Final = 64
+
+MAX_WORDS: Final = 250_000
+"""The most words that a cursor keeps in memory. 10,000 entries of 1,600 messages need as many."""
+
+MAX_STORED_WORDS: Final = 10_000
+"""The most words in a stored record, so that it fits every metadata store: a word takes up to 21 bytes there."""
+
+_WORD_MASK: Final = (1 << WORD_BITS) - 1
+
+
+def bits_of(words: Sequence[int]) -> int:
+    """Return the bit set of 64-bit words, which may be signed."""
+    return int.from_bytes(struct.pack(f"<{len(words)}Q", *[word & _WORD_MASK for word in words]), "little")
+
+
+def words_of(bits: int) -> tuple[int, ...]:
+    """Return a bit set other than ALL as unsigned 64-bit words; the last one is not 0."""
+    count = -(-bits.bit_length() // WORD_BITS)
+    return struct.unpack(f"<{count}Q", bits.to_bytes(8 * count, "little"))
+
+
+class PartialAcks:
+    """What is left of entries of which some messages are acknowledged, for at most `max_entries` entries.
+
+    Nothing is recorded of further entries, and none beyond MAX_WORDS words: their acknowledged messages may be
+    delivered again. With `max_entries` 0 nothing is ever recorded.
+    """
+
+    __slots__ = ("_max_entries", "_order", "_words", "left")
+
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
+        self._order: list[Position] = []
+        self._words = 0
+        self.left: dict[Position, int] = {}
+        """The bit sets by position; none is 0. Only this object changes it."""
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def acknowledge(self, position: Position, bits: int) -> int:
+        """Keep only those messages of the entry unacknowledged that are in `bits`; return what is left.
+
+        0: all messages are acknowledged, and nothing is recorded of the entry any more. ALL: there is no room.
+        """
+        before = self.left.get(position)
+        if before is not None:
+            bits &= before
+            if not bits:
+                self._remove(position)
+            elif bits != before:
+                self._put(position, bits)
+        elif bits and not self._put(position, bits):
+            return ALL
+        return bits
+
+    def restore(self, position: Position, bits: int) -> None:
+        """Record a stored bit set, which is not 0, of an entry that has none; ignore it if there is no room."""
+        self._put(position, bits)
+
+    def _put(self, position: Position, bits: int) -> bool:
+        before = self.left.get(position, 0)
+        words = self._words + _words_in(bits) - _words_in(before)
+        if not before:
+            if len(self.left) >= self._max_entries or words > MAX_WORDS:
+                return False
+            insort(self._order, position)
+        self._words = words
+        self.left[position] = bits
+        return True
+
+    def _remove(self, position: Position) -> None:
+        self._words -= _words_in(self.left.pop(position))
+        del self._order[bisect_right(self._order, position) - 1]
+
+    def remove(self, positions: Collection[Position]) -> None:
+        """Forget the entries at `positions`; others are ignored."""
+        for position in positions:
+            if position in self.left:
+                self._remove(position)
+
+    def remove_through(self, position: Position) -> None:
+        """Forget every entry up to and including `position`."""
+        stop = bisect_right(self._order, position)
+        for known in self._order[:stop]:
+            self._words -= _words_in(self.left.pop(known))
+        del self._order[:stop]
+
+    def has_from(self, position: Position) -> bool:
+        """Return whether an entry at or after `position` is recorded."""
+        return bool(self._order) and self._order[-1] >= position
+
+    def clear(self) -> None:
+        self.left.clear()
+        self._order.clear()
+        self._words = 0
+
+    def stored(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        """Yield (ledger, entry, words), oldest first, as many as a record may have."""
+        room = MAX_STORED_WORDS
+        for position in islice(self._order, self._max_entries):
+            words = words_of(self.left[position])
+            room -= len(words)
+            if room < 0:
+                return
+            yield (*position, words)
+
+
+def _words_in(bits: int) -> int:
+    return -(-bits.bit_length() // WORD_BITS)

@@ -1,0 +1,61 @@
+"""What a cursor has not acknowledged, as stretches of existing entries. Pure: positions and ledgers in, stretches out.
+
+Only whole entries count: a batch is one entry. Source: `getPositionAfterN` of Pulsar's `ManagedLedgerImpl` with
+`IndividualDeletedEntries.Exclude`, and `filterReadEntries` of its `ManagedCursorImpl`.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from pulsar_barycenter.ledger.managed.segments import Segment, Segments
+from pulsar_barycenter.ledger.position import EARLIEST, Position, joined
+
+
+class Stretch(NamedTuple):
+    """The entries `first` (inclusive) to `stop` (exclusive) of one ledger: they exist, and none is acknowledged."""
+
+    segment: Segment
+    first: int
+    stop: int
+
+    @property
+    def entries(self) -> int:
+        return self.stop - self.first
+
+
+def unacked_stretches(
+    segments: Segments, mark: Position, acked: Iterable[tuple[int, int, int]], upto: Position
+) -> Iterator[Stretch]:
+    """Yield the entries after `mark` (exclusive) up to `upto` (inclusive) that are neither acknowledged nor missing.
+
+    `acked` are ranges (ledger, first, last), both ends inclusive. The stretches come in order and never touch.
+    """
+    acked_in: dict[int, list[tuple[int, int]]] = {}
+    for ledger_id, first, last in acked:
+        acked_in.setdefault(ledger_id, []).append((first, last))
+    for segment in segments:
+        ledger_id = segment.ledger_id
+        if ledger_id < mark.ledger_id:
+            continue
+        if ledger_id > upto.ledger_id:
+            return
+        first = max(mark.entry_id + 1, 0) if ledger_id == mark.ledger_id else 0
+        stop = min(upto.entry_id + 1, segment.entries) if ledger_id == upto.ledger_id else segment.entries
+        for begin, end in joined([*acked_in.get(ledger_id, ()), *segment.missing]):
+            if begin >= stop:
+                break
+            if begin > first:
+                yield Stretch(segment, first, begin)
+            first = max(first, end + 1)
+        if first < stop:
+            yield Stretch(segment, first, stop)
+
+
+def nth_entry(stretches: Iterable[Stretch], number: int) -> Position:
+    """Return the position of the entry `number`, counted from 1; EARLIEST if there are fewer entries."""
+    left = number
+    for segment, first, stop in stretches:
+        if left <= stop - first:
+            return Position(segment.ledger_id, first + left - 1)
+        left -= stop - first
+    return EARLIEST

@@ -1,0 +1,78 @@
+"""What a single move gains, and when it is worth its price.
+
+The unevenness of the brokers is
+
+    scale × log(sum over brokers of exp(excess / scale))
+
+where the excess of a broker is how far it is above its reachable usage by the recent estimate, and the scale is half of
+the band. It is nearly the highest excess, but a move away from one of several equally full brokers counts as well. The
+gain of a move is by how much it lowers the unevenness. What counts is the gain above the least gain that any move must
+have (`Settings.least_gain`, for a bundle with many sessions more).
+
+A gain may be gone in the next minute, and a move disturbs clients at once. So a broker waits until its best move has
+missed as much as it costs: the sum of the gain over the minutes in which there was one. That is the price
+(`Settings.price`). A minute without a gain begins anew. So a large gain is taken in the next round, a small one if it
+lasts, and load that comes and goes from minute to minute never adds up to the price.
+
+Worked example (band 6 points, patience 3 minutes: the price is 2 points × minutes): a broker is 8 points above its
+reachable usage, and its best move gains 3.3 points, of which 2.9 count. It is made in the next round. If the best move
+gains 0.9 points, 0.5 of them count, and it is made after four minutes.
+
+Source: our own; to pay once the loss equals the price is the rule of the ski-rental problem.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers
+
+_MOST_STEPS: Final = 50.0
+_MOST_SOURCES: Final = 8
+
+
+class Offer(NamedTuple):
+    """The best single move of a broker: its gain without the least gain, its gain (fractions), the position of the
+    bundle in its giver, and the taker (row)."""
+
+    net: float
+    gain: float
+    at: int
+    taker: int
+
+
+class Price(NamedTuple):
+    """Why a single move was made: its gain (fraction), and what the best move of its broker had missed before (fraction
+    × minutes). `others` are the best moves of other brokers at that time: bundle (row) and gain."""
+
+    gain: float
+    missed: float
+    others: tuple[tuple[int, float], ...] = ()
+
+
+class Unevenness:
+    """The unevenness of the brokers that are `counted`, and how moves change it; `excess` and `scale` are fractions."""
+
+    def __init__(self, excess: Floats, counted: Flags, scale: float) -> None:
+        self._scale = max(scale, 1e-9)
+        top = float(excess[counted].max(initial=-np.inf))
+        self._weight: Floats = np.where(counted, np.exp(np.minimum((excess - top) / self._scale, 0.0)), 0.0)
+        self._total = max(float(self._weight.sum()), 1e-300)
+
+    def promising(self, least_gain: float) -> Integers:
+        """Return the brokers (rows) that could lower the unevenness by half of `least_gain` if they gave all they have.
+
+        They are the first _MOST_SOURCES, by how much that is.
+        """
+        share = np.minimum(self._weight / self._total, 1 - 1e-12)
+        bound = -self._scale * np.log1p(-share)
+        rows = np.flatnonzero(bound > least_gain / 2)
+        return rows[np.argsort(-bound[rows], kind="stable")][:_MOST_SOURCES]
+
+    def gains(self, source: int, taker: int, slope: Floats, work: Floats) -> Floats:
+        """Return the gain of moving each bundle of this work from one broker to another; negative if it is a loss."""
+        less = self._weight[source] * -np.expm1(-slope[source] * work / self._scale)
+        more = self._weight[taker] * np.expm1(np.minimum(slope[taker] * work / self._scale, _MOST_STEPS))
+        after = np.maximum((self._total - less + more) / self._total, 1e-12)
+        found: Floats = -self._scale * np.log(after)
+        return found

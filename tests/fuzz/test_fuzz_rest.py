@@ -32,6 +32,7 @@ KNOWN = {
     "name": "maxTenants",
     "value": "7",
     "allocator": "default",
+    "version": "0",
 }
 
 

@@ -128,8 +128,7 @@ def test_a_consumer_that_is_behind_reads_from_the_ledger(tmp_path: Path) -> None
         client.close()
 
 
-def test_schemas_are_accepted(client: pulsar.Client) -> None:
-    """Producers and consumers with a schema work, although the broker stores none."""
+def test_texts_are_sent_with_their_schema(client: pulsar.Client) -> None:
     consumer = client.subscribe(TOPIC, "all", schema=pulsar_schema.StringSchema())
     producer = client.create_producer(TOPIC, schema=pulsar_schema.StringSchema())
     producer.send("grüß")

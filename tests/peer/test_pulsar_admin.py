@@ -27,6 +27,7 @@ from support.rest_cluster import RestCluster
 pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("apache pulsar")]
 
 ROOT = Path(__file__).parents[1]
+DATA = ROOT / "data" / "admin"
 VERSION = "4.0.8"
 NEWER = ("--unload-scope",)
 """Flags that the tool does not have yet; it is typed without."""
@@ -35,6 +36,7 @@ DIFFERENT = {
     "brokers list": "the tool demands the cluster, newer ones do not",
     "clusters list-failure-domains standalone": "it prints Java's own form of the objects in a map",
     "ns-isolation-policy list standalone": "the same",
+    "schemas compatibility shop/clicks/one -f {data}/click.json": "it prints nothing",
     "topics delete shop/clicks/one": "it tells of the failure on standard output, and ends with 0",
 }
 """Lines whose outcome is another on purpose, and why."""
@@ -139,7 +141,7 @@ def alike(one: Any, other: Any) -> bool:
 def lines() -> list[tuple[str, bool]]:
     """Return the lines of the transcript, and whether what they print differs from run to run."""
     found: list[tuple[str, bool]] = []
-    for line in (ROOT / "data" / "admin" / "transcript.txt").read_text().splitlines():
+    for line in (DATA / "transcript.txt").read_text().splitlines():
         if line.startswith("$ "):
             found.append((line.removeprefix("$ ").replace(" --json", ""), False))
         elif line == VOLATILE:
@@ -162,6 +164,7 @@ async def broker(folder: Path) -> AsyncIterator[dict[str, str]]:
             "{broker}": started.broker_id,
             "{web}": str(started.urls.web_url),
             "{wire}": str(started.urls.broker_url),
+            "{data}": str(DATA),
         }
     finally:
         await cluster.close()
@@ -262,6 +265,7 @@ async def apache_broker(folder: Path) -> AsyncIterator[dict[str, str]]:
         (only,) = cluster.brokers
         yield {"{broker}": only.broker_id, "{web}": only.web_url, "{wire}": only.service_url} | {
             "{tls}": only.tls_web_url,
+            "{data}": str(DATA),
             "standalone": "c1",
         }
     finally:

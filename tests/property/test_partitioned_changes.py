@@ -114,6 +114,7 @@ class World:
         self.parts = Parts({index: {NAMES[0]} for index in range(PARTITIONS)})
         self.ids = 0
         self.refused_with_changes: list[str] = []
+        self.without_schemas: list[TopicName] = []
 
     async def start(self) -> None:
         await self.resources.namespaces.create("public/ns", Policies())
@@ -125,8 +126,16 @@ class World:
         name = f"broker-{self.ids}"
         owner = partial(self._owner, life)
         return ChangeCoordinator(
-            self.resources, owner, broker=lambda: name, registered=lambda: [name], new_id=self._new_id
+            self.resources,
+            owner,
+            broker=lambda: name,
+            registered=lambda: [name],
+            new_id=self._new_id,
+            forget_schemas=self._forget_schemas,
         )
+
+    async def _forget_schemas(self, topic: TopicName) -> None:
+        self.without_schemas.append(topic)
 
     def _new_id(self) -> str:
         self.ids += 1

@@ -15,6 +15,7 @@ from pulsar_barycenter.broker.namespaces.resources import limits_of
 from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
 from pulsar_barycenter.broker.namespaces.topic_policies import StoragePolicies, TopicLimits
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
+from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.wire.server import WireServer
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -103,6 +104,7 @@ class ConfiguredTopicPolicies:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
+        self.rules = SchemaRules()
 
     async def may_create(self, topic: TopicName) -> bool:
         return self.config.allow_auto_topic_creation
@@ -118,6 +120,9 @@ class ConfiguredTopicPolicies:
 
     async def limits(self, topic: TopicName) -> TopicLimits:
         return limits_of(Policies(), self.config)
+
+    async def schema_rules(self, topic: TopicName) -> SchemaRules:
+        return self.rules
 
     async def may_subscribe(self, topic: TopicName) -> bool:
         return self.config.allow_auto_subscription_creation

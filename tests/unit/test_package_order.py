@@ -117,6 +117,7 @@ broker
     access
     cluster
     system_topics
+    schemas
     namespaces
     authorization
     ownership

@@ -40,6 +40,7 @@ class TopicOperation(StrEnum):
     GET_SUBSCRIPTIONS = "list subscriptions"
     COMPACT = "compact"
     TERMINATE = "terminate"
+    ADMINISTER_SCHEMA = "administer the schema"
     UNLOAD = "unload"
 
 

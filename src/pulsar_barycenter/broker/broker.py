@@ -160,6 +160,7 @@ class Broker:
             broker=lambda: self.broker_id,
             registered=lambda: self.registration.brokers,
             new_id=lambda: f"{env.random.getrandbits(64):016x}",
+            forget_schemas=lambda topic: self.registry.schemas.delete(topic, force=True),
         )
         self.registry.on_change_seen = self.changes.look_at
         self.sweeps: list[Callable[[], Awaitable[object]]] = []

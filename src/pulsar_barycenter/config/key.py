@@ -44,6 +44,17 @@ DrainedBrokers: TypeAlias = Annotated[tuple[str, ...], Meta(max_length=100)]
 SplitAlgorithm: TypeAlias = Literal[
     "range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"
 ]
+SchemaStrategy: TypeAlias = Literal[
+    "UNDEFINED",
+    "ALWAYS_INCOMPATIBLE",
+    "ALWAYS_COMPATIBLE",
+    "BACKWARD",
+    "FORWARD",
+    "FULL",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD_TRANSITIVE",
+    "FULL_TRANSITIVE",
+]
 
 _IRREGULAR: Final = {
     "load_balancer_cpu_resource_weight": "loadBalancerCPUResourceWeight",

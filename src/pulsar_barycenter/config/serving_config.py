@@ -20,6 +20,7 @@ from pulsar_barycenter.config.key import (
     Partitions,
     Port,
     Positive,
+    SchemaStrategy,
     Seconds,
     WholeMinutesOrOff,
     WholeSeconds,
@@ -136,6 +137,19 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     allow_auto_subscription_creation: Annotated[
         bool, about("Create a subscription when it is first used.", dynamic=True)
     ] = True
+    schema_compatibility_strategy: Annotated[
+        SchemaStrategy,
+        about("How a new schema is compared with those of its topic; a namespace may have its own. UNDEFINED: FULL."),
+    ] = "FULL"
+    system_topic_schema_compatibility_strategy: Annotated[SchemaStrategy, about("The same for system topics.")] = (
+        "ALWAYS_COMPATIBLE"
+    )
+    is_allow_auto_update_schema_enabled: Annotated[
+        bool, about("Let clients add versions of a schema; a namespace may have its own value.", dynamic=True)
+    ] = True
+    is_schema_validation_enforced: Annotated[
+        bool, about("Refuse producers without a schema for topics that have one.")
+    ] = False
     broker_delete_inactive_topics_enabled: Annotated[
         bool, about("Delete topics without producers and subscriptions.", dynamic=True)
     ] = True

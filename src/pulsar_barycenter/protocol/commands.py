@@ -22,8 +22,8 @@ NO_REQUEST: Final = 2**64 - 1
 complete.
 """
 
-PROTOCOL_VERSION: Final = 19
-"""The version that this broker announces: everything except migrated topics and the AutoConsume schema."""
+PROTOCOL_VERSION: Final = 21
+"""The version that this broker announces: everything, although it does not migrate topics."""
 
 TYPE: Final = api.BaseCommand
 AUTH_REFRESH: Final = b"PulsarAuthRefresh"
@@ -455,6 +455,10 @@ def topics_of_namespace_response(
 def schema_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
     """Answer GET_SCHEMA. TopicNotFound: the topic has no schema."""
     return command_frame(TYPE.GET_SCHEMA_RESPONSE, request_id=request_id, error_code=code, error_message=message)
+
+
+def schema_response(request_id: int, schema: api.Schema, schema_version: bytes) -> bytes:
+    return command_frame(TYPE.GET_SCHEMA_RESPONSE, request_id=request_id, schema=schema, schema_version=schema_version)
 
 
 def create_schema_response(

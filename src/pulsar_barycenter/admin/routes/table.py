@@ -14,6 +14,7 @@ from pulsar_barycenter.admin.routes import (
     namespaces,
     permissions,
     resource_quotas,
+    schemas,
     tenants,
     topics,
 )
@@ -43,6 +44,8 @@ GROUPS: Final[tuple[RouteGroup, ...]] = (
     messages.BACKLOGS,
     topics.TOPIC_FIGURES,
     topics.COMPACTION,
+    schemas.SCHEMAS,
+    schemas.SCHEMA_POLICIES,
     brokers.BROKERS,
     brokers.BROKER_STATS,
     barycenter.METRICS,

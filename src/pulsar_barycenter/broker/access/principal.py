@@ -27,6 +27,11 @@ class Principal:
         return self.original_role is not None
 
     @property
+    def client_role(self) -> str:
+        """The role of the client itself, also behind a proxy; "" if authentication is off."""
+        return self.original_role or self.role or ""
+
+    @property
     def roles(self) -> tuple[str, ...]:
         """The roles that need the right for the request: none if authentication is off, two behind a proxy."""
         return tuple(role for role in (self.role, self.original_role) if role is not None)

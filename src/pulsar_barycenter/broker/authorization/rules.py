@@ -72,6 +72,7 @@ TOPIC_ACTIONS: Final[Mapping[TopicOperation, frozenset[AuthAction]]] = {
     TopicOperation.GET_SUBSCRIPTIONS: _CONSUME,
     TopicOperation.COMPACT: _NONE,
     TopicOperation.TERMINATE: _NONE,
+    TopicOperation.ADMINISTER_SCHEMA: _NONE,
     TopicOperation.UNLOAD: _NONE,
 }
 """The same for an operation on a topic; the grant is on the topic or its namespace."""

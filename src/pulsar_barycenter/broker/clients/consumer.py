@@ -56,7 +56,9 @@ class Consumable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """What a client asked for when it subscribed. `hash_ranges` (STICKY): both ends are inclusive."""
+    """What a client asked for when it subscribed. `hash_ranges` (STICKY): both ends are inclusive. `takes_any_schema`:
+    the consumer decodes messages with the schema of the topic (AUTO_CONSUME).
+    """
 
     name: str = ""
     priority_level: int = 0
@@ -64,6 +66,7 @@ class ConsumerOptions:
     hash_ranges: Sequence[tuple[int, int]] = ()
     epoch: int | None = None
     read_compacted: bool = False
+    takes_any_schema: bool = False
 
 
 class Consumer:
@@ -92,6 +95,7 @@ class Consumer:
         "rates",
         "read_compacted",
         "subscription",
+        "takes_any_schema",
         "unacked",
     )
 
@@ -107,6 +111,7 @@ class Consumer:
         self.metadata = options.metadata
         self.epoch = options.epoch
         self.read_compacted = options.read_compacted
+        self.takes_any_schema = options.takes_any_schema
         self.connected_since_ms = now_ms
         self.partition = subscription.partition_index
         self.permits = 0

@@ -45,13 +45,17 @@ class AccessMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """What a client asked for in PRODUCER. `epoch` counts the reconnects of one producer."""
+    """What a client asked for in PRODUCER. `epoch` counts the reconnects of one producer.
+
+    `schema_version` is what the client puts into its messages, b"" without a schema.
+    """
 
     name: str
     epoch: int = 0
     user_provided_name: bool = True
     access_mode: AccessMode = AccessMode.SHARED
     metadata: Mapping[str, str] | None = None
+    schema_version: bytes = b""
 
 
 class Producer:
@@ -75,6 +79,7 @@ class Producer:
         "producer_id",
         "pushed",
         "rates",
+        "schema_version",
         "topic",
         "user_provided_name",
     )
@@ -90,6 +95,7 @@ class Producer:
         self.user_provided_name = options.user_provided_name
         self.access_mode = options.access_mode
         self.metadata = options.metadata
+        self.schema_version = options.schema_version
         self.connected_since_ms = now_ms
         self.pushed = 0
         self.completed = 0

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
+from pulsar_barycenter.broker.schemas.compatibility import Strategy
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.namespace import NamespaceName
 
@@ -132,7 +133,7 @@ class Policies(msgspec.Struct, frozen=True):
     max_topics_per_namespace: int | None = None
     compaction_threshold: int | None = None
     offload_policies: Any = None
-    schema_compatibility_strategy: Any = "UNDEFINED"
+    schema_compatibility_strategy: Strategy | None = Strategy.UNDEFINED
     schema_validation_enforced: bool = False
     is_allow_auto_update_schema: bool | None = None
     properties: dict[str, str] = field(default_factory=dict)

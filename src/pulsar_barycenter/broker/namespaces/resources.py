@@ -41,6 +41,8 @@ from pulsar_barycenter.broker.namespaces.topic_policies import (
     StoragePolicies,
     TopicLimits,
 )
+from pulsar_barycenter.broker.schemas.compatibility import Strategy, effective
+from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.policies import FailureDomain
 from pulsar_barycenter.load.reports.load_report import ResourceQuota
@@ -259,6 +261,27 @@ class Resources:
         if is_system_topic(topic) or needs_no_record(topic.namespace):
             return None
         return await self.namespaces.get(str(topic.namespace)) or Policies()
+
+    async def schema_rules(self, topic: TopicName) -> SchemaRules:
+        """Return the rules for the schemas of a topic: its namespace's policies, else the configuration.
+
+        Source: Pulsar's `AbstractTopic.getSchemaCompatibilityStrategy`, `allowAutoUpdateSchema`.
+        """
+        config = self._config.current
+        if is_system_topic(topic):
+            return SchemaRules(effective(Strategy(config.system_topic_schema_compatibility_strategy)))
+        policies = (
+            None if needs_no_record(topic.namespace) else await self.namespaces.get(str(topic.namespace))
+        ) or Policies()
+        own = policies.is_allow_auto_update_schema
+        return SchemaRules(
+            effective(
+                policies.schema_compatibility_strategy or Strategy.UNDEFINED,
+                Strategy(config.schema_compatibility_strategy),
+            ),
+            may_update=config.is_allow_auto_update_schema_enabled if own is None else own,
+            are_enforced=policies.schema_validation_enforced or config.is_schema_validation_enforced,
+        )
 
     async def limits(self, topic: TopicName) -> TopicLimits:
         """Return the limits of a topic: its namespace's policies, else the configuration."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
+from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.ledger.ledger_settings import NO_RETENTION, Retention
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
@@ -79,6 +80,10 @@ class TopicPolicies(Protocol):
 
     async def storage(self, topic: TopicName) -> StoragePolicies:
         """Return how long the stored messages of the topic stay."""
+        ...
+
+    async def schema_rules(self, topic: TopicName) -> SchemaRules:
+        """Return the rules for the schemas of a topic."""
         ...
 
     async def may_create(self, topic: TopicName) -> bool:

@@ -62,7 +62,7 @@ JSON. Raises AdminRequestError, OSError or TimeoutError if the owner did not ans
 
 class ChangeCoordinator:
     """Carries out changes of partitioned topics. `broker` returns this broker's id, `registered` the ids of all running
-    brokers; `new_id` returns a new id for a change.
+    brokers; `new_id` returns a new id for a change. `forget_schemas` deletes the schemas of a deleted topic.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class ChangeCoordinator:
         broker: Callable[[], str],
         registered: Callable[[], Iterable[str]],
         new_id: Callable[[], str],
+        forget_schemas: Callable[[TopicName], Awaitable[object]],
     ) -> None:
         self._resources = resources
         self._records = ChangeRecords(resources)
@@ -80,6 +81,7 @@ class ChangeCoordinator:
         self._broker = broker
         self._registered = registered
         self._new_id = new_id
+        self._forget_schemas = forget_schemas
         self._running: set[str] = set()
         self._left: dict[TopicName, float] = {}
         """Topics with a change that this broker could not complete or undo yet, and since when."""
@@ -222,6 +224,7 @@ class ChangeCoordinator:
                     raise ChangePendingError(topic, change, f"{topic.partition(index)}: {answer.reason}")
             if change.kind is ChangeKind.DELETE:
                 await forget_grants(self._resources, topic)
+                await self._forget_schemas(topic)
         await self._records.complete(topic, change)
         log.info("partitioned_change_completed", topic=str(topic), change=str(change))
 

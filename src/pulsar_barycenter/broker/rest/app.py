@@ -49,6 +49,8 @@ from pulsar_barycenter.broker.rest.request_ids import answer_with_id, identified
 from pulsar_barycenter.broker.rest.resource_quotas import ResourceQuotas
 from pulsar_barycenter.broker.rest.rights import rights
 from pulsar_barycenter.broker.rest.rotation import Rotation
+from pulsar_barycenter.broker.rest.schema_policies import SchemaPolicies
+from pulsar_barycenter.broker.rest.schemas import Schemas
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.subscription_properties import SubscriptionProperties
 from pulsar_barycenter.broker.rest.subscriptions import Subscriptions
@@ -84,6 +86,8 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     Backlogs,
     TopicFigures,
     Compaction,
+    Schemas,
+    SchemaPolicies,
     Brokers,
     BrokerStats,
     Metrics,

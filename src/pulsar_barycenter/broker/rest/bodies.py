@@ -17,6 +17,7 @@ from pulsar_barycenter.broker.partition_changes.partition_owner import PartReque
 from pulsar_barycenter.broker.rest.compaction import Bytes
 from pulsar_barycenter.broker.rest.namespace_limits import Limit
 from pulsar_barycenter.broker.rest.partitioned_topics import Partitions, WithProperties
+from pulsar_barycenter.broker.rest.schemas import PostSchemaPayload
 from pulsar_barycenter.broker.rest.subscriptions import ResetCursorData
 from pulsar_barycenter.load.policies import FailureDomain, NamespaceIsolationData
 from pulsar_barycenter.load.reports.load_report import ResourceQuota
@@ -32,6 +33,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "MessageId": ResetCursorData,
     "NamespaceIsolationData": NamespaceIsolationData,
     "PartRequest": PartRequest,
+    "PostSchemaPayload": PostSchemaPayload,
     "PartitionedTopic": Partitions | WithProperties,
     "Policies": Policies,
     "ResourceQuota": ResourceQuota,

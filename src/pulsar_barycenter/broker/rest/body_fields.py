@@ -39,9 +39,6 @@ NOT_DONE: Final[Mapping[type, frozenset[str]]] = {
             "max_unacked_messages_per_consumer",
             "max_unacked_messages_per_subscription",
             "offload_policies",
-            "schema_compatibility_strategy",
-            "schema_validation_enforced",
-            "is_allow_auto_update_schema",
             "resource_group_name",
             "migrated",
         }
@@ -68,9 +65,7 @@ _OPEN_OBJECTS: Final[Mapping[tuple[type, str], type]] = {
 
 PULSAR_DEFAULTS: Final[Mapping[type, Mapping[str, tuple[Any, ...]]]] = {
     Policies: {
-        "schema_compatibility_strategy": ("UNDEFINED",),
         "schema_auto_update_compatibility_strategy": ("Full",),
-        "is_allow_auto_update_schema": (True,),
         "offload_threshold": (-1,),
         "offload_threshold_in_seconds": (-1,),
     },

@@ -22,6 +22,7 @@ from pulsar_barycenter.broker.lookup import namespace_service as bundles
 from pulsar_barycenter.broker.ownership.serving import NotServedError
 from pulsar_barycenter.broker.partition_changes.errors import PartitionedChangeError
 from pulsar_barycenter.broker.rest.logged_path import logged_path
+from pulsar_barycenter.broker.schemas import errors as schemas
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
 from pulsar_barycenter.load.installed import BALANCE_INSTALL
@@ -79,6 +80,9 @@ STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (service.TooManySubscriptionsError, 412),
     (service.NotAllowedError, 405),
     (service.TopicFencedError, 503),
+    (schemas.SchemaNotFoundError, 404),
+    (schemas.InvalidSchemaError, 422),
+    (schemas.IncompatibleSchemaError, 409),
     (service.ServiceError, 409),
     (NotServedError, 503),
     (metadata.AlreadyExistsError, 409),

@@ -28,6 +28,7 @@ from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.ownership import require_dispensable, topic_path
 from pulsar_barycenter.broker.rest.partition_owners import gather
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.schemas.schema_records import SCHEMAS_ROOT
 from pulsar_barycenter.metadata.errors import HasChildrenError, MetadataError, NotFoundError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.counted import count_of
@@ -247,7 +248,7 @@ async def _delete_records(services: BrokerServices, namespace: NamespaceName) ->
     for domain in DOMAINS:
         await delete_tree(store, f"/managed-ledgers/{namespace}/{domain}")
         await delete_tree(store, f"/admin/partitioned-topics/{namespace}/{domain}")
-    for root in ("/admin/partitioned-topics", "/managed-ledgers", "/admin/policies"):
+    for root in ("/admin/partitioned-topics", "/managed-ledgers", SCHEMAS_ROOT, "/admin/policies"):
         await delete_tree(store, f"{root}/{namespace}")
     await _forget_bundles(services, namespace)
 

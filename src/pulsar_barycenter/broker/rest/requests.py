@@ -103,8 +103,8 @@ async def body_of(request: web.Request, kind: type[T]) -> T | None:
     return value
 
 
-def decoded(data: bytes, kind: Any) -> Any:
-    """Return received JSON as a value of `kind`.
+def decoded(data: bytes, kind: Any, *, max_text: int = MAX_TEXT) -> Any:
+    """Return received JSON as a value of `kind`; its texts have at most `max_text` characters.
 
     Raises:
         msgspec.MsgspecError: the data is not of this kind.
@@ -116,16 +116,16 @@ def decoded(data: bytes, kind: Any) -> Any:
         raise _too_deep() from None
     except UnicodeDecodeError as error:
         raise RestError(400, f"The request body is not valid: it is not text in UTF-8: {error.reason}") from None
-    _require_bounds(value, MAX_DEPTH)
+    _require_bounds(value, MAX_DEPTH, max_text)
     converted = msgspec.convert(value, kind)
     require_known_fields(value, kind)
     return converted
 
 
-def _require_bounds(value: Any, depth: int) -> None:
+def _require_bounds(value: Any, depth: int, max_text: int = MAX_TEXT) -> None:
     if isinstance(value, str):
-        if len(value) > MAX_TEXT:
-            raise RestError(400, f"The body has a text of {len(value)} characters; at most {MAX_TEXT} are allowed")
+        if len(value) > max_text:
+            raise RestError(400, f"The body has a text of {len(value)} characters; at most {max_text} are allowed")
     elif isinstance(value, dict | list):
         if depth == 0:
             raise _too_deep()
@@ -134,9 +134,9 @@ def _require_bounds(value: Any, depth: int) -> None:
                 400, f"The body has a list of {count_of(len(value), 'entry')}; at most {MAX_ENTRIES} are allowed"
             )
         for item in value:
-            _require_bounds(item, depth - 1)
+            _require_bounds(item, depth - 1, max_text)
         for item in value.values() if isinstance(value, dict) else ():
-            _require_bounds(item, depth - 1)
+            _require_bounds(item, depth - 1, max_text)
     elif isinstance(value, int | float) and not -_LARGEST - 1 <= value <= _LARGEST:
         raise RestError(400, "The body has a number that does not fit in 64 bits")
 
@@ -197,10 +197,11 @@ def namespace_of(request: web.Request) -> NamespaceName:
 
 
 def topic_of(request: web.Request) -> TopicName:
-    """Return the topic of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}…`.
+    """Return the topic of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}…`; persistent if the path has another
+    word for the domain.
 
     Raises:
         InvalidNameError: the name is not valid.
     """
     local_name = decode_local_name(raw_part(request, 6))
-    return TopicName.of(request.match_info["domain"], namespace_of(request), local_name)
+    return TopicName.of(request.match_info.get("domain", "persistent"), namespace_of(request), local_name)

@@ -5,7 +5,7 @@ So each topic has at most one task that closes or deletes it, and later requests
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import structlog
@@ -14,17 +14,19 @@ from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState
 from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
 
 class Departures:
     """Runs at most one task that closes or deletes a topic. `forget` is called with each topic when it is closed or
-    deleted.
+    deleted; `deleted` is awaited before that with each topic that is deleted, while clients cannot attach to it.
     """
 
-    def __init__(self, forget: Callable[[Topic], None]) -> None:
+    def __init__(self, forget: Callable[[Topic], None], deleted: Callable[[TopicName], Awaitable[None]]) -> None:
         self._forget = forget
+        self._deleted = deleted
         self._closings: dict[Topic, asyncio.Task[None]] = {}
         self._transfers: dict[Topic, asyncio.Task[None]] = {}
         """The task of the first phase of a transfer, by topic; removed when the topic is closed."""
@@ -67,6 +69,7 @@ class Departures:
     async def _run_delete(self, topic: Topic, *, force: bool, only_unused: bool) -> None:
         try:
             await topic.delete(force=force, only_unused=only_unused)
+            await self._deleted(topic.name)
             log.info("topic_deleted", topic=str(topic.name), force=force)
         finally:
             self._closings.pop(topic, None)

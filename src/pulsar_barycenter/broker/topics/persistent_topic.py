@@ -409,6 +409,10 @@ class PersistentTopic(Topic):
             yield from subscription.consumers
 
     @property
+    def has_messages(self) -> bool:
+        return self.ledger.stats.size > 0
+
+    @property
     def subscription_count(self) -> int:
         return len(self.subscriptions)
 

@@ -21,6 +21,7 @@ from pulsar_barycenter.broker.errors import NotAllowedError, TopicFencedError, T
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
+from pulsar_barycenter.broker.schemas.schema_registry import SchemaRegistry
 from pulsar_barycenter.broker.topics.departures import Departures
 from pulsar_barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
@@ -35,6 +36,7 @@ from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger, manag
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.splitting.request import TopicLoad
 from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -67,7 +69,8 @@ class TopicRegistry:
         self._by_bundle: dict[Bundle, dict[TopicName, Topic]] = {}
         self._loads: dict[TopicName, asyncio.Task[Topic]] = {}
         self._preparations = Preparations(self._open_ahead)
-        self._departures = Departures(self._forget)
+        self.schemas = SchemaRegistry(env.store, env.clock)
+        self._departures = Departures(self._forget, self._delete_schemas)
         self._counters = BrokerCounters()
         self._compactions = BrokerCompactions(
             env.clock,
@@ -319,6 +322,18 @@ class TopicRegistry:
         return topic
 
     # ---- closing ----
+
+    async def _delete_schemas(self, topic: TopicName) -> None:
+        """Delete the schemas of a deleted topic. Partitions share those of their topic, which has them until it is
+        deleted. Non-persistent topics keep them: such a topic is deleted whenever nobody uses it.
+
+        Source: Pulsar's `BrokerService.deleteSchema`.
+        """
+        if topic.is_persistent and not topic.is_partition:
+            try:
+                await self.schemas.delete(topic, force=True)
+            except MetadataError as error:
+                log.warning("schemas_not_deleted", topic=str(topic), reason=str(error))
 
     def _forget(self, topic: Topic) -> None:
         if self._topics.get(topic.name) is topic:

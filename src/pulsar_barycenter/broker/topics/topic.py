@@ -385,6 +385,11 @@ class Topic:
         raise NotImplementedError
 
     @property
+    def has_messages(self) -> bool:
+        """Whether messages are stored; of a non-persistent topic, whether any were sent since it was loaded."""
+        return self.in_rates.messages > 0
+
+    @property
     def consumer_count(self) -> int:
         return sum(1 for _ in self.consumers())
 

@@ -14,10 +14,12 @@ from pulsar_barycenter.broker.bounded_log import BoundedLog
 from pulsar_barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from pulsar_barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions
 from pulsar_barycenter.broker.errors import NotAllowedError
+from pulsar_barycenter.broker.schemas.schema import Schema, SchemaType
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic
 from pulsar_barycenter.broker.wire.admission.rights import require_rights
+from pulsar_barycenter.broker.wire.admission.topic_schemas import received
 from pulsar_barycenter.broker.wire.bounds import (
     ATTACHED,
     HASH_RANGES,
@@ -120,6 +122,8 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
         await require_rights(api.BaseCommand.PRODUCER, connection, request)
         topic = await services.registry.get_or_create(name)
         await services.disk_room.require(str(name), topic.room)
+        schema = received(request.schema) if request.HasField("schema") else None
+        schema_version = await services.schemas.of_producer(topic, schema, connection.principal.client_role)
         if request.initial_subscription_name:
             await _create_initial_subscription(topic, request.initial_subscription_name)
         options = ProducerOptions(
@@ -129,6 +133,7 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
             user_provided_name=request.user_provided_producer_name and bool(request.producer_name),
             access_mode=AccessMode(request.producer_access_mode),
             metadata=metadata,
+            schema_version=schema_version,
         )
         topic_epoch = request.topic_epoch if request.HasField("topic_epoch") else None
         added = await topic.add_producer(
@@ -169,7 +174,7 @@ def _send_producer_success(connection: Connection, request_id: int, added: Produ
             added.name,
             last_sequence_id=added.topic.last_sequence_id(added.name),
             # An empty version means "no version". An absent one would mean the same, but the Java client fails on it.
-            schema_version=b"",
+            schema_version=added.schema_version,
             topic_epoch=added.topic.producer_epoch if exclusive else None,
         )
     )
@@ -234,10 +239,12 @@ def _cancel_attach(connection: Connection, kind: str, id_: int) -> None:
 
 async def _add_consumer(connection: Connection, request: api.CommandSubscribe) -> None:
     try:
-        wanted = _subscribe_request(request)
+        schema = received(request.schema) if request.HasField("schema") else None
+        wanted = _subscribe_request(request, schema)
         name = TopicName.parse(request.topic)
         await require_rights(api.BaseCommand.SUBSCRIBE, connection, request)
         topic = await connection.services.registry.get_or_create(name, create=request.force_topic_creation)
+        await connection.services.schemas.of_consumer(topic, schema, connection.principal.client_role)
         consumer = await topic.subscribe(connection, wanted)
         detach = partial(consumer.subscription.detach, consumer)
         await _require_rights_again(api.BaseCommand.SUBSCRIBE, connection, request, detach)
@@ -262,7 +269,7 @@ def _send_subscribe_error(connection: Connection, request: api.CommandSubscribe,
     connection.send(commands.error(request.request_id, code, error_text(error)))
 
 
-def _subscribe_request(request: api.CommandSubscribe) -> SubscribeRequest:
+def _subscribe_request(request: api.CommandSubscribe, schema: Schema | None) -> SubscribeRequest:
     _require_name("subscription", request.subscription)
     _require_name("consumer", request.consumer_name)
     key_shared = request.keySharedMeta
@@ -281,6 +288,7 @@ def _subscribe_request(request: api.CommandSubscribe) -> SubscribeRequest:
             hash_ranges=tuple((range_.start, range_.end) for range_ in key_shared.hashRanges),
             epoch=request.consumer_epoch if request.HasField("consumer_epoch") else None,
             read_compacted=request.read_compacted,
+            takes_any_schema=schema is not None and schema.type is SchemaType.AUTO_CONSUME,
         ),
         key_shared_mode=KeySharedMode(key_shared.keySharedMode),
         is_durable=request.durable,

@@ -12,6 +12,7 @@ from pulsar_barycenter.broker import errors
 from pulsar_barycenter.broker.authorization.errors import AccessError
 from pulsar_barycenter.broker.cluster import lookup_answers
 from pulsar_barycenter.broker.ownership.serving import NotServedError
+from pulsar_barycenter.broker.schemas.errors import SchemaError, SchemaNotFoundError
 from pulsar_barycenter.broker.wire.bounds import TEXT_LENGTH
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError, LedgerTerminatedError
 from pulsar_barycenter.metadata.errors import MetadataError
@@ -40,6 +41,8 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (errors.ProducerFencedError, api.ProducerFenced),
     (errors.MessagePendingError, api.ServiceNotReady),
     (errors.NotAllowedError, api.NotAllowedError),
+    (SchemaNotFoundError, api.TopicNotFound),
+    (SchemaError, api.IncompatibleSchema),
     (errors.InvalidPositionError, api.MetadataError),
     (InvalidNameError, api.InvalidTopicName),
     (LedgerFencedError, api.ServiceNotReady),

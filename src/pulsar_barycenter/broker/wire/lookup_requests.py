@@ -1,7 +1,6 @@
 """Answers requests that any broker can answer: owners of topics, numbers of partitions, lists of topics, schemas.
 
-This broker stores no schemas. It accepts producers and consumers with any schema and returns no schema version, so that
-they put none into their messages. A request for the schema of a topic gets the answer that there is none.
+GET_OR_CREATE_SCHEMA is here too, although the topic has to be served by this broker: producers send it to the owner.
 """
 
 import asyncio
@@ -10,6 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pulsar_barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner, Redirect
+from pulsar_barycenter.broker.schemas.errors import SchemaNotFoundError
+from pulsar_barycenter.broker.schemas.schema import version_bytes, version_of_bytes
+from pulsar_barycenter.broker.wire.admission.topic_schemas import received, sent
 from pulsar_barycenter.broker.wire.bounds import TEXT_LENGTH
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.broker.wire.errors import error_text, lookup_error_code
@@ -105,16 +107,30 @@ async def _wait_writable(connection: Connection) -> None:
         await waiting.woken
 
 
-def get_schema(connection: Connection, request: api.CommandGetSchema) -> None:
-    """Answer GET_SCHEMA: no topic has a schema."""
-    connection.send(
-        commands.schema_failed(request.request_id, api.TopicNotFound, f"Topic {request.topic} has no schema")
-    )
+async def get_schema(connection: Connection, request: api.CommandGetSchema) -> None:
+    """Answer GET_SCHEMA with the requested version, or the latest."""
+    topic = TopicName.parse(request.topic)
+    schemas = connection.services.registry.schemas
+    # One at a time, and only when the client has read earlier answers: a short request may have a long one.
+    async with connection.listing:
+        await _wait_writable(connection)
+        if request.schema_version:
+            found = await schemas.version(topic, version_of_bytes(request.schema_version))
+        else:
+            found = await schemas.latest(topic)
+        if found is None:
+            raise SchemaNotFoundError(f"Topic not found or no-schema {topic}")
+        version = version_bytes(found.version)
+        connection.send(commands.schema_response(request.request_id, sent(topic, found), version))
 
 
-def get_or_create_schema(connection: Connection, request: api.CommandGetOrCreateSchema) -> None:
-    """Answer GET_OR_CREATE_SCHEMA with success and without a version."""
-    connection.send(commands.create_schema_response(request.request_id, schema_version=b""))
+async def get_or_create_schema(connection: Connection, request: api.CommandGetOrCreateSchema) -> None:
+    """Answer GET_OR_CREATE_SCHEMA with the version of the schema, which is added if the rules of the topic allow it."""
+    services = connection.services
+    schema = received(request.schema)
+    topic = await services.registry.get_or_create(TopicName.parse(request.topic), create=False)
+    version = await services.schemas.of_producer(topic, schema, connection.principal.client_role)
+    connection.send(commands.create_schema_response(request.request_id, schema_version=version))
 
 
 def refuse_watch(connection: Connection, request: api.CommandWatchTopicList | api.CommandWatchTopicListClose) -> None:

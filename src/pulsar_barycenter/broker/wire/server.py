@@ -21,6 +21,7 @@ from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.wire.admission.disk_room import DiskRoom
 from pulsar_barycenter.broker.wire.admission.publish_buffer import PublishBuffer
 from pulsar_barycenter.broker.wire.admission.rights import close_unentitled, guarded
+from pulsar_barycenter.broker.wire.admission.topic_schemas import TopicSchemas
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.broker.wire.handlers import HANDLERS
 from pulsar_barycenter.broker.wire.producer_names import ProducerNames
@@ -73,6 +74,7 @@ class WireServer:
             PublishBuffer(config.max_message_publish_buffer_size_in_mb),
             WireLogs(now_s),
             DiskRoom(env.ledgers.has_room),
+            TopicSchemas(registry.schemas),
             authorizer,
             counts=env.instruments.connections,
         )

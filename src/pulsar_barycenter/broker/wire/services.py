@@ -18,6 +18,7 @@ from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.wire.admission.connection_limits import ConnectionLimits
 from pulsar_barycenter.broker.wire.admission.disk_room import DiskRoom
 from pulsar_barycenter.broker.wire.admission.publish_buffer import PublishBuffer
+from pulsar_barycenter.broker.wire.admission.topic_schemas import TopicSchemas
 from pulsar_barycenter.broker.wire.producer_names import ProducerNames
 from pulsar_barycenter.config.broker_config import BrokerConfig
 
@@ -103,6 +104,7 @@ class WireServices:
     publish_buffer: PublishBuffer
     logs: WireLogs
     disk_room: DiskRoom
+    schemas: TopicSchemas
     authorizer: Authorizer | None = None
     server_version: str = SERVER_VERSION
     counts: Connections = field(default_factory=Connections)

@@ -13,6 +13,7 @@ from pulsar_barycenter.admin.commands.clusters import CLUSTERS, TENANTS
 from pulsar_barycenter.admin.commands.namespaces import NAMESPACES
 from pulsar_barycenter.admin.commands.output import compact, lines_of
 from pulsar_barycenter.admin.commands.policies import ISOLATION, QUOTAS
+from pulsar_barycenter.admin.commands.schemas import SCHEMAS
 from pulsar_barycenter.admin.commands.session import ClusterSession
 from pulsar_barycenter.admin.commands.table import (
     Argument,
@@ -37,7 +38,7 @@ from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.observer.answers import without_report
 from pulsar_barycenter.terminal.tables import printable
 
-RESOURCES: Final = (CLUSTERS, TENANTS, NAMESPACES, TOPICS, BROKERS, BROKER_STATS, ISOLATION, QUOTAS)
+RESOURCES: Final = (CLUSTERS, TENANTS, NAMESPACES, TOPICS, SCHEMAS, BROKERS, BROKER_STATS, ISOLATION, QUOTAS)
 
 
 def _of(resource: Resource) -> click.Group:

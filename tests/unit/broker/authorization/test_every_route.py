@@ -32,6 +32,7 @@ NAMED = {
     "timestamp": "1",
     "seconds": "1",
     "count": "1",
+    "version": "0",
 }
 ENDS_THE_BROKER = ("POST", "/admin/v2/brokers/shutdown")
 EVERY_ROUTE = sorted(BY_PATH)
@@ -44,6 +45,7 @@ KNOWN = {
     ("GET", "/barycenter/v1/openapi.json"),
 }
 TOPIC = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+SCHEMAS = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
 EITHER = {
     *(route for route in EVERY_ROUTE if route[1].startswith("/lookup/v2/topic")),
     ("GET", "/admin/v2/namespaces/{tenant}/{namespace}/topics"),
@@ -53,9 +55,12 @@ EITHER = {
     ("GET", "/admin/v2/non-persistent/{tenant}/{namespace}/{range}"),
     *(("GET", f"{TOPIC}/{what}") for what in ("partitions", "stats", "internalStats", "internal-info")),
     *(("GET", f"{TOPIC}/{what}") for what in ("partitioned-stats", "partitioned-internalStats")),
+    *(("GET", f"{SCHEMAS}/{what}") for what in ("schema", "schema/{version}", "schemas")),
+    ("POST", f"{SCHEMAS}/version"),
 }
 NAMESPACE = "/admin/v2/namespaces/{tenant}/{namespace}"
 SUBSCRIPTION = f"{TOPIC}/subscription/{{subscription}}"
+PRODUCE = {("POST", f"{SCHEMAS}/schema")}
 CONSUME = {
     ("GET", f"{TOPIC}/subscriptions"),
     ("PUT", SUBSCRIPTION),
@@ -92,8 +97,11 @@ OF_THE_TENANT = {
 
 ALLOWED = {
     "mallory": PUBLIC | KNOWN,
-    "producer": PUBLIC | KNOWN | EITHER,
-    "at-topic": PUBLIC | KNOWN | {route for route in EITHER if route[1].startswith((TOPIC + "/", "/lookup"))},
+    "producer": PUBLIC | KNOWN | EITHER | PRODUCE,
+    "at-topic": PUBLIC
+    | KNOWN
+    | PRODUCE
+    | {route for route in EITHER if route[1].startswith((TOPIC + "/", SCHEMAS, "/lookup"))},
     "consumer": PUBLIC | KNOWN | EITHER | CONSUME,
     "sinks": PUBLIC | KNOWN,
     "admin": PUBLIC | KNOWN | OF_THE_TENANT,

@@ -33,6 +33,7 @@ NAMED = {
     "timestamp": "1",
     "seconds": "1",
     "count": "1",
+    "version": "0",
 }
 PATHS = sorted({row.path for row in ROUTES})
 LAST = b"GET /status.html HTTP/1.1\r\nHost: localhost\r\n\r\n"

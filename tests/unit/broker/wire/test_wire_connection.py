@@ -212,22 +212,6 @@ async def test_topics_of_a_namespace_are_listed(broker: OneBroker) -> None:
     assert list(answer[1].topics) == [TOPIC]
 
 
-async def test_a_topic_has_no_schema_and_any_is_accepted(broker: OneBroker) -> None:
-    client = await WireClient.connect(broker.port)
-    absent = await client.ask(client_requests.get_schema(client.request_id(), TOPIC), TYPE.GET_SCHEMA_RESPONSE)
-    assert absent[1].error_code == api.TopicNotFound
-    schema = api.Schema(name="STRING", schema_data=b"null", type=api.Schema.String)
-    create = api.BaseCommand(type=TYPE.GET_OR_CREATE_SCHEMA)
-    create.getOrCreateSchema.request_id = 5
-    create.getOrCreateSchema.topic = TOPIC
-    create.getOrCreateSchema.schema.CopyFrom(schema)
-    created = (await client.ask(commands.encode(create), TYPE.GET_OR_CREATE_SCHEMA_RESPONSE))[1]
-    assert (created.HasField("error_code"), created.schema_version) == (False, b"")
-    produced = await client.produce(TOPIC, schema=schema)
-    # Present, for the Java client insists on it.
-    assert (produced.HasField("schema_version"), produced.schema_version) == (True, b"")
-
-
 async def test_transactions_are_refused_in_their_own_words(broker: OneBroker) -> None:
     client = await WireClient.connect(broker.port)
     request = api.BaseCommand(type=TYPE.NEW_TXN)

@@ -1,7 +1,8 @@
 """Lines of `pulsar-admin`, typed as `barycenter admin`, on a broker with its REST: what is asked, and what is printed.
 
 The transcript has them one after the other, `$` before a line, `>` before each request, `!` before an error. Addresses
-stand as {broker}, {web} and {wire}; a last `…` is more output, which differs from run to run.
+stand as {broker}, {web} and {wire}, the folder of files as {data}; a last `…` is more output, which differs from run to
+run.
 """
 
 import asyncio
@@ -77,6 +78,7 @@ async def test_lines_of_pulsar_admin_ask_and_print_as_written_down(
             "{broker}": broker.broker_id,
             "{web}": str(broker.urls.web_url),
             "{wire}": str(broker.urls.broker_url),
+            "{data}": str(TRANSCRIPT.parent),
         }
 
         async def played(line: str) -> list[str]:

@@ -1,0 +1,22 @@
+"""The work that one comparison may cost: hostile schemas would make it exponential."""
+
+from pulsar_barycenter.broker.schemas.bounds import MAX_NESTED_PAIRS, MAX_STEPS
+
+
+class TooComplexError(Exception):
+    """The comparison exceeds MAX_STEPS or MAX_NESTED_PAIRS."""
+
+
+class Budget:
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+
+    def spend(self, steps: int, depth: int) -> None:
+        """Count steps of work at a depth.
+
+        Raises:
+            TooComplexError: they are too many, or too deep.
+        """
+        self._left -= steps
+        if self._left < 0 or depth > MAX_NESTED_PAIRS:
+            raise TooComplexError

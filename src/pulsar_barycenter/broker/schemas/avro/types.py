@@ -1,0 +1,117 @@
+"""An Avro schema as a value. Named types are references in the tree, so that recursive schemas are finite."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+Properties: TypeAlias = Mapping[str, Any]
+"""Attributes that Avro does not define, such as `logicalType`; they belong to the identity of a schema."""
+
+
+class _NoDefault:
+    def __repr__(self) -> str:
+        return "NO_DEFAULT"
+
+
+NO_DEFAULT: Final = _NoDefault()
+"""The default of a field without one; None is the JSON value null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    kind: str
+    properties: Properties = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    items: "AvroType"
+    properties: Properties = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    values: "AvroType"
+    properties: Properties = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    branches: tuple["AvroType", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A named type, by its full name."""
+
+    name: str
+
+
+AvroType: TypeAlias = Primitive | Array | Map | Union | Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record. `default` is a JSON value, or NO_DEFAULT."""
+
+    name: str
+    type: AvroType
+    default: Any = NO_DEFAULT
+    order: str = "ascending"
+    aliases: tuple[str, ...] = ()
+    properties: Properties = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    name: str
+    fields: tuple[Field, ...]
+    aliases: tuple[str, ...] = ()
+    properties: Properties = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """`known` has the same symbols, to look them up."""
+
+    name: str
+    symbols: tuple[str, ...]
+    known: frozenset[str]
+    default: str | None = None
+    aliases: tuple[str, ...] = ()
+    properties: Properties = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    name: str
+    size: int
+    aliases: tuple[str, ...] = ()
+    properties: Properties = field(default_factory=dict)
+
+
+Named: TypeAlias = Record | Enum | Fixed
+
+
+@dataclass(frozen=True, slots=True)
+class AvroSchema:
+    """The type of the data, and the named types by full name; names and aliases are full names."""
+
+    root: AvroType
+    named: Mapping[str, Named]
+
+    def definition(self, type_: AvroType) -> Primitive | Array | Map | Union | Named:
+        """Return the type itself, or the named type that it refers to."""
+        return self.named[type_.name] if isinstance(type_, Reference) else type_
+
+
+def kind_of(type_: AvroType | Named) -> str:
+    """Return the word that Avro has for a type, for messages."""
+    return type_.kind if isinstance(type_, Primitive) else type(type_).__name__.lower()
+
+
+def short_name(full_name: str) -> str:
+    """Return a full name without its namespace."""
+    return full_name.rpartition(".")[2]

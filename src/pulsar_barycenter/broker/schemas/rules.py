@@ -1,0 +1,16 @@
+"""The rules of a topic for its schemas."""
+
+from dataclasses import dataclass
+
+from pulsar_barycenter.broker.schemas.compatibility import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRules:
+    """`strategy` is never UNDEFINED. `may_update`: a producer or consumer may add a version. `are_enforced`: a producer
+    without a schema may not attach to a topic with one.
+    """
+
+    strategy: Strategy = Strategy.FULL
+    may_update: bool = True
+    are_enforced: bool = False

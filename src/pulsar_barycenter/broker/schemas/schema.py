@@ -1,0 +1,120 @@
+"""A schema as clients send it, and its types. Source: Pulsar's `SchemaInfo`, `SchemaType`, `LongSchemaVersion`."""
+
+import enum
+import hashlib
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pulsar_barycenter.broker.schemas.errors import InvalidSchemaError
+
+_VERSION: Final = struct.Struct(">q")
+
+
+class SchemaType(enum.IntEnum):
+    """The types by their names in Java; the numbers from 0 on are those of the binary protocol."""
+
+    AUTO_PUBLISH = -4
+    AUTO_CONSUME = -3
+    AUTO = -2
+    BYTES = -1
+    NONE = 0
+    STRING = 1
+    JSON = 2
+    PROTOBUF = 3
+    AVRO = 4
+    BOOLEAN = 5
+    INT8 = 6
+    INT16 = 7
+    INT32 = 8
+    INT64 = 9
+    FLOAT = 10
+    DOUBLE = 11
+    DATE = 12
+    TIME = 13
+    TIMESTAMP = 14
+    KEY_VALUE = 15
+    INSTANT = 16
+    LOCAL_DATE = 17
+    LOCAL_TIME = 18
+    LOCAL_DATE_TIME = 19
+    PROTOBUF_NATIVE = 20
+
+
+WIRE_AUTO_CONSUME: Final = 21
+"""The number of AUTO_CONSUME in the binary protocol, from version 21 of the protocol on."""
+
+UNSTORED: Final = frozenset({SchemaType.NONE, SchemaType.BYTES})
+"""Types that mean "no schema"."""
+CLIENT_SIDE: Final = frozenset({SchemaType.AUTO, SchemaType.AUTO_CONSUME, SchemaType.AUTO_PUBLISH})
+"""Types with which a client takes the schema of the topic; they are never stored."""
+AVRO_DEFINED: Final = frozenset({SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF})
+"""Types whose definition is an Avro schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema: its type, its definition as bytes, and properties, which are kept and not read (except KEY_VALUE)."""
+
+    type: SchemaType
+    data: bytes = b""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the definition, in hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSchema:
+    """A version of a topic's schema. `timestamp_ms` is when it was stored, `user` the role that stored it."""
+
+    version: int
+    schema: Schema
+    timestamp_ms: int
+    user: str = ""
+
+
+def type_of_number(number: int) -> SchemaType:
+    """Return the type with a number of the binary protocol.
+
+    Raises:
+        InvalidSchemaError: this broker does not know the number.
+    """
+    if number == WIRE_AUTO_CONSUME:
+        return SchemaType.AUTO_CONSUME
+    if 0 <= number <= SchemaType.PROTOBUF_NATIVE:
+        return SchemaType(number)
+    raise InvalidSchemaError(f"Schema type {number} is not supported: use one from 0 to {SchemaType.PROTOBUF_NATIVE}")
+
+
+def type_of_name(name: str) -> SchemaType:
+    """Return the type with a name, in any case.
+
+    Raises:
+        InvalidSchemaError: there is no such type.
+    """
+    try:
+        return SchemaType[name.upper()]
+    except KeyError:
+        known = ", ".join(kind.name for kind in SchemaType if kind not in UNSTORED | CLIENT_SIDE)
+        raise InvalidSchemaError(f"Schema type {name[:40]!r} is not known: use one of {known}") from None
+
+
+def version_bytes(version: int) -> bytes:
+    """Return a version as the binary protocol has it: 8 bytes, big-endian."""
+    return _VERSION.pack(version)
+
+
+def version_of_bytes(data: bytes) -> int:
+    """Return the version in the first 8 bytes; clients before Pulsar 2.4 send 64.
+
+    Raises:
+        InvalidSchemaError: there are fewer than 8 bytes.
+    """
+    if len(data) < _VERSION.size:
+        raise InvalidSchemaError(f"A schema version has 8 bytes, not {len(data)}")
+    version: int = _VERSION.unpack_from(data)[0]
+    return version

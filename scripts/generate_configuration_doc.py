@@ -11,6 +11,7 @@ GROUPS: Final = (
     ("The broker and its cluster", "clusterName"),
     ("Names, topics and limits", "defaultNumberOfNamespaceBundles"),
     ("Connections, producers and consumers", "maxMessageSize"),
+    ("Retention, expiry and backlog quotas", "defaultRetentionTimeInMinutes"),
     ("Ledgers", "managedLedgerMaxEntriesPerLedger"),
     ("Authentication", "authenticationEnabled"),
     ("TLS, and what brokers show one another", "tlsCertificateFilePath"),

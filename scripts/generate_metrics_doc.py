@@ -60,6 +60,7 @@ SECTIONS: list[tuple[str, str, Mapping[str, str]]] = [
         "topics, and `producer_name`, `producer_id`.",
         catalogue.PRODUCER,
     ),
+    ("Backlog quotas", "Only topics with a quota. Labels: as for topics.", catalogue.BACKLOG_QUOTA),
     ("Age of backlogs", "Only persistent topics. Labels: as for topics.", catalogue.BACKLOG_AGE),
     ("Compaction", "Only topics with an attempt to compact them. Labels: as for topics.", catalogue.COMPACTION),
     ("Bundles", "Labels: `broker`, `bundle`.", catalogue.BUNDLES),

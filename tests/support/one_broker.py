@@ -12,7 +12,8 @@ from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.policies import Policies
 from pulsar_barycenter.broker.namespaces.resources import limits_of
-from pulsar_barycenter.broker.namespaces.topic_policies import TopicLimits
+from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
+from pulsar_barycenter.broker.namespaces.topic_policies import StoragePolicies, TopicLimits
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
@@ -113,6 +114,9 @@ class ConfiguredTopicPolicies:
 
     async def compaction_threshold(self, namespace: NamespaceName) -> int:
         return self.config.broker_service_compaction_threshold_in_bytes
+
+    async def storage(self, topic: TopicName) -> StoragePolicies:
+        return storage_policies_of(Policies(), self.config)
 
     async def limits(self, topic: TopicName) -> TopicLimits:
         return limits_of(Policies(), self.config)

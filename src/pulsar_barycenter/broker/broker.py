@@ -276,6 +276,17 @@ class Broker:
                 self._delete_inactive_topics,
                 lambda: current.current.broker_delete_inactive_topics_frequency_seconds,
             ),
+            ("retention", self.upkeep.trim, lambda: current.current.retention_check_interval_in_seconds),
+            (
+                "message expiry",
+                lambda: self.upkeep.expire_messages(self.env.clock.now_ms()),
+                lambda: current.current.message_expiry_check_interval_in_minutes * 60,
+            ),
+            (
+                "backlog quotas",
+                self._check_backlogs,
+                lambda: current.current.backlog_quota_check_interval_in_seconds,
+            ),
             (
                 "compaction",
                 self.upkeep.compact_due,
@@ -410,6 +421,10 @@ class Broker:
         if config.broker_delete_inactive_topics_enabled:
             idle_ms = round(config.broker_delete_inactive_topics_frequency_seconds * 1000)
             await self.upkeep.delete_inactive(self.env.clock.now_ms(), idle_ms)
+
+    async def _check_backlogs(self) -> None:
+        if self.config.current.backlog_quota_check_enabled:
+            await self.upkeep.check_backlogs(self.env.clock.now_ms())
 
     def _data_lost(self, reason: str) -> None:
         if self._on_fatal is not None:

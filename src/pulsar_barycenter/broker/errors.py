@@ -12,6 +12,8 @@ ServiceError
 ├── ProducerBusyError             a producer with this name is connected and alive
 ├── ExclusiveProducerError        a shared producer, while an exclusive one has the topic or waits for it
 ├── TooManyProducersError         the topic has as many as allowed
+├── BacklogQuotaExceededError     the backlog exceeds its quota
+│   └── ProducerHeldError         the same; the client tries again by itself
 ├── ProducerFencedError           an exclusive producer that is not alone, or was replaced
 ├── MessagePendingError           the message is being stored, and may still fail
 ├── CompactionRunningError        the topic is being compacted
@@ -104,6 +106,22 @@ class ExclusiveProducerError(ServiceError):
 class TooManyProducersError(ServiceError):
     def __init__(self, topic: TopicName, limit: int) -> None:
         super().__init__(f"Topic '{topic}' reached max producers limit, {limit}")
+
+
+class BacklogQuotaExceededError(ServiceError):
+    """The backlog of the topic exceeds its quota, and `detail` says what was compared."""
+
+    def __init__(self, topic: TopicName, detail: str) -> None:
+        super().__init__(
+            f"Cannot create producer on topic with backlog quota exceeded: {topic} {detail}. Consume or skip messages, "
+            "or raise the quota"
+        )
+        self.topic = topic
+        self.detail = detail
+
+
+class ProducerHeldError(BacklogQuotaExceededError):
+    pass
 
 
 class ProducerFencedError(ServiceError):

@@ -23,6 +23,12 @@ Partitions: TypeAlias = Annotated[int, Meta(ge=1, le=10_000, extra={"unit": "par
 Bundles: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 14, extra={"unit": "bundles"})]
 AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1, extra={"unit": ""})]
 CountOrOff: TypeAlias = Annotated[int, Meta(ge=-1, extra={"unit": ""})]
+BytesOrOff: TypeAlias = Annotated[int, Meta(ge=-1, le=10**18 - 1, extra={"unit": "bytes"})]
+MebibytesOrOff: TypeAlias = Annotated[int, Meta(ge=-1, le=2**43 - 1, extra={"unit": "MiB"})]
+GibibytesOrOff: TypeAlias = Annotated[float, Meta(ge=-1, le=2**33 - 1, extra={"unit": "GiB"})]
+WholeSeconds: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1, extra={"unit": "s"})]
+WholeSecondsOrOff: TypeAlias = Annotated[int, Meta(ge=-1, le=2**31 - 1, extra={"unit": "s"})]
+WholeMinutesOrOff: TypeAlias = Annotated[int, Meta(ge=-1, le=2**31 - 1, extra={"unit": "min"})]
 Millis: TypeAlias = Annotated[int, Meta(ge=0, extra={"unit": "ms"})]
 IntervalMillis: TypeAlias = Annotated[int, Meta(ge=1, extra={"unit": "ms"})]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, extra={"unit": "s"})]
@@ -55,6 +61,8 @@ _IRREGULAR: Final = {
     "load_balancer_broker_load_data_ttl_in_seconds": "loadBalancerBrokerLoadDataTTLInSeconds",
     "managed_ledger_cache_size_mb": "managedLedgerCacheSizeMB",
     "max_message_publish_buffer_size_in_mb": "maxMessagePublishBufferSizeInMB",
+    "default_retention_size_in_mb": "defaultRetentionSizeInMB",
+    "backlog_quota_default_limit_gb": "backlogQuotaDefaultLimitGB",
 }
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)

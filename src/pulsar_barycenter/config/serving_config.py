@@ -7,11 +7,14 @@ import msgspec
 from pulsar_barycenter.config.key import (
     AtLeastOne,
     Bundles,
+    BytesOrOff,
     Count,
     CountOrOff,
+    GibibytesOrOff,
     IntervalMillis,
     IntervalMinutes,
     IntervalSeconds,
+    MebibytesOrOff,
     Millis,
     Names,
     Partitions,
@@ -19,6 +22,9 @@ from pulsar_barycenter.config.key import (
     Positive,
     SchemaStrategy,
     Seconds,
+    WholeMinutesOrOff,
+    WholeSeconds,
+    WholeSecondsOrOff,
     about,
     key_name,
 )
@@ -261,6 +267,42 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         about("Export metrics of every bundle at `/metrics`. With the extensible load manager: only with 5.x."),
     ] = False
 
+    # ---- Retention, expiry and backlog quotas ----
+    default_retention_time_in_minutes: Annotated[
+        WholeMinutesOrOff,
+        about("Time for which consumed ledgers are kept; -1: any time. 0 here or in the size: none is kept."),
+    ] = 0
+    default_retention_size_in_mb: Annotated[
+        MebibytesOrOff,
+        about("Size of a topic up to which they are kept; -1: any size."),
+    ] = 0
+    retention_check_interval_in_seconds: Annotated[
+        IntervalSeconds, about("How often to look for ledgers whose retention has ended.")
+    ] = 120.0
+    ttl_duration_default_in_seconds: Annotated[
+        WholeSeconds, about("Age at which messages leave the backlog of every subscription; 0: never.")
+    ] = 0
+    message_expiry_check_interval_in_minutes: Annotated[
+        IntervalMinutes, about("How often to look for messages of that age.")
+    ] = 5.0
+    backlog_quota_check_enabled: Annotated[bool, about("Look for topics whose backlog exceeds its quota.")] = True
+    backlog_quota_check_interval_in_seconds: Annotated[IntervalSeconds, about("How often to look for such topics.")] = (
+        60.0
+    )
+    backlog_quota_default_limit_bytes: Annotated[
+        BytesOrOff, about("Size of a topic's largest backlog; -1: no limit.")
+    ] = -1
+    backlog_quota_default_limit_gb: Annotated[
+        GibibytesOrOff, about("The same in GiB; above 0 it wins over the limit in bytes.")
+    ] = -1.0
+    backlog_quota_default_limit_second: Annotated[
+        WholeSecondsOrOff, about("Age of a topic's oldest unacknowledged message; 0 or less: no limit.")
+    ] = -1
+    backlog_quota_default_retention_policy: Annotated[
+        Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"],
+        about("At these limits producers wait, producers get an error, or the oldest messages leave the backlog."),
+    ] = "producer_request_hold"
+
     # ---- Ledgers ----
     managed_ledger_max_entries_per_ledger: Annotated[
         AtLeastOne, about("Entries after which a new ledger is created.", unit="entries")
@@ -268,6 +310,9 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     managed_ledger_max_size_per_ledger_mbytes: Annotated[
         AtLeastOne, about("Size after which a new ledger is created.", unit="MiB")
     ] = 2_048
+    managed_ledger_max_ledger_rollover_time_minutes: Annotated[
+        IntervalMinutes, about("Age after which a ledger with entries is followed by a new one.")
+    ] = 240.0
     managed_ledger_default_mark_delete_rate_limit: Annotated[
         Positive, about("Maximum number of writes of a cursor's position per second.", unit="1/s")
     ] = 1.0

@@ -1,6 +1,22 @@
-"""The settings of managed ledgers: the size of ledgers, the rate of cursor writes, and what happens at damage."""
+"""The settings of managed ledgers: the size of ledgers, the rate of cursor writes, retention, and what happens at
+damage.
+"""
 
 from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+
+class Retention(NamedTuple):
+    """How long a consumed ledger is kept after its end, in ms, and up to which size of the topic, in bytes.
+
+    It is kept while both limits allow it. Below 0 is no limit; 0 in either keeps nothing.
+    """
+
+    time_ms: int = 0
+    size: int = 0
+
+
+NO_RETENTION: Final = Retention()
 
 
 @dataclass(frozen=True, slots=True)
@@ -8,7 +24,8 @@ class LedgerSettings:
     """Settings of managed ledgers.
 
     A ledger is full at `max_entries_per_ledger` entries or `max_bytes_per_ledger` bytes. Both are checked after each
-    group of appends, so the last group may exceed them.
+    group of appends, so the last group may exceed them. `ManagedLedger.roll_if_old` ends a ledger after
+    `max_ledger_age_ms` (0: at no age).
     A cursor is written at most `mark_delete_per_second` times a second (0: at every change), with at most
     `max_persisted_ranges` ranges of entries acknowledged out of order. After a crash, acknowledgements that were not
     written are delivered again.
@@ -16,15 +33,18 @@ class LedgerSettings:
     batch is acknowledged as a whole.
     With `skip_non_recoverable`, reading skips entries and ledgers that cannot be read; they are never delivered.
     Without it, reading stops before them with an error.
+    `retention` applies to ledgers that all cursors have passed.
 
     Source: Pulsar's managedLedgerMaxEntriesPerLedger, managedLedgerMaxSizePerLedgerMbytes,
-    managedLedgerDefaultMarkDeleteRateLimit, managedLedgerMaxUnackedRangesToPersist,
-    managedLedgerMaxBatchDeletedIndexToPersist and autoSkipNonRecoverableData.
+    managedLedgerMaxLedgerRolloverTimeMinutes, managedLedgerDefaultMarkDeleteRateLimit,
+    managedLedgerMaxUnackedRangesToPersist, managedLedgerMaxBatchDeletedIndexToPersist and autoSkipNonRecoverableData.
     """
 
     max_entries_per_ledger: int = 50_000
     max_bytes_per_ledger: int = 2048 << 20
+    max_ledger_age_ms: int = 0
     mark_delete_per_second: float = 1.0
     max_persisted_ranges: int = 10_000
     max_partly_acked_entries: int = 10_000
     skip_non_recoverable: bool = False
+    retention: Retention = NO_RETENTION

@@ -41,6 +41,11 @@ async def _shut_down(session: Session, values: Values) -> str:
     return "Successfully trigger broker shutdown gracefully"
 
 
+async def _check_backlog_quotas(session: Session, _values: Values) -> str:
+    await send(session, routes.CHECK_BACKLOG_QUOTAS)
+    return "ok"
+
+
 async def _topics(session: Session, values: Values) -> str:
     return _written(await send(session, routes.GET_TOPICS), values)
 
@@ -111,6 +116,7 @@ BROKERS: Final = Resource(
             request(routes.CHECK_HEALTH, query={"topicVersion": "version"}),
             Flag("-tv --topic-version", "version", "The form of the topic's name.", choices=("V1", "V2")),
         ),
+        command("backlog-quota-check", "Enforce the backlog quotas of the broker's topics now.", _check_backlog_quotas),
         command("version", "Show the version of the broker.", request(routes.GET_VERSION)),
         command(
             "shutdown",

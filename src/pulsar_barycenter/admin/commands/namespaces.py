@@ -2,10 +2,12 @@
 
 from typing import Any, Final
 
+from pulsar_barycenter.admin.commands.auto_creation import AUTO_CREATION
 from pulsar_barycenter.admin.commands.cursors import NAMESPACE_BACKLOG
 from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
 from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
 from pulsar_barycenter.admin.commands.schemas import NAMESPACE_SCHEMAS
+from pulsar_barycenter.admin.commands.storage import NAMESPACE_STORAGE
 from pulsar_barycenter.admin.commands.table import (
     FORCE,
     NAMESPACE,
@@ -20,13 +22,13 @@ from pulsar_barycenter.admin.commands.table import (
     request,
     send,
 )
+from pulsar_barycenter.admin.commands.units import bytes_of
 from pulsar_barycenter.admin.routes import namespaces as routes
 from pulsar_barycenter.admin.routes import topics
 
 _BUNDLE = Flag("-b --bundle", "range", "The hash range, such as 0x00000000_0x80000000.")
 _GROUP = Flag("-g --group", "group", "The anti-affinity group.", required=True)
 _MOST_BUNDLES: Final = 2**32
-_UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def _create_body(values: Values) -> dict[str, Any] | None:
@@ -74,12 +76,7 @@ def _deduplication_body(values: Values) -> bool:
 
 
 def _threshold_body(values: Values) -> int:
-    text = str(values["threshold"])
-    unit = _UNITS.get(text[-1:].upper(), 0)
-    try:
-        return int(text[:-1] if unit else text) * (unit or 1)
-    except ValueError as error:
-        raise WrongUsageError(f"--threshold is {text!r}: give bytes, such as 4096, 100K, 10M, 16G or 2T") from error
+    return bytes_of("--threshold", values["threshold"])
 
 
 NAMESPACES: Final = Resource(
@@ -217,6 +214,8 @@ NAMESPACES: Final = Resource(
         ),
         NAMESPACE_BACKLOG,
         *NAMESPACE_LIMITS,
+        *NAMESPACE_STORAGE,
+        *AUTO_CREATION,
         *NAMESPACE_SCHEMAS,
         *NAMESPACE_PERMISSIONS,
     ),

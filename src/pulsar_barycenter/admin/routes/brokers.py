@@ -81,6 +81,14 @@ CHECK_HEALTH: Final = BROKERS.route(
     query={"brokerId": TEXT, "topicVersion": one_of("V1", "V2")},
 )
 
+CHECK_BACKLOG_QUOTAS: Final = BROKERS.route(
+    "GET",
+    "/backlog-quota-check",
+    "check_backlog_quotas",
+    SUPER_USER,
+    "Enforce the backlog quotas of the topics that this broker has loaded, now.",
+)
+
 GET_VERSION: Final = BROKERS.route("GET", "/version", "version", KNOWN_CALLER, "Show the version of Barycenter.")
 
 SHUT_DOWN: Final = BROKERS.route(

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from pulsar_barycenter.admin.routes import (
+    auto_creation,
     barycenter,
     brokers,
     clusters,
     lookup,
     messages,
+    namespace_storage,
     namespaces,
     permissions,
     resource_quotas,
@@ -27,6 +29,8 @@ GROUPS: Final[tuple[RouteGroup, ...]] = (
     namespaces.NAMESPACES,
     namespaces.NAMESPACE_POLICIES,
     namespaces.NAMESPACE_LIMITS,
+    namespace_storage.NAMESPACE_STORAGE,
+    auto_creation.AUTO_CREATION,
     resource_quotas.RESOURCE_QUOTAS,
     permissions.PERMISSIONS,
     topics.TOPICS,

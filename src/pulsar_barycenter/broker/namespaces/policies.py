@@ -1,10 +1,10 @@
 """The types of the stored records: clusters, tenants, namespaces and partitioned topics, with Pulsar's JSON names.
 
 Fields of Pulsar that this program does not use have the type `Any`: they are stored and returned unchanged. Fields that
-it does not know are kept by `records`, which updates the fields of a record instead of replacing it.
+it does not know are kept by `records`, which replaces only the fields of a record that change.
 
-Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `ClusterData`,
-`PartitionedTopicMetadata`, `AutoTopicCreationOverride`.
+Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `ClusterData`, `PartitionedTopicMetadata`,
+`AutoTopicCreationOverride`, `RetentionPolicies`, `BacklogQuotaImpl`.
 """
 
 from typing import Any
@@ -67,6 +67,26 @@ class AutoSubscriptionCreationOverride(msgspec.Struct, frozen=True, rename="came
     allow_auto_subscription_creation: bool = False
 
 
+class RetentionPolicies(msgspec.Struct, frozen=True):
+    """How long and up to which size of the topic consumed ledgers are kept; -1 is no limit, 0 in either keeps none."""
+
+    time_in_minutes: int = field(name="retentionTimeInMinutes", default=0)
+    size_in_mb: int = field(name="retentionSizeInMB", default=0)
+
+
+class BacklogQuota(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A limit of the backlog: `limit_size` in bytes or `limit_time` in seconds, and the name of what happens there.
+
+    `limit` is the older name of `limit_size`; Pulsar's brokers write both. A field without a value is not written,
+    because Java reads null as 0.
+    """
+
+    limit: int | None = None
+    limit_size: int | None = None
+    limit_time: int | None = None
+    policy: str | None = None
+
+
 class Policies(msgspec.Struct, frozen=True):
     """The policies of a namespace. `bundles` is a copy of the list in the local policies, which is authoritative."""
 
@@ -80,7 +100,7 @@ class Policies(msgspec.Struct, frozen=True):
     replication_clusters: tuple[str, ...] = ()
     allowed_clusters: tuple[str, ...] = ()
     bundles: BundlesData | None = None
-    backlog_quota_map: Any = field(default_factory=dict)
+    backlog_quota_map: dict[str, BacklogQuota] = field(default_factory=dict)
     cluster_dispatch_rate: Any = field(name="clusterDispatchRate", default_factory=dict)
     topic_dispatch_rate: Any = field(name="topicDispatchRate", default_factory=dict)
     subscription_dispatch_rate: Any = field(name="subscriptionDispatchRate", default_factory=dict)
@@ -98,7 +118,7 @@ class Policies(msgspec.Struct, frozen=True):
     latency_stats_sample_rate: Any = field(default_factory=dict)
     message_ttl_in_seconds: int | None = None
     subscription_expiration_time_minutes: int | None = None
-    retention_policies: Any = None
+    retention_policies: RetentionPolicies | None = None
     deleted: bool = False
     encryption_required: bool = False
     delayed_delivery_policies: Any = None

@@ -67,7 +67,8 @@ class Records(Generic[T]):
         await self._cache.create(self.path(name), value)
 
     async def update(self, name: str, modify: Callable[[T], T]) -> T:
-        """Apply `modify` to the record, keep the fields that `T` does not have, and return the new record.
+        """Apply `modify` to the record and return the new record. Only fields that it changes are replaced, so fields
+        that `T` does not have are kept, on every level.
 
         `modify` is called again if another writer changed the record meanwhile.
 
@@ -82,10 +83,14 @@ class Records(Generic[T]):
                 raise NotFoundError(path)
             try:
                 fields = msgspec.json.decode(record.value, type=dict[str, object])
-                changed = modify(msgspec.json.decode(record.value, type=self._type))
+                present = msgspec.json.decode(record.value, type=self._type)
             except msgspec.DecodeError as error:
                 raise InvalidValueError(path, str(error)) from error
-            fields.update(msgspec.to_builtins(changed))
+            before = msgspec.to_builtins(present)
+            changed = modify(present)
+            for field, value in msgspec.to_builtins(changed).items():
+                if field not in fields or value != before.get(field):
+                    fields[field] = value
             try:
                 await self._store.put(path, msgspec.json.encode(fields), expected_version=record.stat.version)
             except BadVersionError:

@@ -34,7 +34,13 @@ from pulsar_barycenter.broker.namespaces.policies import (
     TenantInfo,
 )
 from pulsar_barycenter.broker.namespaces.records import Records
-from pulsar_barycenter.broker.namespaces.topic_policies import NO_LIMITS, TopicLimits
+from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
+from pulsar_barycenter.broker.namespaces.topic_policies import (
+    NO_LIMITS,
+    NO_STORAGE_POLICIES,
+    StoragePolicies,
+    TopicLimits,
+)
 from pulsar_barycenter.broker.schemas.compatibility import Strategy, effective
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -243,6 +249,19 @@ class Resources:
         own = None if policies is None else policies.compaction_threshold
         return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
 
+    async def storage(self, topic: TopicName) -> StoragePolicies:
+        """Return how long the stored messages of a topic stay: its namespace's policies, else the configuration. System
+        topics have no such policies.
+        """
+        policies = await self._policies_of_clients_topic(topic)
+        return NO_STORAGE_POLICIES if policies is None else storage_policies_of(policies, self._config.current)
+
+    async def _policies_of_clients_topic(self, topic: TopicName) -> Policies | None:
+        """Return the policies for a topic of clients, None for a topic of the brokers."""
+        if is_system_topic(topic) or needs_no_record(topic.namespace):
+            return None
+        return await self.namespaces.get(str(topic.namespace)) or Policies()
+
     async def schema_rules(self, topic: TopicName) -> SchemaRules:
         """Return the rules for the schemas of a topic: its namespace's policies, else the configuration.
 
@@ -266,9 +285,8 @@ class Resources:
 
     async def limits(self, topic: TopicName) -> TopicLimits:
         """Return the limits of a topic: its namespace's policies, else the configuration."""
-        if is_system_topic(topic) or needs_no_record(topic.namespace):
-            return NO_LIMITS
-        return limits_of(await self.namespaces.get(str(topic.namespace)) or Policies(), self._config.current)
+        policies = await self._policies_of_clients_topic(topic)
+        return NO_LIMITS if policies is None else limits_of(policies, self._config.current)
 
     async def lookup_exists(self, topic: TopicName) -> bool:
         """Return whether the topic exists or its use would create it.

@@ -12,6 +12,7 @@ from pulsar_barycenter.admin.routes.route import Route
 from pulsar_barycenter.admin.routes.table import GROUPS
 from pulsar_barycenter.broker.rest.admission import MAX_BODY_BYTES, admission, close_after_unread_body
 from pulsar_barycenter.broker.rest.audit import Audit, audited
+from pulsar_barycenter.broker.rest.auto_creation import AutoCreation
 from pulsar_barycenter.broker.rest.backlogs import Backlogs
 from pulsar_barycenter.broker.rest.broker_stats import BrokerStats
 from pulsar_barycenter.broker.rest.brokers import Brokers
@@ -36,6 +37,7 @@ from pulsar_barycenter.broker.rest.messages import Messages
 from pulsar_barycenter.broker.rest.metrics.endpoint import Metrics
 from pulsar_barycenter.broker.rest.namespace_limits import NamespaceLimits
 from pulsar_barycenter.broker.rest.namespace_policies import NamespacePolicies
+from pulsar_barycenter.broker.rest.namespace_storage import NamespaceStorage
 from pulsar_barycenter.broker.rest.namespaces import Namespaces
 from pulsar_barycenter.broker.rest.openapi import OpenApi
 from pulsar_barycenter.broker.rest.partition_changes import PartitionChanges
@@ -69,6 +71,8 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     Namespaces,
     NamespacePolicies,
     NamespaceLimits,
+    NamespaceStorage,
+    AutoCreation,
     ResourceQuotas,
     Permissions,
     Topics,

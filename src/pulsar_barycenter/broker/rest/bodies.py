@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pulsar_barycenter.admin.routes.route import Route
-from pulsar_barycenter.broker.namespaces.policies import ClusterData, Policies, TenantInfo
+from pulsar_barycenter.broker.namespaces.policies import (
+    AutoSubscriptionCreationOverride,
+    AutoTopicCreationOverride,
+    BacklogQuota,
+    ClusterData,
+    Policies,
+    RetentionPolicies,
+    TenantInfo,
+)
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
 from pulsar_barycenter.broker.rest.compaction import Bytes
 from pulsar_barycenter.broker.rest.namespace_limits import Limit
@@ -15,6 +23,9 @@ from pulsar_barycenter.load.policies import FailureDomain, NamespaceIsolationDat
 from pulsar_barycenter.load.reports.load_report import ResourceQuota
 
 BODIES: Final[Mapping[str, Any]] = {
+    "AutoSubscriptionCreationOverride": AutoSubscriptionCreationOverride,
+    "AutoTopicCreationOverride": AutoTopicCreationOverride,
+    "BacklogQuota": BacklogQuota,
     "Bytes": Bytes,
     "ClusterData": ClusterData,
     "FailureDomain": FailureDomain,
@@ -26,6 +37,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "PartitionedTopic": Partitions | WithProperties,
     "Policies": Policies,
     "ResourceQuota": ResourceQuota,
+    "RetentionPolicies": RetentionPolicies,
     "SubscriptionStart": ResetCursorData | str,
     "TenantInfo": TenantInfo,
 }

@@ -23,7 +23,6 @@ from pulsar_barycenter.load.policies import AutoFailoverData
 NOT_DONE: Final[Mapping[type, frozenset[str]]] = {
     Policies: frozenset(
         {
-            "backlog_quota_map",
             "clusterDispatchRate",
             "topicDispatchRate",
             "subscriptionDispatchRate",
@@ -32,9 +31,7 @@ NOT_DONE: Final[Mapping[type, frozenset[str]]] = {
             "persistence",
             "publishMaxMessageRate",
             "latency_stats_sample_rate",
-            "message_ttl_in_seconds",
             "subscription_expiration_time_minutes",
-            "retention_policies",
             "deleted",
             "encryption_required",
             "delayed_delivery_policies",

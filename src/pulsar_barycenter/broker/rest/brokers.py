@@ -163,6 +163,10 @@ class Brokers:
         await check_health(self._services, legacy=request.rel_url.query.get("topicVersion", "V2").upper() == "V1")
         return text_response("ok")
 
+    async def check_backlog_quotas(self, request: web.Request) -> web.Response:
+        await self._services.upkeep.check_backlogs(self._services.registry.clock.now_ms())
+        return no_content()
+
     async def version(self, request: web.Request) -> web.Response:
         return text_response(version())
 

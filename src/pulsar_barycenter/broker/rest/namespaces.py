@@ -19,6 +19,7 @@ from pulsar_barycenter.broker.namespaces.resources import most_partitions
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
 from pulsar_barycenter.broker.rest.manual_decisions import ManualDecisions
 from pulsar_barycenter.broker.rest.namespace_deletion import delete_namespace
+from pulsar_barycenter.broker.rest.namespace_storage import require_storage_policies
 from pulsar_barycenter.broker.rest.ownership import (
     current_bundle,
     go_on_if_local,
@@ -125,6 +126,7 @@ class Namespaces:
         if len(asked.boundaries or ()) > MAX_BUNDLES + 1:
             raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles")
         self._require_partitions_by_use(wanted)
+        require_storage_policies(wanted, self._services.config)
         bundles = BundlesData.from_bundles(asked.to_bundles(namespace, default_count=default))
         return replace(wanted, replication_clusters=clusters, bundles=bundles, deleted=False)
 

@@ -184,6 +184,7 @@ def _services_of(
         resources=broker.resources,
         authorizer=broker.authorizer,
         registry=broker.registry,
+        upkeep=broker.upkeep,
         changes=broker.changes,
         partition_owner=broker.partition_owner,
         decisions=lambda: manager.decisions if isinstance(manager := broker.load_manager, KeepsDecisions) else None,

@@ -15,6 +15,7 @@ from pulsar_barycenter.broker.namespaces.resources import Resources
 from pulsar_barycenter.broker.partition_changes.coordinator import ChangeCoordinator
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartitionOwner
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
 from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
@@ -41,6 +42,7 @@ class BrokerServices:
     resources: Resources
     authorizer: Authorizer
     registry: TopicRegistry
+    upkeep: TopicUpkeep
     changes: ChangeCoordinator
     partition_owner: PartitionOwner
     decisions: Callable[[], DecisionLog | None]

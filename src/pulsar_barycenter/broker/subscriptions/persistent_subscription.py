@@ -49,15 +49,19 @@ class SubscriptionHost(ConsumableTopic, Protocol):
 
 class PersistentSubscription:
     __slots__ = (
+        "_expired_before",
         "_held",
         "_opened",
         "allow_out_of_order",
         "cursor",
         "dispatcher",
+        "expired_messages",
+        "expired_rate",
         "is_durable",
         "is_sought",
         "key_shared_mode",
         "last_acked_at_ms",
+        "last_expired_at_ms",
         "last_flow_at_ms",
         "name",
         "partition_index",
@@ -84,8 +88,14 @@ class PersistentSubscription:
         """The number of messages that are delivered again, in this interval of the statistics."""
         self.redelivery_rate = 0.0
         """The same in the last interval, in messages a second."""
+        self.expired_messages = 0
+        """The number of messages that expired or were evicted since the topic was loaded."""
+        self.expired_rate = 0.0
+        """The same in the last interval of the statistics, in messages a second."""
+        self._expired_before = 0
         self.last_flow_at_ms = 0
         self.last_acked_at_ms = 0
+        self.last_expired_at_ms = 0
         # Set while a seek is under way; done when consumers may attach again.
         self._opened: asyncio.Future[None] | None = None
         self.is_sought = False
@@ -137,6 +147,8 @@ class PersistentSubscription:
         """Compute the rates over the `seconds` since the last update."""
         self.redelivery_rate = self.redelivered / seconds
         self.redelivered = 0
+        self.expired_rate = (self.expired_messages - self._expired_before) / seconds
+        self._expired_before = self.expired_messages
         if self.rates is not None:
             self.rates.update(seconds)
 
@@ -282,6 +294,20 @@ class PersistentSubscription:
         if self.dispatcher is not None:
             self.dispatcher.acked_through(position)
         return True
+
+    def expire(self, position: Position, now_ms: int) -> int:
+        """Let everything up to `position` (inclusive) leave the backlog; return the number of messages, which is as
+        exact as `Cursor.backlog`. Consumers stay attached, and no longer hold what they have received of it.
+        """
+        before = self.cursor.backlog.messages
+        if not self.cursor.ack_cumulative(position):
+            return 0
+        if self.dispatcher is not None:
+            self.dispatcher.passed_over(self.cursor.mark_delete)
+        expired = max(before - self.cursor.backlog.messages, 0)
+        self.expired_messages += expired
+        self.last_expired_at_ms = now_ms
+        return expired
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None, epoch: int | None) -> None:
         """Deliver unacknowledged entries of a consumer again: those at `positions`, or all if it is None.

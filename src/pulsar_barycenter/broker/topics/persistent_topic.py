@@ -11,6 +11,7 @@ Source: Pulsar's `PersistentTopic`.
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -23,18 +24,22 @@ from pulsar_barycenter.broker.clients.producer import Producer, Sent
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.topic_compactions import TopicCompactions
 from pulsar_barycenter.broker.errors import (
+    BacklogQuotaExceededError,
     CompactionRunningError,
     MessagePendingError,
     NotAllowedError,
+    ProducerHeldError,
     SubscriptionBusyError,
     SubscriptionNotFoundError,
     TopicFencedError,
     TopicTerminatedError,
 )
+from pulsar_barycenter.broker.namespaces.topic_policies import NO_STORAGE_POLICIES, QuotaPolicy, StoragePolicies
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.cursor_moves import clear_backlog
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics import deduplication
+from pulsar_barycenter.broker.topics.backlogs import Excess, excess
 from pulsar_barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
 from pulsar_barycenter.broker.topics.limits import (
     require_consumer_room,
@@ -60,7 +65,7 @@ _PRODUCER: Final = itemgetter(0)
 
 
 class PersistentTopic(Topic):
-    __slots__ = ("_last_message_id", "_lock", "compactions", "deduplication", "ledger", "subscriptions")
+    __slots__ = ("_last_message_id", "_lock", "compactions", "deduplication", "ledger", "storage", "subscriptions")
 
     ledger: ManagedLedger[Sent]
     compactions: TopicCompactions
@@ -68,6 +73,8 @@ class PersistentTopic(Topic):
     def __init__(self, name: TopicName, owned: OwnedBundle, host: TopicHost) -> None:
         super().__init__(name, owned, host)
         self.subscriptions: dict[str, PersistentSubscription] = {}
+        self.storage = NO_STORAGE_POLICIES
+        """How long stored messages stay; set before the topic is registered, and when the policies change."""
         self._lock: asyncio.Lock | None = None
         self.deduplication: Deduplication | None = None
         # Set while the topic is in transfer: its ledger is closed then.
@@ -425,6 +432,38 @@ class PersistentTopic(Topic):
             if entries:
                 break  # else the read found that the entry is missing, and another entry is the last now
         return last, last_batch_index(entries[0].data)
+
+    # ---- retention and backlog quotas ----
+
+    async def check_backlog(self) -> None:
+        exceeded = await self.backlog_excess(self.clock.now_ms())
+        if exceeded is None or exceeded.policy is QuotaPolicy.EVICT:
+            return
+        is_held = exceeded.policy is QuotaPolicy.HOLD
+        raise (ProducerHeldError if is_held else BacklogQuotaExceededError)(self.name, str(exceeded))
+
+    async def backlog_excess(self, now_ms: int) -> Excess | None:
+        """Return the quota that the backlog exceeds, None if it exceeds none or cannot be read."""
+        try:
+            return await excess(self, self.storage.backlog, now_ms)
+        except LedgerError as error:
+            log.warning("backlog_not_measured", topic=str(self.name), error=str(error))
+            return None
+
+    def disconnect_producers(self) -> None:
+        """Close every attached producer; the next one that waits for exclusive access attaches."""
+        for producer in list(self.producers.values()):
+            self.close_producer(producer)
+
+    def follow(self, storage: StoragePolicies) -> None:
+        """Follow these policies from now on; delete the consumed ledgers that they no longer keep."""
+        self.storage = storage
+        settings = self.ledger.settings
+        if settings.retention != storage.retention:
+            self.ledger.settings = replace(settings, retention=storage.retention)
+            self.ledger.trim()
+
+    # ---- truncation ----
 
     async def truncate(self) -> None:
         """Acknowledge every entry on all subscriptions, also on the broker's own, so that closed ledgers are deleted.

@@ -216,6 +216,8 @@ class TopicRegistry:
                     may_make = create and not (change is not None and change.blocks_clients)
                     topic = topic or await self._opened(name, owned, create=may_make, ask_policies=ask_policies)
                 topic.change = change
+                if isinstance(topic, PersistentTopic):
+                    await self._let_follow(topic)
                 return await self._registered(topic)
         except TimeoutError:
             raise TopicFencedError(name, "it was not loaded within topicLoadTimeoutSeconds") from None
@@ -226,6 +228,14 @@ class TopicRegistry:
             raise
         finally:
             del self._loads[name]
+
+    async def _let_follow(self, topic: PersistentTopic) -> None:
+        """Have a topic follow the present policies; close it if they cannot be read."""
+        try:
+            topic.follow(await self._policies.storage(topic.name))
+        except BaseException:
+            await topic.close("its policies could not be read")
+            raise
 
     async def _opened(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool) -> Topic:
         if not name.is_persistent:
@@ -265,6 +275,7 @@ class TopicRegistry:
         if create and ask_policies and not await self._policies.may_create(name):
             create = False
         topic = PersistentTopic(name, owned, self)
+        storage = await self._policies.storage(name)
         try:
             ledger = await ManagedLedger.open(
                 self._env.store,
@@ -272,7 +283,7 @@ class TopicRegistry:
                 name,
                 epoch=owned.epoch,
                 clock=self._env.clock,
-                settings=self._ledger_settings,
+                settings=replace(self._ledger_settings, retention=storage.retention),
                 create=create,
                 closed=closed,
                 on_durable=topic.write_durable,
@@ -425,12 +436,14 @@ class TopicRegistry:
         await asyncio.shield(self._departures.delete(topic, force=force, only_unused=only_unused))
 
     async def apply_policies(self) -> int:
-        """Close the topics whose namespace switched deduplication on or off after they were loaded; return the number
-        of topics.
+        """Apply changed policies of namespaces to the loaded topics; return the number of topics that were closed.
 
-        Their clients reconnect, and the topic is loaded again with the new policy.
+        Retention, TTL and backlog quotas apply at once. A topic whose namespace switched deduplication on or
+        off is closed: its clients reconnect, and it is loaded again with the new policy.
         """
         loaded = [topic for topic in self._topics.values() if isinstance(topic, PersistentTopic)]
+        for topic in loaded:
+            topic.follow(await self._policies.storage(topic.name))
         wanted = {name: await self._policies.deduplicates(name) for name in {topic.name.namespace for topic in loaded}}
         switched = [topic for topic in loaded if topic.deduplicates is not wanted[topic.name.namespace]]
         closings = [

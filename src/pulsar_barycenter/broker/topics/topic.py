@@ -221,9 +221,11 @@ class Topic:
             ProducerBusyError: a connected producer has the name.
             TooManyProducersError: the topic has reached its limit.
             TopicFencedError: the topic is closing.
+            BacklogQuotaExceededError: see `check_backlog`.
             TopicTerminatedError: the topic was terminated.
             ExclusiveProducerError, ProducerFencedError, NotAllowedError, LedgerError: see `ProducerAdmission.admit`.
         """
+        await self.check_backlog()
         limits = await self.host.policies.limits(self.name)
         self.check_open()
         former = await self._former_self(link, producer_id, options)
@@ -272,6 +274,13 @@ class Topic:
             present.link.abort("no answer to PING when another producer of the name came")
             self.forget_producer(present)
         return None
+
+    async def check_backlog(self) -> None:
+        """Check that the backlog is within its quotas, or that a quota keeps no producer away.
+
+        Raises:
+            BacklogQuotaExceededError: it is not; ProducerHeldError if the client is to try again.
+        """
 
     def stored_producer_epoch(self) -> int | None:
         """Return the epoch of the last exclusive producer that is stored with the topic, None if there is none.

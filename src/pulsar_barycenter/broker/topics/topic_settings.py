@@ -31,6 +31,7 @@ def ledger_settings(config: BrokerConfig) -> LedgerSettings:
     return LedgerSettings(
         max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
         max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,
+        max_ledger_age_ms=round(config.managed_ledger_max_ledger_rollover_time_minutes * 60_000),
         mark_delete_per_second=config.managed_ledger_default_mark_delete_rate_limit,
         max_partly_acked_entries=partly_acked if config.acknowledgment_at_batch_index_level_enabled else 0,
         skip_non_recoverable=config.auto_skip_non_recoverable_data,

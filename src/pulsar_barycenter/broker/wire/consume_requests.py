@@ -227,10 +227,10 @@ def consumer_stats(connection: Connection, request: api.CommandConsumerStats) ->
         connection.send(commands.consumer_stats_failed(request.request_id, api.ConsumerNotFound, _NO_CONSUMER))
         return
     topic = consumer.subscription.topic
-    backlog = 0
+    backlog, expired_rate = 0, 0.0
     kind = "Exclusive"
     if isinstance(topic, PersistentTopic) and (found := topic.subscriptions.get(consumer.subscription.name)):
-        backlog = found.cursor.backlog.messages
+        backlog, expired_rate = found.cursor.backlog.messages, found.expired_rate
         kind = found.type.label
     connection.send(
         commands.consumer_stats_response(
@@ -245,7 +245,7 @@ def consumer_stats(connection: Connection, request: api.CommandConsumerStats) ->
             address=connection.address,
             connectedSince=timestamp(consumer.connected_since_ms),
             type=kind,
-            msgRateExpired=0.0,
+            msgRateExpired=expired_rate,
             msgBacklog=backlog,
             messageAckRate=0.0,
         )

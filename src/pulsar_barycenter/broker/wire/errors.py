@@ -36,6 +36,8 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (errors.ProducerBusyError, api.ProducerBusy),
     (errors.ExclusiveProducerError, api.ProducerBusy),
     (errors.TooManyProducersError, api.ProducerBusy),
+    (errors.ProducerHeldError, api.ProducerBlockedQuotaExceededError),
+    (errors.BacklogQuotaExceededError, api.ProducerBlockedQuotaExceededException),
     (errors.ProducerFencedError, api.ProducerFenced),
     (errors.MessagePendingError, api.ServiceNotReady),
     (errors.NotAllowedError, api.NotAllowedError),

@@ -12,8 +12,8 @@ append passes `appender` and `append_queue`; a read passes `entry_reads`. `ledge
 the files together. `segments` computes with positions over the ledgers of a topic, of which `missing_entries` may be
 absent. `stats` counts entries and measures how long writes take. `losses` records what cannot be read. A `cursor` is
 the position of a subscription, with `acked_ranges` after it and `partial_acks` of batches; `unacked` lists what it has
-not acknowledged. `topic_cursors` has all durable cursors of a topic. `compacted_topic` is the ledger that contains what
-compaction kept.
+not acknowledged. `topic_cursors` has all durable cursors of a topic. `retention` decides which consumed ledgers are
+deleted. `compacted_topic` is the ledger that contains what compaction kept.
 
 How bytes are stored is the storage's part. What is sent to which consumer is decided by the broker's subscriptions.
 """

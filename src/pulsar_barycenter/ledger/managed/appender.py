@@ -127,6 +127,15 @@ class Appender(Generic[Context]):
         if asyncio.get_running_loop().time() >= self._roll_at_s:
             self._switch = self._owner.start(self._roll(), f"roll-ledger-{self._owner.name}")
 
+    def roll_begun_before(self, time_ms: int) -> None:
+        """Start to continue in a new ledger, if the present one has entries and was created before `time_ms`, in ms
+        since 1970.
+        """
+        segment = self._segment
+        is_old = segment is not None and segment.entries > 0 and segment.created_at_ms < time_ms
+        if is_old and self._switch is None and self._writer is not None:
+            self._roll_soon()
+
     async def _roll(self) -> None:
         """Create a new ledger, and continue in it once everything in the old one is reported."""
         old, old_writer = self._segment, self._writer

@@ -29,6 +29,7 @@ from pulsar_barycenter.ledger.managed.entry_reads import EntryReads
 from pulsar_barycenter.ledger.managed.ledger_list import LedgerList
 from pulsar_barycenter.ledger.managed.losses import DamagedLedger, Losses
 from pulsar_barycenter.ledger.managed.records import RecordKeeper
+from pulsar_barycenter.ledger.managed.retention import released
 from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 from pulsar_barycenter.ledger.managed.stats import Interval, ManagedLedgerStats
 from pulsar_barycenter.ledger.managed.topic_cursors import TopicCursors
@@ -438,16 +439,33 @@ class ManagedLedger(Generic[Context]):
 
     def cursor_moved(self, before: Position, after: Position) -> None:
         """Trim if this cursor may have been the last one to leave a ledger."""
-        if after.ledger_id != before.ledger_id or len(self._segments) > 1:
+        if after.ledger_id != before.ledger_id or self._segments.ends_at(after):
             self._trim_soon()
 
     # ---- trimming ----
 
-    def _consumed(self) -> list[Segment]:
-        return self._segments.consumed(self._last, [cursor.mark_delete for cursor in self.cursors.values()])
+    def roll_if_old(self) -> None:
+        """Start to continue in a new ledger if the present one is older than the settings allow: retention deletes
+        whole ledgers, and one with few entries would never be full.
+        """
+        age_ms = self.settings.max_ledger_age_ms
+        if age_ms and self._state is _State.OPEN:
+            self._appender.roll_begun_before(self.clock.now_ms() - age_ms)
+
+    def trim(self) -> None:
+        """Start to delete the consumed ledgers that retention no longer keeps. Call it when time has passed or the
+        retention has changed; other changes are noticed.
+        """
+        self._trim_soon()
+
+    def _deletable(self) -> list[Segment]:
+        """Return the ledgers that all cursors have passed and that retention does not keep, oldest first."""
+        marks = [cursor.mark_delete for cursor in self.cursors.values()]
+        consumed = self._segments.consumed(self._last, marks)
+        return released(consumed, self._segments, self.settings.retention, self.clock.now_ms())
 
     def _trim_soon(self) -> None:
-        if self._trimming or self._state is not _State.OPEN or not (self._ledgers.has_dropped or self._consumed()):
+        if self._trimming or self._state is not _State.OPEN or not (self._ledgers.has_dropped or self._deletable()):
             return
         self._trimming = True
         self.start(self._trim(), f"trim-{self.topic}")
@@ -456,7 +474,7 @@ class ManagedLedger(Generic[Context]):
         """Take consumed ledgers off the record, then delete their files. After a crash in between, the next open
         deletes them."""
         try:
-            for segment in self._consumed():
+            for segment in self._deletable():
                 self._ledgers.drop(segment)
             await self._ledgers.save()
             await self._ledgers.delete_dropped()

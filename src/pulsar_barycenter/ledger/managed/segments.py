@@ -71,6 +71,11 @@ class Segment:
         self.max_publish_time_ms = max(self.max_publish_time_ms, index.max_publish_time(first, entries))
         self.entries = entries
 
+    def entries_before(self, size: int) -> int:
+        """Return the least number of entries from the first on, without which at most `size` bytes are left."""
+        counts = range(self.entries + 1)
+        return bisect_left(counts, True, key=lambda count: self.bytes_between(count, self.entries) <= size)
+
     def messages_between(self, first: int, stop: int) -> int:
         """Return the number of messages in the entries `first` (inclusive) to `stop` (exclusive).
 
@@ -169,6 +174,27 @@ class Segments:
         )
 
     @property
+    def size(self) -> int:
+        """The bytes of all ledgers."""
+        return sum(segment.size for segment in self._segments)
+
+    def ended_at_ms(self, segment: Segment) -> int | None:
+        """Return when a listed ledger ended, in ms since 1970: when the next one was created. None if there is no next
+        one. If that time is not known, the publish time of the ledger's last entry counts.
+        """
+        at = bisect_right(self._ids, segment.ledger_id)
+        if at == len(self._ids):
+            return None
+        return self._segments[at].created_at_ms or segment.max_publish_time_ms
+
+    def ends_at(self, position: Position) -> bool:
+        """Return whether no entry follows `position` (exclusive) in its ledger, which is closed or not listed."""
+        segment = self.find(position.ledger_id)
+        return segment is None or (
+            segment.closed and segment.missing.present_from(position.entry_id + 1) >= segment.entries
+        )
+
+    @property
     def last_position(self) -> Position:
         """The last durable entry that is not missing, or EARLIEST."""
         return self.at_or_before(Position(self._ids[-1], self._segments[-1].entries)) if self._ids else EARLIEST
@@ -242,6 +268,14 @@ class Segments:
         ledger whose columns are not in memory is estimated by the mean size of its entries.
         """
         return sum(segment.bytes_between(first, stop) for segment, first, stop in self._spans(after, upto))
+
+    def before_last(self, size: int) -> Position:
+        """Return the first position after which at most `size` bytes follow; as exact as `bytes_between`."""
+        for segment in reversed(self._segments):
+            if segment.size > size:
+                return Position(segment.ledger_id, segment.entries_before(size) - 1)
+            size -= segment.size
+        return EARLIEST
 
     def _spans(self, after: Position, upto: Position) -> Iterator[tuple[Segment, int, int]]:
         """Yield (segment, first, stop) for each ledger between the two positions; `stop` is exclusive."""

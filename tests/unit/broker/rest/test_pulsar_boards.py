@@ -86,10 +86,10 @@ LEFT_OUT = {
     "pulsar_entry_size_overflow": "Apache Pulsar's name is pulsar_entry_size_le_overflow, which is told",
     "pulsar_storage_read_latency_count": "Apache Pulsar does not tell it either",
     "pulsar_storage_offloaded_size": "nothing is offloaded",
-    "pulsar_storage_backlog_quota_limit": "there are no quotas of backlogs",
 }
 
 NOT_YET = {
+    "pulsar_storage_backlog_quota_limit": "a topic with a quota",
     "pulsar_sunit_state_chn_cleanup_ops_total": "a repair of ownership that failed",
     "pulsar_sunit_state_chn_inactive_broker_cleanup_ops_total": "a lost broker",
     "pulsar_sunit_state_chn_orphan_su_cleanup_ops_total": "a change of ownership that nobody ends",

@@ -8,7 +8,15 @@ import pytest
 
 from pulsar_barycenter.admin.routes.route import Route
 from pulsar_barycenter.admin.routes.table import ROUTES
-from pulsar_barycenter.broker.namespaces.policies import ClusterData, Policies, TenantInfo
+from pulsar_barycenter.broker.namespaces.policies import (
+    AutoSubscriptionCreationOverride,
+    AutoTopicCreationOverride,
+    BacklogQuota,
+    ClusterData,
+    Policies,
+    RetentionPolicies,
+    TenantInfo,
+)
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
 from pulsar_barycenter.broker.rest.bodies import body_type
 from pulsar_barycenter.broker.rest.body_fields import NOT_DONE, require_known_fields
@@ -28,6 +36,9 @@ POLICY = {
 }
 
 OBJECTS: dict[type, dict[str, Any]] = {
+    AutoSubscriptionCreationOverride: {"allowAutoSubscriptionCreation": True},
+    AutoTopicCreationOverride: {"allowAutoTopicCreation": True, "topicType": "non-partitioned"},
+    BacklogQuota: {"limitSize": 1, "policy": "producer_exception"},
     ClusterData: {"serviceUrl": "http://b1:8080"},
     FailureDomain: {"brokers": ["b1:8080"]},
     NamespaceIsolationData: POLICY,
@@ -36,6 +47,7 @@ OBJECTS: dict[type, dict[str, Any]] = {
     PostSchemaPayload: {"type": "STRING"},
     ResetCursorData: {"ledgerId": -1, "entryId": -1},
     ResourceQuota: {"msgRateIn": 1.0},
+    RetentionPolicies: {"retentionTimeInMinutes": 1, "retentionSizeInMB": 1},
     TenantInfo: {"allowedClusters": ["standalone"]},
     WithProperties: {"partitions": 2},
 }

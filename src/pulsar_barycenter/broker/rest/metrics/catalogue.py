@@ -94,6 +94,9 @@ SUBSCRIPTION: Final = {
     "pulsar_subscription_blocked_on_unacked_messages": "1 while too many unacknowledged messages stop it, else 0.",
     "pulsar_subscription_last_acked_timestamp": "Time of the last acknowledgement, ms since 1970; 0 if there was none.",
     "pulsar_subscription_last_consumed_flow_timestamp": "Time of a consumer's last permits, ms since 1970; or 0.",
+    "pulsar_subscription_msg_rate_expired": "Messages a second that expired or were evicted.",
+    "pulsar_subscription_total_msg_expired": "Messages that expired or were evicted since the topic was loaded.",
+    "pulsar_subscription_last_expire_timestamp": "Time of the last of these, ms since 1970; 0 if there was none.",
 }
 
 CONSUMER: Final = {
@@ -122,6 +125,11 @@ COMPACTION: Final = {
     "pulsar_compaction_duration_time_in_mills": "How long the last compaction took, ms.",
     "pulsar_compaction_compacted_entries_count": "Entries of the compacted ledger.",
     "pulsar_compaction_compacted_entries_size": "Bytes of the compacted ledger.",
+}
+
+BACKLOG_QUOTA: Final = {
+    "pulsar_storage_backlog_quota_limit": "The largest backlog that is allowed, bytes; -1: no limit.",
+    "pulsar_storage_backlog_quota_limit_time": "The largest age of a backlog that is allowed, s; -1: no limit.",
 }
 
 OF_BROKER: Final = {
@@ -231,6 +239,7 @@ HELP: Final = {
     **PRODUCER,
     **BACKLOG_AGE,
     **COMPACTION,
+    **BACKLOG_QUOTA,
     **NAMESPACE,
     **BUNDLES,
     **BUNDLE,

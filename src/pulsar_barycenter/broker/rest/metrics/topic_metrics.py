@@ -10,6 +10,7 @@ from operator import add
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.rest.metrics.catalogue import (
     BACKLOG_AGE,
+    BACKLOG_QUOTA,
     COMPACTION,
     CONSUMER,
     OF_BROKER,
@@ -36,6 +37,7 @@ _CONSUMER = tuple(CONSUMER)
 _PRODUCER = tuple(PRODUCER)
 _BACKLOG_AGE = tuple(BACKLOG_AGE)
 _COMPACTION = tuple(COMPACTION)
+_BACKLOG_QUOTA = tuple(BACKLOG_QUOTA)
 _INDEX = {name: index for index, name in enumerate(_TOPIC)}
 _OF_NAMESPACE = ("pulsar_subscription_delayed", "pulsar_out_bytes_total", "pulsar_out_messages_total")
 _NAMESPACE = (*(name for name in _TOPIC if name != "pulsar_msg_backlog"), *_OF_NAMESPACE)
@@ -68,6 +70,8 @@ class TopicsRead:
                 self.lines.add(_BACKLOG_AGE, labels, (oldest_in_backlog(topic).age_s,))
             if self._by_topic and (compacted := compaction_values(topic)):
                 self.lines.add(_COMPACTION, labels, compacted)
+            if self._by_topic and (limits := quota_values(topic)):
+                self.lines.add(_BACKLOG_QUOTA, labels, limits)
         yield
         for subscription in _subscriptions_of(topic):
             if isinstance(subscription, PersistentSubscription):
@@ -187,6 +191,9 @@ def subscription_values(subscription: PersistentSubscription) -> Sequence[float]
         int(shared is not None and shared.is_blocked),
         subscription.last_acked_at_ms,
         subscription.last_flow_at_ms,
+        subscription.expired_rate,
+        subscription.expired_messages,
+        subscription.last_expired_at_ms,
     )
 
 
@@ -211,6 +218,12 @@ def compaction_values(topic: PersistentTopic) -> Sequence[float]:
         0 if current is None else current.segment.entries,
         0 if current is None else current.segment.size,
     )
+
+
+def quota_values(topic: PersistentTopic) -> Sequence[float]:
+    """Return the backlog quotas of a topic; () if it has none."""
+    size, age_s = topic.storage.backlog.size, topic.storage.backlog.age_s
+    return (size, age_s or -1) if size >= 0 or age_s else ()
 
 
 def _subscriptions_of(topic: Topic) -> list[PersistentSubscription | NonPersistentSubscription]:

@@ -1,0 +1,101 @@
+"""What a namespace's policies, else the configuration, say about stored messages: retention, expiry, backlog quotas.
+
+Source: Pulsar's `AdminResource.checkBacklogQuota` and `validateRetentionPolicies`, and `BacklogQuotaManager`.
+"""
+
+from typing import Final
+
+from pulsar_barycenter.admin.routes.namespace_storage import QUOTA_TYPES, SIZE_QUOTA
+from pulsar_barycenter.broker.namespaces.policies import BacklogQuota, Policies, RetentionPolicies
+from pulsar_barycenter.broker.namespaces.topic_policies import BacklogLimits, QuotaPolicy, StoragePolicies
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.ledger_settings import Retention
+
+LONGEST_TIME: Final = 2**31 - 1
+"""The largest time of a policy, in its own unit: Pulsar stores it as an int."""
+LARGEST_RETENTION_MB: Final = 2**43 - 1
+"""The largest size of retention in MiB, so that it fits in 64 bits in bytes."""
+
+
+def storage_policies_of(policies: Policies, config: BrokerConfig) -> StoragePolicies:
+    """Return how long the stored messages of a namespace's topics stay."""
+    return StoragePolicies(
+        retention_of(policies, config), message_ttl_of(policies, config), backlog_limits_of(policies, config)
+    )
+
+
+def retention_of(policies: Policies, config: BrokerConfig) -> Retention:
+    """Return the retention of a namespace's topics."""
+    own = policies.retention_policies
+    minutes = config.default_retention_time_in_minutes if own is None else own.time_in_minutes
+    size_mb = config.default_retention_size_in_mb if own is None else own.size_in_mb
+    return Retention(minutes * 60_000 if minutes >= 0 else -1, size_mb << 20 if size_mb >= 0 else -1)
+
+
+def message_ttl_of(policies: Policies, config: BrokerConfig) -> int:
+    """Return the age in seconds at which messages of a namespace's topics leave every backlog; 0: never."""
+    own = policies.message_ttl_in_seconds
+    return max(config.ttl_duration_default_in_seconds if own is None else own, 0)
+
+
+def backlog_limits_of(policies: Policies, config: BrokerConfig) -> BacklogLimits:
+    """Return the backlog quotas of a namespace's topics. The configuration's policy replaces an unknown one."""
+    by_size, by_age = (policies.backlog_quota_map.get(kind) for kind in QUOTA_TYPES)
+    default = QuotaPolicy(config.backlog_quota_default_retention_policy)
+    age_s = config.backlog_quota_default_limit_second if by_age is None else by_age.limit_time or 0
+    return BacklogLimits(
+        size=_default_size(config) if by_size is None else size_limit(by_size),
+        size_policy=default if by_size is None else _policy(by_size, default),
+        age_s=max(age_s, 0),
+        age_policy=default if by_age is None else _policy(by_age, default),
+    )
+
+
+def size_limit(quota: BacklogQuota) -> int:
+    """Return the limit of a quota in bytes; below 0: no limit."""
+    limit = quota.limit if quota.limit_size is None else quota.limit_size
+    return -1 if limit is None else limit
+
+
+def _default_size(config: BrokerConfig) -> int:
+    gibibytes = config.backlog_quota_default_limit_gb
+    return int(gibibytes * (1 << 30)) if gibibytes > 0 else config.backlog_quota_default_limit_bytes
+
+
+def _policy(quota: BacklogQuota, default: QuotaPolicy) -> QuotaPolicy:
+    try:
+        return QuotaPolicy(quota.policy)
+    except ValueError:
+        return default
+
+
+def retention_fault(retention: RetentionPolicies) -> str | None:
+    """Return what is not allowed in a retention policy, None if it is valid."""
+    time, size = retention.time_in_minutes, retention.size_in_mb
+    if not -1 <= size <= LARGEST_RETENTION_MB:
+        return f"size limit must be >= -1 and <= {LARGEST_RETENTION_MB}, not {size}"
+    if not -1 <= time <= LONGEST_TIME:
+        return f"time limit must be >= -1 and <= {LONGEST_TIME}, not {time}"
+    if (time == 0) != (size == 0):
+        return (
+            "Setting a single time or size limit to 0 is invalid when one of the limits has a non-zero value. Use the "
+            "value of -1 instead of 0 to ignore a specific limit. To disable retention both limits must be set to 0."
+        )
+    return None
+
+
+def quota_exceeds_retention(policies: Policies, config: BrokerConfig) -> bool:
+    """Return whether a limit of the backlog quota is not below that of retention, which the namespace may not have.
+
+    The quota of the size is compared, both its limits; the configured one if the namespace has only another quota.
+    Without own quotas, and for a limit of retention that is 0 or below, nothing is compared.
+    """
+    retention = policies.retention_policies
+    if retention is None or not policies.backlog_quota_map:
+        return False
+    quota = policies.backlog_quota_map.get(SIZE_QUOTA)
+    size = _default_size(config) if quota is None else size_limit(quota)
+    seconds = config.backlog_quota_default_limit_second if quota is None else quota.limit_time or 0
+    return (retention.size_in_mb > 0 and size >= retention.size_in_mb << 20) or (
+        retention.time_in_minutes > 0 and seconds >= retention.time_in_minutes * 60
+    )

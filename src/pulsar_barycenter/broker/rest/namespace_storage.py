@@ -1,0 +1,180 @@
+"""What a namespace says about stored messages: retention, expiry, backlog quotas.
+
+`namespaces/storage_policies.py` reads these policies. Source: Pulsar's `Namespaces` and `NamespacesBase`.
+"""
+
+from collections.abc import Callable
+
+from aiohttp import web
+from msgspec.structs import replace
+
+from pulsar_barycenter.admin.routes.namespace_storage import AGE_QUOTA, QUOTA_POLICIES, QUOTA_TYPES, SIZE_QUOTA
+from pulsar_barycenter.broker.namespaces.policies import BacklogQuota, Policies, RetentionPolicies
+from pulsar_barycenter.broker.namespaces.storage_policies import (
+    LONGEST_TIME,
+    quota_exceeds_retention,
+    retention_fault,
+    size_limit,
+)
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.ownership import policies_of, require_writable_policies
+from pulsar_barycenter.broker.rest.requests import body_of, choice, json_response, namespace_of, no_content
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.config.broker_config import BrokerConfig
+
+
+class NamespaceStorage:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._namespaces = services.resources.namespaces
+
+    # ---- retention ----
+
+    async def retention(self, request: web.Request) -> web.Response:
+        retention = (await policies_of(self._services, namespace_of(request))).retention_policies
+        return no_content() if retention is None else json_response(retention)
+
+    async def set_retention(self, request: web.Request) -> web.Response:
+        retention = await body_of(request, RetentionPolicies)
+        if retention is None:
+            raise RestError(
+                400,
+                "Send retentionTimeInMinutes and retentionSizeInMB as the body. To use the configured retention again, "
+                "send a DELETE",
+            )
+        _require_retention(retention)
+
+        def changed(found: Policies) -> Policies:
+            policies = replace(found, retention_policies=retention)
+            if quota_exceeds_retention(policies, self._services.config):
+                raise RestError(412, "Retention Quota must exceed configured backlog quota for namespace.")
+            return policies
+
+        return await self._change(request, changed)
+
+    async def delete_retention(self, request: web.Request) -> web.Response:
+        return await self._change(request, lambda found: replace(found, retention_policies=None))
+
+    # ---- expiry ----
+
+    async def message_ttl(self, request: web.Request) -> web.Response:
+        ttl_s = (await policies_of(self._services, namespace_of(request))).message_ttl_in_seconds
+        return no_content() if ttl_s is None else json_response(ttl_s)
+
+    async def set_message_ttl(self, request: web.Request) -> web.Response:
+        ttl_s = await body_of(request, int)
+        if ttl_s is None:
+            raise RestError(400, "Send seconds as the body. To use the configured age again, send a DELETE")
+        _require_ttl(ttl_s)
+        return await self._change(request, lambda found: replace(found, message_ttl_in_seconds=ttl_s))
+
+    async def delete_message_ttl(self, request: web.Request) -> web.Response:
+        return await self._change(request, lambda found: replace(found, message_ttl_in_seconds=None))
+
+    # ---- backlog quotas ----
+
+    async def backlog_quotas(self, request: web.Request) -> web.Response:
+        quotas = (await policies_of(self._services, namespace_of(request))).backlog_quota_map
+        return json_response({kind: _complete(quota) for kind, quota in quotas.items()})
+
+    async def set_backlog_quota(self, request: web.Request) -> web.Response:
+        kind = choice(request, "backlogQuotaType", QUOTA_TYPES)
+        quota = await body_of(request, BacklogQuota)
+        if quota is None:
+            raise RestError(400, "Send a limit and a policy as the body. To remove the quota, send a DELETE")
+        _require_quota(kind, quota)
+
+        def changed(found: Policies) -> Policies:
+            policies = replace(found, backlog_quota_map={**found.backlog_quota_map, kind: _complete(quota)})
+            if kind == SIZE_QUOTA:
+                _require_quota_below_retention(policies, self._services.config)
+            return policies
+
+        return await self._change(request, changed)
+
+    async def delete_backlog_quota(self, request: web.Request) -> web.Response:
+        kind = choice(request, "backlogQuotaType", QUOTA_TYPES)
+
+        def changed(found: Policies) -> Policies:
+            kept = {other: quota for other, quota in found.backlog_quota_map.items() if other != kind}
+            policies = replace(found, backlog_quota_map=kept)
+            if kind == SIZE_QUOTA:
+                _require_quota_below_retention(policies, self._services.config)
+            return policies
+
+        return await self._change(request, changed)
+
+    async def _change(self, request: web.Request, changed: Callable[[Policies], Policies]) -> web.Response:
+        namespace = namespace_of(request)
+        await require_writable_policies(self._services)
+        await policies_of(self._services, namespace)
+        await self._namespaces.update(str(namespace), changed)
+        return no_content()
+
+
+def require_storage_policies(policies: Policies, config: BrokerConfig) -> None:
+    """Check the policies about stored messages of a new namespace.
+
+    Raises:
+        RestError: 412 or 400, as the routes that set one of them.
+    """
+    if policies.retention_policies is not None:
+        _require_retention(policies.retention_policies)
+    if policies.message_ttl_in_seconds is not None:
+        _require_ttl(policies.message_ttl_in_seconds)
+    for kind, quota in policies.backlog_quota_map.items():
+        if kind not in QUOTA_TYPES:
+            raise RestError(
+                400, f"A key of backlog_quota_map must be one of {', '.join(QUOTA_TYPES)}, not {kind[:100]!r}"
+            )
+        _require_quota(kind, quota)
+    _require_quota_below_retention(policies, config)
+
+
+def _require_retention(retention: RetentionPolicies) -> None:
+    if (fault := retention_fault(retention)) is not None:
+        raise RestError(412, f"Invalid retention policy: {fault}")
+
+
+def _require_ttl(ttl_s: int) -> None:
+    if not 0 <= ttl_s <= LONGEST_TIME:
+        raise RestError(412, f"Invalid value for message TTL, message TTL must >= 0 and <= {LONGEST_TIME}, not {ttl_s}")
+
+
+def _require_quota(kind: str, quota: BacklogQuota) -> None:
+    if quota.policy not in QUOTA_POLICIES:
+        raise RestError(400, f"policy must be one of {', '.join(QUOTA_POLICIES)}, not {str(quota.policy)[:100]!r}")
+    if None not in (quota.limit, quota.limit_size) and quota.limit != quota.limit_size:
+        raise RestError(400, f"limit is {quota.limit} and limitSize is {quota.limit_size}: send limitSize only")
+    size, seconds = size_limit(quota), quota.limit_time or 0
+    if not -LONGEST_TIME <= seconds <= LONGEST_TIME:
+        raise RestError(412, f"limitTime must be at most {LONGEST_TIME} seconds, not {seconds}")
+    if kind == SIZE_QUOTA:
+        if quota.limit is None and quota.limit_size is None:
+            raise RestError(412, f"Quota type of '{SIZE_QUOTA}' needs a size limit: send limitSize in bytes")
+        if seconds > 0:
+            raise RestError(
+                412, f"limitTime has no effect in a quota of type {SIZE_QUOTA}: set one of type {AGE_QUOTA}"
+            )
+    else:
+        if quota.limit_time is None:
+            raise RestError(412, f"Quota type of '{AGE_QUOTA}' needs a time limit: send limitTime in seconds")
+        if size > 0:
+            raise RestError(
+                412, f"limitSize has no effect in a quota of type {AGE_QUOTA}: set one of type {SIZE_QUOTA}"
+            )
+
+
+def _require_quota_below_retention(policies: Policies, config: BrokerConfig) -> None:
+    if quota_exceeds_retention(policies, config):
+        raise RestError(
+            412,
+            "Backlog Quota exceeds configured retention quota for namespace. Please increase retention quota and retry",
+        )
+
+
+def _complete(quota: BacklogQuota) -> BacklogQuota:
+    """Return the quota with all fields, so that every version of Pulsar reads the same limits."""
+    size = size_limit(quota)
+    time_s = -1 if quota.limit_time is None else quota.limit_time
+    return BacklogQuota(limit=size, limit_size=size, limit_time=time_s, policy=quota.policy)

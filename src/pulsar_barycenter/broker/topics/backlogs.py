@@ -1,0 +1,136 @@
+"""Bounds the backlog of a topic: expires old messages, and enforces the backlog quotas.
+
+The backlog of a topic is that of its slowest durable subscription: everything after the first mark-delete position.
+Readers and the cursors in BROKERS_CURSORS do not count, and the latter are never moved: the broker's own work moves
+them. What expires or is evicted leaves a backlog because the mark-delete position moves past it. Consumers may still
+have received it; they may acknowledge it later without effect.
+
+Messages expire from the oldest on, up to the first one that is young enough. Publish times are those of the clients.
+
+Source: Pulsar's `PersistentTopic.checkMessageExpiry` and `BacklogQuotaManager`. There the age of a backlog is that of a
+ledger, unless `preciseTimeBasedBacklogQuotaCheck` is set; here it is always that of its oldest message.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import structlog
+
+from pulsar_barycenter.broker.namespaces.topic_policies import BacklogLimits, QuotaPolicy
+from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
+from pulsar_barycenter.broker.topics.limits import BROKERS_CURSORS
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.position import Position
+from pulsar_barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+EVICTED_TO: Final = 0.9
+"""The part of a quota that a backlog has left after an eviction."""
+
+
+class StoredTopic(Protocol):
+    """The part of a persistent topic that this module needs."""
+
+    @property
+    def name(self) -> TopicName: ...
+    @property
+    def ledger(self) -> ManagedLedger[Any]: ...
+    @property
+    def subscriptions(self) -> Mapping[str, PersistentSubscription]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A quota that a backlog exceeds: `found` and `limit` in bytes, or in seconds if `is_age`."""
+
+    found: float
+    limit: int
+    policy: QuotaPolicy
+    is_age: bool
+
+    def __str__(self) -> str:
+        if self.is_age:
+            return f"has an unacknowledged message of {self.found:.0f} s, and its quota is {self.limit} s"
+        return f"has a backlog of {self.found:.0f} bytes, and its quota is {self.limit} bytes"
+
+
+def clients_subscriptions(topic: StoredTopic) -> list[PersistentSubscription]:
+    """Return the subscriptions that are not the broker's own."""
+    return [subscription for name, subscription in topic.subscriptions.items() if name not in BROKERS_CURSORS]
+
+
+def backlog_mark(topic: StoredTopic) -> Position | None:
+    """Return the mark-delete position of the slowest durable subscription, None if there is none."""
+    durable = (subscription for subscription in clients_subscriptions(topic) if subscription.is_durable)
+    return min((subscription.cursor.mark_delete for subscription in durable), default=None)
+
+
+def backlog_size(topic: StoredTopic) -> int:
+    """Return the size of the topic's backlog in bytes; as exact as `Segments.bytes_between`."""
+    mark, ledger = backlog_mark(topic), topic.ledger
+    return 0 if mark is None else ledger.segments.bytes_between(mark, ledger.last_position)
+
+
+async def oldest_publish_time_ms(topic: StoredTopic) -> int | None:
+    """Return when the oldest message of the topic's backlog was published, None if the backlog is empty.
+
+    Raises:
+        LedgerError: the message cannot be read.
+    """
+    mark, ledger = backlog_mark(topic), topic.ledger
+    if mark is None:
+        return None
+    info = await ledger.info(ledger.next_valid(mark))
+    return None if info is None else info.publish_time_ms
+
+
+async def excess(topic: StoredTopic, limits: BacklogLimits, now_ms: int) -> Excess | None:
+    """Return the quota that the topic's backlog exceeds, first that of the size; None if it exceeds none.
+
+    A backlog of exactly the limit exceeds it, as in Pulsar; an empty one exceeds a limit of 0 bytes.
+
+    Raises:
+        LedgerError: the oldest message cannot be read.
+    """
+    if limits.size >= 0 and (size := backlog_size(topic)) >= limits.size:
+        return Excess(size, limits.size, limits.size_policy, is_age=False)
+    published_ms = await oldest_publish_time_ms(topic) if limits.age_s > 0 else None
+    if published_ms is not None and now_ms - published_ms >= limits.age_s * 1000:
+        return Excess((now_ms - published_ms) / 1000, limits.age_s, limits.age_policy, is_age=True)
+    return None
+
+
+async def expire(topic: StoredTopic, ttl_s: float, now_ms: int) -> int:
+    """Let the messages that were published more than `ttl_s` seconds ago leave the backlog of every subscription of
+    clients; return the number of messages, those of each subscription counted.
+
+    Raises:
+        LedgerError: an entry cannot be read.
+    """
+    ledger = topic.ledger
+    last = ledger.last_position
+    if all(subscription.cursor.mark_delete >= last for subscription in clients_subscriptions(topic)):
+        return 0
+    kept = await ledger.find_by_publish_time(now_ms - round(ttl_s * 1000))
+    return _leave(topic, last if kept is None else Position(kept.ledger_id, kept.entry_id - 1), now_ms)
+
+
+async def evict(topic: StoredTopic, exceeded: Excess, now_ms: int) -> int:
+    """Let the oldest messages leave every backlog until EVICTED_TO of the quota is left; return as `expire` does.
+
+    Raises:
+        LedgerError: an entry cannot be read.
+    """
+    if exceeded.is_age:
+        return await expire(topic, exceeded.limit * EVICTED_TO, now_ms)
+    return _leave(topic, topic.ledger.segments.before_last(int(exceeded.limit * EVICTED_TO)), now_ms)
+
+
+def _leave(topic: StoredTopic, position: Position, now_ms: int) -> int:
+    """Acknowledge everything up to `position` (inclusive) for all subscriptions of clients."""
+    left = sum(subscription.expire(position, now_ms) for subscription in clients_subscriptions(topic))
+    if left:
+        log.info("messages_expired", topic=str(topic.name), messages=left, position=str(position))
+    return left

@@ -74,7 +74,7 @@ def _type(draw: st.DrawFn, names: _Names, depth: int, enclosing: tuple[str, ...]
 
 def _union(draw: st.DrawFn, names: _Names, depth: int, enclosing: tuple[str, ...]) -> list[Any]:
     branches: list[Any] = draw(st.lists(st.sampled_from(PRIMITIVES), unique=True, min_size=1, max_size=3))
-    if enclosing and draw(st.booleans()):
+    if enclosing and bool(draw(st.booleans())):
         branches.append(draw(st.sampled_from(enclosing)))
     elif depth < 2 and draw(st.booleans()):
         branches.append(_record(draw, names, depth + 1, enclosing))

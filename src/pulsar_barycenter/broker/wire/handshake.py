@@ -32,6 +32,7 @@ class Handshake:
         "_awaits_response",
         "_can_refresh",
         "_certificate_name",
+        "_checks_response",
         "_connection",
         "_services",
         "_session",
@@ -48,6 +49,8 @@ class Handshake:
         self._can_refresh = False
         self._awaits_response = False
         """Whether an AUTH_CHALLENGE was sent and has no answer yet."""
+        self._checks_response = False
+        """Whether an AUTH_RESPONSE is being checked, which may take longer than the time between two checks."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -109,6 +112,7 @@ class Handshake:
         if not self._awaits_response:
             return None
         self._awaits_response = False
+        self._checks_response = True
         return self._refresh(self._credentials(request.response.auth_method_name, request.response.auth_data))
 
     async def _refresh(self, credentials: Credentials) -> None:
@@ -117,6 +121,8 @@ class Handshake:
         except AuthenticationError as error:
             self._refuse(error)
             return
+        finally:
+            self._checks_response = False
         if self._services.authentication.has_expired(session):
             self._refuse(AuthenticationError("the new credentials have expired as well: send valid ones"))
             return
@@ -130,7 +136,7 @@ class Handshake:
     def _check_expiry(self) -> None:
         if self._connection.is_closed:
             return
-        if self._services.authentication.has_expired(self._session):
+        if not self._checks_response and self._services.authentication.has_expired(self._session):
             reason = self._reason_not_to_ask()
             if reason is not None:
                 self._connection.abort(f"its credentials have expired, and {reason}")

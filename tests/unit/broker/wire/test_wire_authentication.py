@@ -1,5 +1,6 @@
 """The authentication of a client of the binary protocol: at CONNECT, and again when its proof has expired."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,7 +9,9 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from pulsar_barycenter.broker.access.authentication import Authentication, Session
 from pulsar_barycenter.broker.access.principal import Principal
+from pulsar_barycenter.broker.access.received_credentials import Credentials
 from pulsar_barycenter.broker.bounded_log import MOST_A_SECOND
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -108,7 +111,8 @@ async def expired(broker: OneBroker, **options: Any) -> WireClient:
     return client
 
 
-LOOKS_OFTEN = {"authentication_refresh_check_seconds": 0.01}
+LOOK_S = 0.1
+LOOKS_OFTEN = {"authentication_refresh_check_seconds": LOOK_S}
 
 
 async def test_whose_proof_expired_is_asked_for_another_and_goes_on() -> None:
@@ -138,6 +142,27 @@ async def test_who_answers_with_what_is_no_proof_of_the_same_role_is_closed(proo
         client.write(client_commands.auth_response("Test", *proof.values()))
         assert said in (await client.expect(TYPE.ERROR)).message
         await client.expect_closed()
+
+
+async def test_a_new_proof_whose_check_takes_long_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked, is_over = Authentication.refreshed, asyncio.Event()
+
+    async def takes_long(self: Authentication, session: Session, credentials: Credentials) -> Session:
+        loop = asyncio.get_running_loop()
+        looked_twice = loop.create_future()
+        loop.call_later(2.5 * LOOK_S, looked_twice.set_result, None)
+        await looked_twice
+        is_over.set()
+        return await checked(self, session, credentials)
+
+    monkeypatch.setattr(Authentication, "refreshed", takes_long)
+    async with asking_broker(**LOOKS_OFTEN) as broker:
+        client = await expired(broker, feature_flags=REFRESHES)
+        await client.expect(TYPE.AUTH_CHALLENGE)
+        client.write(client_commands.auth_response("Test", "token", token("alice", expires_at_s=NOW_S + 120).encode()))
+        await is_over.wait()
+        assert (await client.produce(TOPIC)).producer_name
+        assert not any(number == TYPE.AUTH_CHALLENGE for number, *_ in client.received)
 
 
 @pytest.mark.parametrize("name", BAD)

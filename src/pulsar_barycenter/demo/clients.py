@@ -125,7 +125,7 @@ class TopicClients:
 
 
 class ClientRun:
-    """All topics of a plan, paced by one thread."""
+    """The clients of all topics of a plan. One thread sends for all, at the rates of the plan."""
 
     def __init__(self, plan: ClientPlan, tell: "Tell") -> None:
         self._plan = plan

@@ -444,10 +444,10 @@ def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Pl
 
 
 def splitter_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Splitter[Any]":
-    """Return the split strategy of a load manager; of the one in force unless given.
+    """Return the split strategy of `manager`, or of the load manager in force if it is None.
 
     Raises:
-        NothingToDecideError: it is the no-op one.
+        NothingToDecideError: this load manager is the no-op one, which splits nothing.
     """
     manager = manager or manager_in_force(config)
     splitter: Splitter[Any] = strategy(manager, Role.SPLITTING, splitter_name(manager)).of(config)

@@ -22,8 +22,8 @@ class Stat:
 
     `version` is 0 after creation and grows by one with each change. A key that is deleted and created again starts at
     0, so a version does not identify one life of a key. Times are milliseconds since 1970.
-    Some stores know the creator of a persistent key only in the answer to the put that created it. Otherwise
-    `created_by_self` is False there.
+    Of a persistent key, some stores know the creator only in the answer to the put that created it; in their other
+    answers `created_by_self` is False.
     """
 
     path: str

@@ -124,7 +124,7 @@ def check(demand: Demand) -> None:
     """Check that the demand can be replayed.
 
     Raises:
-        ReplayInputError: it cannot.
+        ReplayInputError: it has nothing to replay, or a value that is not allowed.
     """
     if demand.steps == 0 or not demand.bundles:
         raise ReplayInputError("there is no demand: no time step or no bundle; give an input with samples")

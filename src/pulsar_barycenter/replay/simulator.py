@@ -228,8 +228,8 @@ class _Run:
     def _floor(self) -> float:
         """Return a lower bound of the greatest usage for the served load.
 
-        It is at least the mean weighted by capacity, and at least the usage of the strongest broker with the largest
-        topic.
+        No placement can get below the mean usage, weighted by capacity, nor below the usage that the strongest broker
+        would have with the largest topic alone.
         """
         live, model = self._live, self._cluster.model
         if not live.any():

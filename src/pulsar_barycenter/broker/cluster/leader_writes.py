@@ -101,7 +101,7 @@ class LeaderWrites:
         return self.times.lease_s
 
     def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
-        """Return this broker's part in the election, which says when it writes for all."""
+        """Return this broker's part in the election of the leader, which writes for all brokers."""
         leadership = Leadership(self._store, path, writes=self.store, refresh_after_s=refresh_after_s, source=source)
         self._leadership = leadership
         leadership.on_change(self._update_term)

@@ -92,7 +92,9 @@ class Messages:
         headers = list(message_headers(position, metadata, size))
         if (length := sum(len(name) + len(value) for name, value in headers)) > MOST_HEADERS:
             raise RestError(
-                412, f"Message {position} has metadata of {length} characters; at most {MOST_HEADERS} fit into headers"
+                412,
+                f"Message {position} has metadata of {length} characters; at most {MOST_HEADERS} fit into headers: "
+                "read it with a consumer",
             )
         body = await _payload(position, metadata, data[begin:])
         response = web.Response(body=body, content_type="application/octet-stream")

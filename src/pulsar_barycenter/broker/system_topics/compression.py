@@ -25,7 +25,7 @@ def decompress(kind: int, data: bytes, size: int, *, limit: int) -> bytes:
         if size not in (0, len(data)):
             raise UnreadableEntryError(
                 f"the payload is marked as not compressed, but has {len(data)} bytes where its metadata says "
-                f"{size}: its compression is unknown here, or it is damaged"
+                f"{size}: it is damaged, or compressed in a way that this broker does not know"
             )
         return data
     if size > limit:

@@ -191,6 +191,8 @@ def _bundles_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
         if subject.kind == "topic":
             bundle = next((reported for reported in known if subject.span.is_covered_by(reported)), "")
             if not bundle:
-                raise click.UsageError(f"--place {name}: the snapshot has no bundle with this topic; name the bundle")
+                raise click.UsageError(
+                    f"--place {name}: the snapshot has no bundle with this topic; give a bundle instead of the topic"
+                )
         found[bundle] = None
     return [*found]

@@ -143,7 +143,10 @@ def tell_policy(broker: str, found: Drained) -> None:
     """Print the isolation policy that keeps a running broker of Apache Pulsar empty."""
     commands = keeping_policy(found.cluster, broker, found.brokers)
     if commands is None:
-        click.echo("an isolation policy cannot keep it empty, because another broker has the same host", err=True)
+        click.echo(
+            "no isolation policy keeps new bundles away from it: policies name hosts, and another broker has its host",
+            err=True,
+        )
         return
     hint = "to keep bundles away (except those that another policy puts there), first set this isolation policy, and "
     hint += "delete it afterwards:"

@@ -153,13 +153,14 @@ class Load:
             strategies: Try only these; empty: all that the cluster can run.
             settings: Vary only these keys of broker.conf, each with a value or a list of values; None: those that the
                 search selects.
-            prefer: The cost of one disturbance of all clients a day: "balance", "both", "calm" (1, 5, 25 points of a
-                broker's usage), or a number of points from 0 to 10,000.
+            prefer: What it costs to disturb every client once a day, in points of a broker's usage: "balance" (1),
+                "both" (5), "calm" (25), or a number from 0 to 10,000.
             seeds: Two seeds of random choices or more.
             processes: How many processes of this machine to use; 1: this one.
 
         Raises:
-            ReplayInputError: the load is too short, of a snapshot, a scenario or a bucket, or a setting is not valid.
+            ReplayInputError: the load is too short, such as that of a snapshot or a scenario; it is in a bucket; or a
+                setting is not valid.
             StrategyError: a strategy does not exist.
             ConfigError: a value is not allowed.
             ValueError: `prefer` is not valid, or there are too few seeds.

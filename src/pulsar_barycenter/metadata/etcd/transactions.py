@@ -172,8 +172,11 @@ def _of_session(
 
 
 def _check_guard(answer: api.TxnResponse, guard: Guard | None) -> None:
-    """Check whether the guard is the reason of a refused write, and not the end of the session. Raises GuardError: it
-    is.
+    """Check that the guard did not refuse a write, which the end of the session does too.
+
+    Raises:
+        GuardError: the guard refused it.
+
     """
     if guard is not None:
         session, guarding = map(_found, answer.responses)

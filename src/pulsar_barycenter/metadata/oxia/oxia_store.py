@@ -307,7 +307,9 @@ class OxiaStore(GrpcStore):
                 while len(answers) < len(requests):
                     part = await call.read()
                     if not isinstance(part, api.ReadResponse):
-                        raise StoreUnavailableError(path, f"{operation} failed: the server's answer is incomplete")
+                        raise StoreUnavailableError(
+                            path, f"{operation} failed: the server ended its answer before the last part"
+                        )
                     answers.extend(part.gets)
             return answers
 

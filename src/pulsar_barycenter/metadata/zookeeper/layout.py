@@ -40,7 +40,11 @@ _OWN: Final = "/zookeeper"
 
 
 def check_node_path(path: str) -> None:
-    """Check that ZooKeeper can have a node of this path. Raises InvalidPathError: it cannot."""
+    """Check that ZooKeeper can have a node of this path.
+
+    Raises:
+        InvalidPathError: ZooKeeper allows no such path.
+    """
     check_path(path)
     if path != "/" and any(name in ("", ".", "..") for name in path[1:].split("/")):
         raise InvalidPathError(path)

@@ -67,7 +67,10 @@ def _names_alone(samples: pa.ChunkedArray) -> pa.Array:
 
 
 def fold_shard(plan: ShardPlan, shard: int) -> list[TakenKey]:
-    """Fold the samples of a shard into its block, and write the files of both. Return the overtaken reports."""
+    """Fold the samples of a shard into its block, and write both to files.
+
+    Returns the keys of the reports that came after a later report of the same bundles.
+    """
     chosen, ranks = [], []
     for part, orders in sorted(plan.orders.items()):
         rows = read_batch(plan.folder / f"part-{part}.arrow", shard)

@@ -99,6 +99,7 @@ class Mixed:
         urls: set[str] = set()
 
         async def answers() -> bool:
+            urls.clear()  # an answer of before may name a former owner
             try:
                 urls.update([await lookup_over_wire(broker.service_url, topic) for broker in self.brokers])
             except LookupRefusedError as refusal:
@@ -111,9 +112,9 @@ class Mixed:
                     return False
                 assert status == 200, answer
                 urls.add(answer["brokerUrl"])
-            return True
+            return len(urls) == 1
 
-        await eventually(answers, within_s=10, what=f"either answers for {topic}")
+        await eventually(answers, within_s=10, what=f"all answer the same for {topic}")
         (owner,) = (number for number, broker in enumerate(self.brokers) if broker.service_url in urls)
         assert urls == {self.brokers[owner].service_url}
         return owner

@@ -107,6 +107,8 @@ async def run(steps: list[tuple[str, int]], delays: list[float]) -> None:
     await checker.check()
     for owner in checker.owners:
         await owner.settle()
+        assert isinstance(owner.storage, MemoryLedgerStorage)
+        owner.storage.crash()  # no timer of a writer may begin anything after this
     # A writer is released in a task of its own; the loop must not end under one that has not begun.
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(others)

@@ -40,7 +40,7 @@ class ArrowStorage:
 
     def path_of(self, address: str) -> str:
         if not address.startswith(f"{self._address}/"):
-            raise ValueError(f"{address} is not in {self._address}")
+            raise ValueError(f"{address} is outside the folder {self._address}")
         return address.removeprefix(f"{self._address}/")
 
     def exists(self, path: str) -> bool:

@@ -132,8 +132,8 @@ class LocalStorage:
 
     def path_of(self, address: str) -> str:
         folder = local_folder(address)
-        if folder is None:
-            raise ValueError(f"{address} is not in {self.root}")
+        if folder is None or not folder.is_relative_to(self.root):
+            raise ValueError(f"{address} is outside the folder {self.root}")
         return folder.relative_to(self.root).as_posix()
 
     def exists(self, path: str) -> bool:

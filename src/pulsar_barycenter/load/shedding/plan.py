@@ -89,7 +89,7 @@ class ShedPlan:
     def reason(self) -> Reason:
         """Why the round sheds bundles, or none."""
         asked = np.flatnonzero(self.verdicts.sheds)
-        if len(self.rows) == 0 and len(asked):
+        if len(self.rows) == 0 and len(asked) and self.waiting is None:
             return self.broker_reason(int(asked[0]))
         overall = self.verdicts.overall(self.snapshot)
         return overall if self.waiting is None else self._round_full("", overall)

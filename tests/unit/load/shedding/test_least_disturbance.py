@@ -117,6 +117,9 @@ def test_an_exchange_helps_where_nothing_fits() -> None:
     assert moves_of(plan) == [("b2", "b1"), ("b1", "b2")]
     assert [unload.reason.code for unload in plan] == [Code.GIVEN_IN_EXCHANGE, Code.EXCHANGED]
     assert plan.broker_reason(1).code is Code.TAKES_IN_EXCHANGE
+    waits, _ = LeastDisturbance(Settings(most=1)).decide(found.snapshot(), DisturbanceMemory())
+    assert len(waits) == 0
+    assert (waits.reason.code, waits.reason.cause) == (Code.ROUND_FULL, plan.reason)
 
 
 def test_a_bundle_that_is_too_much_for_anybody_is_left_alone_by_itself() -> None:

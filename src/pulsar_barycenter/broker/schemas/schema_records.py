@@ -40,8 +40,11 @@ _MAX_USER: Final = 200
 
 
 class VersionRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A version: its `identity` (see `compatibility.identity_of`), when and by whom it was stored, the bytes of its
-    definition, and the name of the key with it, "" for the mark of a deletion.
+    """A version of a schema, or the mark of a deletion.
+
+    `identity` is that of `compatibility.identity_of`. `timestamp` (ms since 1970) and `user` say when and by whom it
+    was stored. `size` is that of its definition, in bytes. `definition` names the key that has the definition; it is
+    blank for the mark of a deletion.
     """
 
     version: int

@@ -20,7 +20,10 @@ pytestmark = pytest.mark.integration
 
 TOPIC = "persistent://public/default/numbers"
 RECEIVE_MS = 20_000
-CONFIG = BrokerConfig(managed_ledger_max_entries_per_ledger=20)
+# Acknowledged messages are kept: a cursor can be moved back to them.
+CONFIG = BrokerConfig(
+    managed_ledger_max_entries_per_ledger=20, default_retention_time_in_minutes=-1, default_retention_size_in_mb=-1
+)
 
 
 @pytest.fixture

@@ -142,6 +142,25 @@ class AdminCluster:
         path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
         await self._call("POST", self._url, path, params={"expected": expected})
 
+    async def overrides(self) -> dict[str, str]:
+        """Return the stored overrides of dynamic keys.
+
+        Raises:
+            NotNowError, RefusedError: they cannot be read.
+        """
+        answer = await self._call("GET", self._url, "/admin/v2/brokers/configuration/values")
+        return msgspec.convert(answer or {}, dict[str, str], strict=False)
+
+    async def set_override(self, key: str, value: str) -> None:
+        """Set a dynamic key on all brokers, whatever its value is. Errors as of `set_dynamic`."""
+        path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
+        await self._call("POST", self._url, path)
+
+    async def delete_override(self, key: str) -> None:
+        """Remove the override of a dynamic key; brokers keep its value until they restart. Errors as of
+        `set_dynamic`."""
+        await self._call("DELETE", self._url, f"/admin/v2/brokers/configuration/{quote(key)}")
+
     async def isolation(self) -> Mapping[str, Any]:
         """Return the stored isolation policies of the cluster, by name.
 

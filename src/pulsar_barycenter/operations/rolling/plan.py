@@ -1,8 +1,8 @@
 """Plans a roll: the order of the brokers, and the destination of each bundle, with as few moves as possible.
 
-A broker restarts when it is empty, so each bundle moves at least once. A bundle that goes to a broker that has restarted
-already moves only once. Before the first step no broker has restarted, so the bundles of the first step move twice: the
-roll begins with the broker that has the fewest. The leader is last, because its restart moves the leadership.
+A broker restarts when it is empty, so each bundle moves at least once. A bundle that goes to a broker that has already
+restarted moves only once. Before the first step no broker has restarted, so the bundles of the first step move twice:
+the roll begins with the broker that has the fewest. The leader is last, because its restart moves the leadership.
 
 At the end the last brokers are empty. The refill brings bundles to them, the heaviest first, so that few are enough.
 
@@ -143,24 +143,19 @@ class RollPlan:
 
 
 def limits_of(
-    owners: Mapping[str, str],
-    loads: Mapping[str, float],
-    receivers: Collection[str],
-    *,
-    down_at_once: int,
-    room: float,
+    owners: Mapping[str, str], loads: Mapping[str, float], receivers: Collection[str], *, serving: int, room: float
 ) -> dict[str, Limit]:
-    """Return equal limits for the receivers: `room` (1.2: a fifth more) times an equal share while `down_at_once` of
-    them are away; but always enough for the largest bundle on top of the equal share.
+    """Return equal limits for the receivers: `room` (1.2: a fifth more) times an equal share of `serving` brokers; but
+    always enough for the largest bundle on top of the equal share.
 
     Without known loads only the number of bundles is limited.
     """
-    serving = max(1, len(receivers) - down_at_once)
-    share = len(owners) / serving
+    count = max(1, serving)
+    share = len(owners) / count
     known = [loads.get(bundle, 0.0) for bundle in owners]
-    load_share = sum(known) / serving
+    load_share = sum(known) / count
     load = max(load_share * room, load_share + max(known, default=0.0)) if sum(known) > 0 else math.inf
-    return dict.fromkeys(receivers, Limit(math.ceil(max(share * room, share)), load))
+    return dict.fromkeys(receivers, Limit(math.ceil(share * room), load))
 
 
 def emptied(
@@ -258,7 +253,10 @@ def forecast(
     refills: bool = True,
     overflow: OverflowTo = OverflowTo.EMPTIEST,
 ) -> RollPlan:
-    """Return what a roll in place does if nothing else changes. `restarted` brokers need no restart and receive first."""
+    """Return what a roll in place does if nothing else changes.
+
+    `restarted` brokers need no restart and receive bundles first.
+    """
     occupied = cluster.occupied()
     ready, steps = list(restarted), []
     for at, batch in enumerate(batches):
@@ -353,7 +351,7 @@ def _orders(cluster: Cluster, brokers: Collection[str], leader: str) -> Iterable
 def naive_moves(owners: Mapping[str, str], brokers: Sequence[str]) -> int:
     """Return the number of moves of a roll without a plan: brokers restart in the order of their names, and the bundles
     of each go evenly to all others, because the leader does not know yet which have restarted."""
-    counts = {broker: 0 for broker in sorted(brokers)}
+    counts = dict.fromkeys(sorted(brokers), 0)
     for broker in owners.values():
         counts[broker] = counts.get(broker, 0) + 1
     moves = 0

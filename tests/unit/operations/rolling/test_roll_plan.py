@@ -84,7 +84,7 @@ def loaded_clusters(draw: st.DrawFn) -> tuple[Cluster, int]:
     loads = {bundle: draw(st.floats(0, 100)) for bundle in bundles}
     batch = draw(st.integers(1, len(brokers) - 1))
     room = draw(st.floats(1.0, 2.0))
-    limits = limits_of(owners, loads, brokers, down_at_once=batch, room=room)
+    limits = limits_of(owners, loads, brokers, serving=len(brokers) - batch, room=room)
     return cluster_of(owners, limits, loads), batch
 
 
@@ -121,7 +121,7 @@ def test_no_receiver_passes_its_limit_and_brokers_are_empty_when_they_restart(dr
 def test_equal_brokers_move_each_bundle_once_and_those_of_the_first_twice(count: int, each: int) -> None:
     brokers = [f"b{number}:1" for number in range(count)]
     owners = {f"x{number}": brokers[number % count] for number in range(count * each)}
-    limits = limits_of(owners, {}, brokers, down_at_once=1, room=1.2)
+    limits = limits_of(owners, {}, brokers, serving=len(brokers) - 1, room=1.2)
     plan = best_plan(cluster_of(owners, limits), brokers, brokers[0], refills=False)
     assert plan.moves == count * each + each
     assert max(plan.moves_of_bundles().values()) == 2
@@ -130,7 +130,7 @@ def test_equal_brokers_move_each_bundle_once_and_those_of_the_first_twice(count:
 
 def test_a_roll_without_a_plan_moves_more() -> None:
     owners = {f"x{number}": BROKERS[number % 4] for number in range(40)}
-    limits = limits_of(owners, {}, BROKERS, down_at_once=1, room=1.2)
+    limits = limits_of(owners, {}, BROKERS, serving=3, room=1.2)
     assert best_plan(cluster_of(owners, limits), BROKERS, LEADER, refills=False).moves == 50
     assert naive_moves(owners, BROKERS) == 65
 
@@ -179,18 +179,18 @@ def test_with_a_second_pool_each_bundle_moves_exactly_once_to_a_broker_that_runs
 @pytest.mark.parametrize(("room", "limit"), [(1.0, 5), (1.2, 6), (2.0, 10)])
 def test_limits_leave_room_above_the_share_while_brokers_are_away(room: float, limit: int) -> None:
     owners = {f"x{number}": "a:1" for number in range(10)}
-    assert limits_of(owners, {}, BROKERS[:3], down_at_once=1, room=room) == dict.fromkeys(BROKERS[:3], Limit(limit))
+    assert limits_of(owners, {}, BROKERS[:3], serving=2, room=room) == dict.fromkeys(BROKERS[:3], Limit(limit))
 
 
 def test_the_limit_of_load_holds_the_largest_bundle() -> None:
-    limits = limits_of({"x": "a:1", "y": "b:1"}, {"x": 100.0}, BROKERS[:3], down_at_once=1, room=1.2)
+    limits = limits_of({"x": "a:1", "y": "b:1"}, {"x": 100.0}, BROKERS[:3], serving=2, room=1.2)
     assert limits["a:1"] == Limit(2, 150.0)
 
 
 def test_with_many_brokers_not_all_orders_are_tried_and_the_emptiest_is_first() -> None:
     brokers = [f"b{number:02}:1" for number in range(12)]
     owners = {f"x{number}": brokers[number % 11] for number in range(110)}
-    limits = limits_of(owners, {}, brokers, down_at_once=1, room=1.2)
+    limits = limits_of(owners, {}, brokers, serving=len(brokers) - 1, room=1.2)
     plan = best_plan(cluster_of(owners, limits), brokers, "b00:1", refills=False)
     assert plan.steps[0].brokers == ("b11:1",)
     assert plan.moves == 110

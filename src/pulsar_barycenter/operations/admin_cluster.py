@@ -67,6 +67,40 @@ class AdminCluster:
         """
         return sorted(msgspec.convert(await self._call("GET", self._url, "/admin/v2/brokers"), list[str]))
 
+    async def leader(self) -> str:
+        """Return the broker that leads.
+
+        Raises:
+            NotNowError, RefusedError: it is not known, or no broker leads now.
+        """
+        try:
+            answer: Mapping[str, Any] = await self._client.call("GET", self._url, "/admin/v2/brokers/leaderBroker")
+        except AdminRequestError as error:
+            if error.status == 404:  # an election is under way
+                raise NotNowError(without_report(error)) from error
+            raise translated(error) from error
+        return str(answer.get("brokerId") or urlsplit(str(answer.get("serviceUrl", ""))).netloc)
+
+    async def cluster_name(self) -> str:
+        """Return the name of the cluster.
+
+        Raises:
+            NotNowError, RefusedError: the broker does not return it.
+        """
+        return await self._name()
+
+    async def address(self, broker: str) -> str:
+        """Return the web address of a broker."""
+        return await self._address(broker)
+
+    async def is_apache_pulsar(self) -> bool:
+        """Return whether the brokers are Apache Pulsar's.
+
+        Raises:
+            NotNowError, RefusedError: the broker does not return its settings.
+        """
+        return await self._is_apache_pulsar()
+
     async def serves(self, broker: str, bundle: str) -> bool:
         if await self._is_apache_pulsar() and (owner := await self.look_up(bundle)):
             return owner == broker
@@ -173,7 +207,7 @@ class AdminCluster:
         except AdminRequestError as error:
             if error.status == 404:  # there are none
                 return {}
-            raise _translated(error) from error
+            raise translated(error) from error
         return found
 
     async def unload(self, bundle: str, destination: str) -> None:
@@ -204,7 +238,7 @@ class AdminCluster:
         if answer.status == _OK:
             return addresses[url]
         if answer.status != _MOVED:
-            raise _translated(AdminRequestError("GET", url, answer.status, reason_of(answer.body)))
+            raise translated(AdminRequestError("GET", url, answer.status, reason_of(answer.body)))
         there = urlsplit(answer.headers.get("location", ""))
         return addresses.get(f"{there.scheme}://{there.netloc}", there.netloc)
 
@@ -247,12 +281,13 @@ class AdminCluster:
             async with asyncio.timeout(_READ_S if method == "GET" else None):
                 return await self._client.call(method, url, path, params=params, headers=headers)
         except AdminRequestError as error:
-            raise _translated(error) from error
+            raise translated(error) from error
         except TimeoutError:
             raise NotNowError(f"{method} {url}{path}: no answer within {_READ_S:g} s") from None
 
 
-def _translated(error: AdminRequestError) -> NotNowError | RefusedError:
+def translated(error: AdminRequestError) -> NotNowError | RefusedError:
+    """Return the error of an executor's cluster: one that may pass soon, or a refusal."""
     text = without_report(error)
     is_passing = error.status in _IN_TRANSIT or (error.status == 412 and _NOT_ACTIVE not in error.reason)
     return NotNowError(text) if is_passing else RefusedError(text)

@@ -10,7 +10,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.operate.carrying_out import with_audit, with_cluster, with_pace
 from pulsar_barycenter.cli.operate.rolling import Given, Output, carry_out_roll
-from pulsar_barycenter.observer.collector import CollectError
+from pulsar_barycenter.observer.collector import CollectError, admin_urls
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.operations.rolling.hooks import CommandHooks, PersonHooks
@@ -151,8 +151,12 @@ def command(
             return PersonHooks(output.say, is_pool=bool(names))
         return CommandHooks(restart_with, start_with, hook_s, output.say)
 
+    try:
+        urls = admin_urls(asked_url(url))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     given = Given(
-        url=asked_url(url),
+        urls=urls,
         wanted=Wanted(only=only, batch=batch, pool=names, refills=not no_refill),
         options=RollOptions(
             pace=Pace(at_once, per_minute, timeout_s, looks_back=False),

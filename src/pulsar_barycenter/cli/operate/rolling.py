@@ -6,8 +6,10 @@ import getpass
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.collecting import open_load_topics
-from pulsar_barycenter.operations.executor import RefusedError
+from pulsar_barycenter.operations.executor import RefusedError, when_told
 from pulsar_barycenter.operations.journal import Entry, Journal, MoveState
 from pulsar_barycenter.operations.journal_file import JournalFile
 from pulsar_barycenter.operations.plan import PlannedMove
@@ -33,6 +35,7 @@ from pulsar_barycenter.operations.rolling.progress import (
     RollState,
     backwards,
     condition,
+    progress_of,
 )
 from pulsar_barycenter.operations.rolling.run import (
     Hooks,
@@ -60,7 +63,7 @@ _MOVING_PLAN: Final = "roll"
 class Given:
     """The options of `roll` that its parts share. `acts`: it was given --yes."""
 
-    url: str
+    urls: tuple[str, ...]
     wanted: Wanted
     options: RollOptions
     hooks: Callable[["Output"], Hooks]
@@ -76,7 +79,6 @@ class Output:
     """Prints lines for people or objects for programs."""
 
     is_json: bool
-    moved: int = 0
     began_s: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
@@ -91,7 +93,6 @@ class Output:
     def move(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
         if state is MoveState.BEGUN:
             return
-        self.moved += state is MoveState.SERVED
         if self.is_json:
             fields = {"bundle": move.bundle, "source": move.source, "destination": move.destination}
             self.emit("move", **fields, state=str(state), detail=detail, tookS=took_s)
@@ -125,25 +126,29 @@ def carry_out_roll(given: Given, output: Output, *, is_rollback: bool, is_abort:
         NotNowError, RefusedError, CollectError, JournalError, OSError: the roll cannot begin or go on.
     """
     journal = JournalFile(given.journal, RollEntry)
+    begun = progress_of(journal.read()).order
     if not given.acts and not is_abort:
-        asyncio.run(_with_cluster(given, lambda cluster: _shown(given, output, cluster, journal, is_rollback)))
+        shown = partial(_shown, given, output, journal=journal, is_rollback=is_rollback)
+        asyncio.run(_with_cluster(given, begun, lambda cluster: shown(cluster=cluster)))
         return
     with journal.held():
         work = _aborted if is_abort else _rolled_back if is_rollback else _rolled
-        status = asyncio.run(_with_cluster(given, lambda cluster: work(given, output, cluster, journal)))
+        status = asyncio.run(_with_cluster(given, begun, lambda cluster: work(given, output, cluster, journal)))
     if status:
         sys.exit(status)
 
 
-async def _with_cluster(given: Given, work: Callable[[RunningCluster], Any]) -> Any:
+async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningCluster], Any]) -> Any:
+    """Do work on the cluster; `begun` is the order of a roll that is under way, if there is one."""
     client = asking_client(why=asked_by("roll", given.why))
     opened: list[Any] = []
     topics = None
     try:
         if given.service_url:
-            pulsar_client, topics = await asyncio.to_thread(open_load_topics, given.service_url, asking_conf(given.url))
+            conf = asking_conf(given.urls[0])
+            pulsar_client, topics = await asyncio.to_thread(open_load_topics, given.service_url, conf)
             opened.append(pulsar_client)
-        cluster = RunningCluster(client, given.url, topics=topics)
+        cluster = RunningCluster(client, (*given.urls, *begun.addresses), topics=topics)
         return await work(cluster)
     finally:
         for pulsar_client in opened:
@@ -189,8 +194,8 @@ async def _rolled(given: Given, output: Output, cluster: RunningCluster, journal
         await _must_be_healthy(found.order, cluster)
         if errors := await _findings(given, output):
             raise RefusedError(f"`barycenter doctor` found {count_of(errors, 'error')}; repair, or --despite-findings")
-        await roll.begin(found.order)
-    return await _ended(roll, output, stop)
+        await roll.begin(msgspec.structs.replace(found.order, addresses=cluster.addresses))
+    return await _ended(roll, given, output, stop)
 
 
 async def _rolled_back(given: Given, output: Output, cluster: RunningCluster, journal: JournalFile[RollEntry]) -> int:
@@ -202,7 +207,7 @@ async def _rolled_back(given: Given, output: Output, cluster: RunningCluster, jo
         plan = backwards_plan(order, (await _view(given, cluster, order)).plan)
         _print_plan(output, order, plan, None)
         await roll.roll_back(order)
-    return await _ended(roll, output, stop)
+    return await _ended(roll, given, output, stop)
 
 
 async def _aborted(given: Given, output: Output, cluster: RunningCluster, journal: JournalFile[RollEntry]) -> int:
@@ -221,7 +226,7 @@ async def _aborted(given: Given, output: Output, cluster: RunningCluster, journa
     return 0
 
 
-async def _ended(roll: Roll, output: Output, stop: _Stop) -> int:
+async def _ended(roll: Roll, given: Given, output: Output, stop: _Stop) -> int:
     """Run a roll to its end or stop; print the report; return the exit code."""
     try:
         await roll.run()
@@ -231,21 +236,25 @@ async def _ended(roll: Roll, output: Output, stop: _Stop) -> int:
     except asyncio.CancelledError:
         _print_stop(roll, output, "ended at once")
         return _INTERRUPTED
-    order = roll.progress.order
-    most = max(roll.moves.values(), default=0)
+    _print_report(roll.progress.order, given, output)
+    return 0
+
+
+def _print_report(order: RollOrder, given: Given, output: Output) -> None:
+    """Print the number of moves, also of earlier runs of the command."""
+    moves = Counter(entry.bundle for entry in _moves_of(given).read() if entry.state is MoveState.SERVED)
+    most = max(moves.values(), default=0)
     took_s = time.monotonic() - output.began_s
     if output.is_json:
-        fields = {
-            "brokers": order.brokers,
-            "moves": output.moved,
-            "bundles": len(roll.moves),
-            "mostMovesOfABundle": most,
-        }
-        output.emit("report", state="finished", **fields, tookS=round(took_s, 1))
-    else:
-        done = f"{count_of(len(order.brokers), 'broker')} done, {count_of(output.moved, 'move')} of"
-        output.say(f"finished: {done} {count_of(len(roll.moves), 'bundle')}, at most {most:,} of one ({took_s:.0f} s)")
-    return 0
+        counts = {"moves": moves.total(), "bundles": len(moves), "mostMovesOfABundle": most}
+        output.emit("report", state="finished", brokers=order.brokers, **counts, tookS=round(took_s, 1))
+        return
+    done = f"{count_of(len(order.brokers), 'broker')} done, {count_of(moves.total(), 'move')} of"
+    output.say(f"finished: {done} {count_of(len(moves), 'bundle')}, at most {most:,} of one ({took_s:.0f} s)")
+
+
+def _moves_of(given: Given) -> Journal:
+    return Journal(given.journal.with_name(f"{given.journal.stem}.moves.journal"))
 
 
 # ---- parts ----
@@ -258,7 +267,7 @@ def _opened(
     journal: JournalFile[RollEntry],
     stop: Callable[[], str],
 ) -> Roll:
-    moves = Journal(given.journal.with_name(f"{given.journal.stem}.moves.journal"))
+    moves = _moves_of(given)
     by = getpass.getuser()
 
     def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
@@ -327,10 +336,11 @@ def _must_be_new(roll: Roll, given: Given) -> None:
 
 
 async def _must_be_same(roll: Roll, cluster: RunningCluster) -> None:
-    name = await cluster.name()
     begun = roll.progress.order.cluster
     if roll.progress.state is RollState.NOT_BEGUN:
         raise RefusedError("the journal has no roll; name its file with --journal")
+    async with asyncio.timeout(_BEGIN_WITHIN_S):
+        name = await when_told(cluster.name)
     if name != begun:
         raise RefusedError(f"the journal belongs to the cluster {begun}, and this is {name}; check --url or --journal")
 
@@ -349,7 +359,7 @@ async def _must_be_healthy(order: RollOrder, cluster: RunningCluster) -> None:
 async def _findings(given: Given, output: Output) -> int:
     """Print the errors that the doctor finds; return their number, 0 if they do not matter."""
     try:
-        _, diagnosis = await examine(asking_client, Asked((given.url,)))
+        _, diagnosis = await examine(asking_client, Asked(given.urls))
     except ClusterUnreadableError as error:
         raise RefusedError(f"the cluster cannot be checked: {error}") from error
     errors = [finding for finding in diagnosis.findings if finding.severity.rank >= Severity.ERROR.rank]

@@ -6,7 +6,7 @@ Requests go to one broker; when it does not answer, another known one is asked f
 import asyncio
 import re
 import socket
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -37,22 +37,23 @@ T = TypeVar("T")
 
 
 class RunningCluster:
-    """Implements `run.RolledCluster`. `url` is the web address of any broker; `topics`
-    are those of the extensible load manager, if they can be read."""
+    """Implements `run.RolledCluster`. `urls` are web addresses of brokers, at least one; `topics` are those of the
+    extensible load manager, if they can be read."""
 
     def __init__(
         self,
         client: AdminClient,
-        url: str,
+        urls: Sequence[str],
         *,
         topics: Topics | None = None,
     ) -> None:
         self._client = client
         self._topics = topics
+        self._given = tuple(urls)
         self._known: dict[str, str] = {}
         self._source: ReportSource = UnseenReports()
         self._has_source = False
-        self._turn_to(url)
+        self._turn_to(urls[0])
 
     def _turn_to(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -70,7 +71,7 @@ class RunningCluster:
         """Turn to another known broker if the present one does not answer."""
         if await self._answers(self._url):
             return
-        for address in list(self._known.values()):
+        for address in dict.fromkeys((*self._known.values(), *self._given)):
             if address != self._url and await self._answers(address):
                 self._turn_to(address)
                 return
@@ -93,6 +94,11 @@ class RunningCluster:
             if broker not in self._known:
                 self._known[broker] = await self._cluster.address(broker)
         return brokers
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The web addresses of the brokers that have been seen."""
+        return tuple(self._known.values())
 
     async def leader(self) -> str:
         return await self._on(lambda cluster: cluster.leader())

@@ -52,6 +52,7 @@ class RollOrder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `batches` restart one after the other. `ready` brokers need no restart and receive bundles first. `pool` are the
     brokers of a second pool, which start in this order; the brokers of the batches then end instead of restarting.
+    `addresses` are the web addresses of brokers, to ask when the given one does not answer.
     """
 
     cluster: str
@@ -59,6 +60,7 @@ class RollOrder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     ready: tuple[str, ...] = ()
     pool: tuple[str, ...] = ()
     refills: bool = True
+    addresses: tuple[str, ...] = ()
 
     @property
     def brokers(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import dataclasses
 import getpass
 import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -107,9 +108,10 @@ class _Stop:
     def __init__(self, task: "asyncio.Task[Any]") -> None:
         self.reason = ""
         self._task = task
-        loop = asyncio.get_running_loop()
+        if threading.current_thread() is not threading.main_thread():  # signals do not reach others
+            return
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._ask)
+            asyncio.get_running_loop().add_signal_handler(number, self._ask)
 
     def _ask(self) -> None:
         if self.reason:

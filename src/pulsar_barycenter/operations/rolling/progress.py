@@ -71,13 +71,15 @@ NO_ORDER: Final = RollOrder(cluster="", batches=())
 
 
 class RollEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A line of the journal. `at` is epoch ms, `by` the user; the other fields depend on the event."""
+    """A line of the journal. `at` is epoch ms, `by` the user; the other fields depend on the event. `reported_at` is the
+    time in the newest report of a broker before its restart, epoch ms by its own clock."""
 
     at: int
     by: str
     event: RollEvent
     brokers: tuple[str, ...] = ()
     identity: str = ""
+    reported_at: int = 0
     detail: str = ""
     order: RollOrder = NO_ORDER
     before: tuple[Remembered, ...] = ()
@@ -159,7 +161,7 @@ class RollState(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The state of a roll. `settled` are the brokers whose steps are complete; `restarting` maps the brokers of the
-    present step to their identity before the restart; the sets are those of the present step."""
+    present step to their identity before the restart, `reported_at` to the time of their report before it."""
 
     state: RollState = RollState.NOT_BEGUN
     order: RollOrder = NO_ORDER
@@ -170,6 +172,7 @@ class Progress:
     started: tuple[str, ...] = ()
     is_emptied: bool = False
     restarting: tuple[tuple[str, str], ...] = ()
+    reported_at: tuple[tuple[str, int], ...] = ()
     restarted: tuple[str, ...] = ()
     back: tuple[str, ...] = ()
     is_refilled: bool = False
@@ -215,7 +218,10 @@ def after(now: Progress, entry: RollEntry) -> Progress:
         RollEvent.REORDERED: {"order": entry.order, **_NEW_STEP},
         RollEvent.STARTED: {"started": (*now.started, *entry.brokers)},
         RollEvent.EMPTIED: {"is_emptied": True},
-        RollEvent.RESTARTING: {"restarting": (*now.restarting, *((name, entry.identity) for name in entry.brokers))},
+        RollEvent.RESTARTING: {
+            "restarting": (*now.restarting, *((name, entry.identity) for name in entry.brokers)),
+            "reported_at": (*now.reported_at, *((name, entry.reported_at) for name in entry.brokers)),
+        },
         RollEvent.RESTARTED: {"restarted": (*now.restarted, *entry.brokers)},
         RollEvent.BACK: {"back": (*now.back, *entry.brokers)},
         RollEvent.SETTLED: {"settled": (*now.settled, *entry.brokers), **_NEW_STEP},
@@ -231,7 +237,13 @@ def after(now: Progress, entry: RollEntry) -> Progress:
     return replace(now, **changes[entry.event])  # type: ignore[arg-type]
 
 
-_NEW_STEP: Final[dict[str, object]] = {"is_emptied": False, "restarting": (), "restarted": (), "back": ()}
+_NEW_STEP: Final[dict[str, object]] = {
+    "is_emptied": False,
+    "restarting": (),
+    "reported_at": (),
+    "restarted": (),
+    "back": (),
+}
 
 
 def next_action(now: Progress) -> Action:

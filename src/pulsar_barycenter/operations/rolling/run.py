@@ -44,7 +44,7 @@ from pulsar_barycenter.operations.rolling.progress import (
     progress_of,
     with_leader_last,
 )
-from pulsar_barycenter.operations.rolling.reports import SeenReport, arrival, settle_s
+from pulsar_barycenter.operations.rolling.reports import SeenReport, Where, arrival, settle_s
 
 _LOOKS_AGAIN_S: Final = 0.1
 _LOOKS_AT_MOST_S: Final = 2.0
@@ -293,9 +293,9 @@ class Roll:
             await self._check_before_restart(broker)
         if not identity:
             # the identity is written before the request, so that a killed roll sees whether it took effect
-            self._before[broker] = await self._ask(partial(self._cluster.report, broker))
-            now = await self._identity(broker)
-            self._note(RollEvent.RESTARTING, brokers=(broker,), identity=now or UNKNOWN)
+            report = await self._ask(partial(self._cluster.report, broker))
+            now = await self._identity(broker) or UNKNOWN
+            self._note(RollEvent.RESTARTING, brokers=(broker,), identity=now, reported_at=report.at_ms)
         words = "ending" if self.progress.order.pool else "restarting"
         self._told.say(f"{words} {broker}")
         await self._hooks.restart(broker)
@@ -343,8 +343,7 @@ class Roll:
         time_s = settle_s(await self._ask(self._cluster.settings))
         sentences = []
         for broker in wanted:
-            must_be_new = broker in brokers and broker in self._before
-            sentences.append(f"{broker}: {await self._until_reported(broker, time_s, must_be_new=must_be_new)}")
+            sentences.append(f"{broker}: {await self._until_reported(broker, time_s)}")
         self._note(RollEvent.SETTLED, brokers=brokers, detail="; ".join(sentences))
         self._received.clear()
         self._before.clear()
@@ -484,20 +483,19 @@ class Roll:
         for broker in self._received:
             self._before[broker] = await self._ask(partial(self._cluster.report, broker))
 
-    async def _until_reported(self, broker: str, time_s: float, *, must_be_new: bool) -> str:
+    async def _until_reported(self, broker: str, time_s: float) -> str:
         """Wait until the report of a broker has arrived; return how that is known."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         loads = await self._ask(self._cluster.loads)
         expected = frozenset(bundle for bundle in self._received.get(broker, ()) if loads.get(bundle, 0.0) > 0)
-        before = self._before.get(broker)
-        if before is None:  # after a crash: the next report counts
-            before = self._before[broker] = await self._ask(partial(self._cluster.report, broker))
+        restarted = dict(self.progress.reported_at)
+        before = await self._report_before(broker, restarted)
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
         while True:
             seen = await self._ask(partial(self._cluster.report, broker))
             waited_s = loop.time() - began
-            found = arrival(seen, before, expected, waited_s, time_s, must_be_new=must_be_new)
+            found = arrival(seen, before, expected, waited_s, time_s, must_be_new=broker in restarted)
             if found.is_arrived:
                 return found.sentence
             if waited_s > max(self._options.reports_s, time_s):
@@ -506,6 +504,14 @@ class Roll:
                     "look at the broker's log, or wait longer with --reports-timeout"
                 )
             await self._pause_for(pauses.next_s())
+
+    async def _report_before(self, broker: str, restarted: Mapping[str, int]) -> SeenReport:
+        """Return the report with which a new one is compared; after a crash that of a receiver is the present one."""
+        if broker in restarted:
+            return SeenReport(Where.PUBLISHED, restarted[broker])
+        if broker not in self._before:
+            self._before[broker] = await self._ask(partial(self._cluster.report, broker))
+        return self._before[broker]
 
     async def _until_in_service(self, broker: str, identity: str, within_s: float) -> None:
         """Wait until a broker is listed, is another process than the one of `identity`, healthy and resolvable."""
@@ -593,6 +599,7 @@ class Roll:
         *,
         brokers: tuple[str, ...] = (),
         identity: str = "",
+        reported_at: int = 0,
         detail: str = "",
         order: RollOrder = NO_ORDER,
         before: tuple[Remembered, ...] = (),
@@ -603,6 +610,7 @@ class Roll:
             event=event,
             brokers=brokers,
             identity=identity,
+            reported_at=reported_at,
             detail=detail,
             order=order,
             before=before,

@@ -61,6 +61,12 @@ _PERSON_S: Final = 86_400.0
     type=click.FloatRange(1, 100),
     help="The limit of a receiver: this times an equal share of the brokers that serve during a step.",
 )
+@click.option(
+    "--statefulset",
+    default="",
+    metavar="[NAMESPACE/]NAME",
+    help="The StatefulSet of the brokers: check it by kubectl, and delete pods unless --restart-with says otherwise.",
+)
 @click.option("--no-refill", is_flag=True, help="Bring no bundles to the brokers that restarted last.")
 @click.option("--leave-behind", is_flag=True, help="Restart a broker also if a policy keeps bundles on it.")
 @click.option("--despite-findings", is_flag=True, help="Begin also if `barycenter doctor` finds errors.")
@@ -112,6 +118,7 @@ def command(
     only: tuple[str, ...],
     batch: int,
     room: float,
+    statefulset: str,
     no_refill: bool,
     leave_behind: bool,
     despite_findings: bool,
@@ -140,16 +147,18 @@ def command(
     if is_rollback and is_abort:
         raise click.UsageError("--rollback and --abort exclude each other")
     acts = yes and not dry_run
-    if not is_abort and acts and (restart_with is None) is not wait_for_me:
-        raise click.UsageError("give either --restart-with COMMAND or --wait-for-me")
+    ways = (restart_with is not None or bool(statefulset)) + wait_for_me
+    if not is_abort and acts and ways != 1:
+        raise click.UsageError("give either --restart-with COMMAND, --statefulset NAME or --wait-for-me")
     names = tuple(filter(None, (name.strip() for name in pool.split(","))))
     if len(set(names)) < len(names):
         raise click.UsageError("--second-pool names a broker twice")
 
-    def hooks(output: Output) -> Hooks:
-        if restart_with is None:
+    def hooks(output: Output, usual: str) -> Hooks:
+        command_line = restart_with or usual
+        if wait_for_me or not command_line:
             return PersonHooks(output.say, is_pool=bool(names))
-        return CommandHooks(restart_with, start_with, hook_s, output.say)
+        return CommandHooks(command_line, start_with, hook_s, output.say)
 
     try:
         urls = admin_urls(asked_url(url))
@@ -169,6 +178,7 @@ def command(
         journal=journal_file or Path("roll.journal"),
         why=why,
         service_url=service_url,
+        statefulset=statefulset,
         acts=acts,
         despite_findings=despite_findings,
     )

@@ -38,6 +38,7 @@ from pulsar_barycenter.operations.rolling.progress import (
     condition,
     progress_of,
 )
+from pulsar_barycenter.operations.rolling.report_sources import ReportSource, TopicReports, unseen_reports
 from pulsar_barycenter.operations.rolling.run import (
     Hooks,
     Roll,
@@ -48,6 +49,7 @@ from pulsar_barycenter.operations.rolling.run import (
     serving_in,
     view_of,
 )
+from pulsar_barycenter.operations.rolling.statefulset import lacks_of, read_statefulset, restart_command
 from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable
 
@@ -62,15 +64,17 @@ _MOVING_PLAN: Final = "roll"
 
 @dataclass(slots=True)
 class Given:
-    """The options of `roll` that its parts share. `acts`: it was given --yes."""
+    """The options of `roll` that its parts share. `hooks` gets the usual command to restart a broker, blank if there is
+    none; `acts`: --yes was given."""
 
     urls: tuple[str, ...]
     wanted: Wanted
     options: RollOptions
-    hooks: Callable[["Output"], Hooks]
+    hooks: Callable[["Output", str], Hooks]
     journal: Path
     why: str
     service_url: str
+    statefulset: str
     acts: bool
     despite_findings: bool
 
@@ -144,14 +148,16 @@ async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningC
     """Do work on the cluster; `begun` is the order of a roll that is under way, if there is one."""
     client = asking_client(why=asked_by("roll", given.why))
     opened: list[Any] = []
-    topics = None
+
+    async def of_topics() -> ReportSource:
+        conf = asking_conf(given.urls[0])
+        pulsar_client, topics = await asyncio.to_thread(open_load_topics, given.service_url, conf)
+        opened.append(pulsar_client)
+        return TopicReports(topics)
+
+    source = of_topics if given.service_url else unseen_reports
     try:
-        if given.service_url:
-            conf = asking_conf(given.urls[0])
-            pulsar_client, topics = await asyncio.to_thread(open_load_topics, given.service_url, conf)
-            opened.append(pulsar_client)
-        cluster = RunningCluster(client, (*given.urls, *begun.addresses), topics=topics)
-        return await work(cluster)
+        return await work(RunningCluster(client, (*given.urls, *begun.addresses), extensible_reports=source))
     finally:
         for pulsar_client in opened:
             await asyncio.to_thread(pulsar_client.close)
@@ -164,7 +170,7 @@ async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningC
 async def _shown(
     given: Given, output: Output, cluster: RunningCluster, journal: JournalFile[RollEntry], is_rollback: bool
 ) -> None:
-    roll = _opened(given, output, cluster, journal, lambda: "")
+    roll = await _opened(given, output, cluster, journal, lambda: "")
     if is_rollback:
         order = _backwards(roll)
         _print_plan(output, order, backwards_plan(order, (await _view(given, cluster, order)).plan), None)
@@ -181,7 +187,7 @@ async def _shown(
 
 async def _rolled(given: Given, output: Output, cluster: RunningCluster, journal: JournalFile[RollEntry]) -> int:
     stop = _Stop(_this_task())
-    roll = _opened(given, output, cluster, journal, lambda: stop.reason)
+    roll = await _opened(given, output, cluster, journal, lambda: stop.reason)
     if roll.progress.state is RollState.UNDER_WAY:
         await _must_be_same(roll, cluster)
         output.say(f"the roll goes on: {condition(roll.progress)}")
@@ -202,7 +208,7 @@ async def _rolled(given: Given, output: Output, cluster: RunningCluster, journal
 
 async def _rolled_back(given: Given, output: Output, cluster: RunningCluster, journal: JournalFile[RollEntry]) -> int:
     stop = _Stop(_this_task())
-    roll = _opened(given, output, cluster, journal, lambda: stop.reason)
+    roll = await _opened(given, output, cluster, journal, lambda: stop.reason)
     await _must_be_same(roll, cluster)
     if not roll.progress.is_rollback:
         order = _backwards(roll)
@@ -213,7 +219,7 @@ async def _rolled_back(given: Given, output: Output, cluster: RunningCluster, jo
 
 
 async def _aborted(given: Given, output: Output, cluster: RunningCluster, journal: JournalFile[RollEntry]) -> int:
-    roll = _opened(given, output, cluster, journal, lambda: "")
+    roll = await _opened(given, output, cluster, journal, lambda: "")
     if roll.progress.state is not RollState.UNDER_WAY:
         raise RefusedError(f"no roll is under way in {given.journal}: it is {roll.progress.state}")
     await _must_be_same(roll, cluster)
@@ -262,7 +268,7 @@ def _moves_of(given: Given) -> Journal:
 # ---- parts ----
 
 
-def _opened(
+async def _opened(
     given: Given,
     output: Output,
     cluster: RunningCluster,
@@ -289,8 +295,26 @@ def _opened(
         )
         output.move(move, state, detail, took_s)
 
+    usual = await _checked_statefulset(given, output, cluster) if given.statefulset else ""
     told = RollTold(output.say, tell)
-    return Roll(cluster, given.hooks(output), journal, given.options, told, by=by, clock_ms=_now_ms, stop=stop)
+    return Roll(cluster, given.hooks(output, usual), journal, given.options, told, by=by, clock_ms=_now_ms, stop=stop)
+
+
+async def _checked_statefulset(given: Given, output: Output, cluster: RunningCluster) -> str:
+    """Print what the StatefulSet lacks for a roll; return the command that restarts the broker of a pod.
+
+    Raises:
+        RefusedError: it cannot be read, or lacks too much for a roll that acts.
+    """
+    found, service = await read_statefulset(given.statefulset)
+    async with asyncio.timeout(_BEGIN_WITHIN_S):
+        lacks = lacks_of(found, service, await when_told(cluster.brokers))
+    for lack in lacks:
+        output.say(f"{'error' if lack.is_error else 'warning'}: {lack.sentence} → {lack.mend}")
+    errors = sum(lack.is_error for lack in lacks)
+    if errors and given.acts and not given.despite_findings:
+        raise RefusedError(f"{given.statefulset} has {count_of(errors, 'error')}; repair, or --despite-findings")
+    return restart_command(found)
 
 
 async def _ordered(given: Given, cluster: RunningCluster) -> Ordered:

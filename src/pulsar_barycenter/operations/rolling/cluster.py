@@ -21,10 +21,9 @@ from pulsar_barycenter.operations.rolling.report_sources import (
     LeaderReports,
     PublishedReports,
     ReportSource,
-    TopicReports,
-    Topics,
     UnseenReports,
     report_of,
+    unseen_reports,
 )
 from pulsar_barycenter.operations.rolling.reports import SeenReport
 
@@ -37,18 +36,18 @@ T = TypeVar("T")
 
 
 class RunningCluster:
-    """Implements `run.RolledCluster`. `urls` are web addresses of brokers, at least one; `topics` are those of the
-    extensible load manager, if they can be read."""
+    """Implements `run.RolledCluster`. `urls` are web addresses of brokers, at least one; `extensible_reports` returns
+    the source of reports if Apache Pulsar runs the extensible load manager."""
 
     def __init__(
         self,
         client: AdminClient,
         urls: Sequence[str],
         *,
-        topics: Topics | None = None,
+        extensible_reports: Callable[[], Awaitable[ReportSource]] = unseen_reports,
     ) -> None:
         self._client = client
-        self._topics = topics
+        self._extensible_reports = extensible_reports
         self._given = tuple(urls)
         self._known: dict[str, str] = {}
         self._source: ReportSource = UnseenReports()
@@ -176,7 +175,7 @@ class RunningCluster:
         try:
             await report_of(self._client, self._url, self._url)
         except RefusedError:
-            return UnseenReports() if self._topics is None else TopicReports(self._topics)
+            return await self._extensible_reports()
         return PublishedReports(self._client, cluster)
 
     # ---- moves ----

@@ -71,8 +71,10 @@ NO_ORDER: Final = RollOrder(cluster="", batches=())
 
 
 class RollEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A line of the journal. `at` is epoch ms, `by` the user; the other fields depend on the event. `reported_at` is the
-    time in the newest report of a broker before its restart, epoch ms by its own clock."""
+    """A line of the journal. `at` is epoch ms, `by` the user; the other fields depend on the event.
+
+    `reported_at` is the time in the newest report of a broker before its restart, epoch ms by its own clock.
+    """
 
     at: int
     by: str

@@ -118,6 +118,11 @@ class UnseenReports:
         return {}
 
 
+async def unseen_reports() -> ReportSource:
+    """Return the source for a cluster whose reports cannot be read."""
+    return UnseenReports()
+
+
 async def report_of(client: AdminClient, address: str, broker: str) -> LocalBrokerData:
     """Return the load report of the broker at an address.
 

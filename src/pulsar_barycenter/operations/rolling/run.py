@@ -341,9 +341,7 @@ class Roll:
         # after a crash it is not known which brokers received bundles: then all others count
         wanted = [broker for broker in listed if broker in brokers or broker in self._received or not self._received]
         time_s = settle_s(await self._ask(self._cluster.settings))
-        sentences = []
-        for broker in wanted:
-            sentences.append(f"{broker}: {await self._until_reported(broker, time_s)}")
+        sentences = [f"{broker}: {await self._until_reported(broker, time_s)}" for broker in wanted]
         self._note(RollEvent.SETTLED, brokers=brokers, detail="; ".join(sentences))
         self._received.clear()
         self._before.clear()

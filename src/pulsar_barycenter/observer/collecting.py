@@ -1,6 +1,7 @@
 """Runs collection rounds until the command ends, with the report log, the report numbers and Pulsar's client."""
 
 import asyncio
+import logging
 import os
 import signal
 import time
@@ -82,9 +83,12 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
             client_of_topics.close()
 
 
-def open_load_topics(service_url: str, conf: ClientConf) -> tuple[Any, ExtensibleTopics]:
+def open_load_topics(
+    service_url: str, conf: ClientConf, *, logger: logging.Logger | None = None
+) -> tuple[Any, ExtensibleTopics]:
     """Subscribe to the load topics of the extensible load manager; return Pulsar's client, which the caller closes, and
-    the topics. Blocks. `conf` has the credentials and the trust.
+    the topics. Blocks. `conf` has the credentials and the trust; the client writes its errors to `logger`, by default
+    to standard output.
 
     Raises:
         CollectError: the topics cannot be reached.
@@ -95,8 +99,8 @@ def open_load_topics(service_url: str, conf: ClientConf) -> tuple[Any, Extensibl
 
     clients: list[Any] = []
     try:
-        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        clients.append(pulsar.Client(service_url, logger=logger, **_binary_options(conf)))
+        writes_to = logger or pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        clients.append(pulsar.Client(service_url, logger=writes_to, **_binary_options(conf)))
         return clients[0], PulsarExtensibleTopics(clients[0])
     except (pulsar.PulsarException, ValueError) as error:
         for client in clients:

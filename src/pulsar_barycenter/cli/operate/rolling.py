@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import getpass
+import logging
 import signal
 import sys
 import threading
@@ -151,7 +152,9 @@ async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningC
 
     async def of_topics() -> ReportSource:
         conf = asking_conf(given.urls[0])
-        pulsar_client, topics = await asyncio.to_thread(open_load_topics, given.service_url, conf)
+        logger = logging.getLogger("pulsar")  # standard output is for the commands' own lines
+        logger.setLevel(logging.ERROR)
+        pulsar_client, topics = await asyncio.to_thread(open_load_topics, given.service_url, conf, logger=logger)
         opened.append(pulsar_client)
         return TopicReports(topics)
 

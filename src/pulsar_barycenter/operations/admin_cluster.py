@@ -11,11 +11,13 @@ A bundle without an owner gets one with the next look-up of one of its topics. T
 that exists, else of a generated name that falls into the bundle and that a look-up does not create.
 
 Source: Pulsar's `NamespacesBase.internalUnloadNamespaceBundleAsync`, `BrokersBase.getOwnedNamespaces`,
-`NamespaceService.getOwnedNameSpacesStatusAsync`, `NonPersistentTopics.getListFromBundle`.
+`NamespaceService.getOwnedNameSpacesStatusAsync`, `NonPersistentTopics.getListFromBundle`,
+`PersistentTopicsBase.internalGetListAsync`.
 """
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -58,6 +60,7 @@ class AdminCluster:
         self._known_drains: bool | None = None
         self._addresses: dict[str, str] = {}
         self._topics: dict[str, TopicName | None] = {}
+        self._listed: dict[str, list[TopicName]] = {}
 
     async def brokers(self) -> list[str]:
         """Return the registered brokers, by name.
@@ -253,14 +256,37 @@ class AdminCluster:
         return self._cluster
 
     async def _topic_in(self, bundle: str) -> TopicName | None:
-        """Return a topic of the bundle, None if no name that falls into the bundle is found."""
+        """Return a topic of the bundle, None if no name that falls into the bundle is found.
+
+        Raises:
+            NotNowError, RefusedError: topics cannot be listed, or the bundle does not exist.
+        """
         if bundle not in self._topics:
             parsed = Bundle.parse(bundle)
-            there = await self._call(
-                "GET", self._url, f"/admin/v2/persistent/{parsed.namespace}", params={"bundle": str(parsed.range)}
-            )
-            self._topics[bundle] = TopicName.parse(there[0]) if there else _generated_topic(parsed)
+            if await self._is_apache_pulsar():
+                topic = await self._topic_of_apache_pulsar(parsed)
+            else:
+                path, params = f"/admin/v2/persistent/{parsed.namespace}", {"bundle": str(parsed.range)}
+                there = await self._call("GET", self._url, path, params=params)
+                topic = TopicName.parse(there[0]) if there else None
+            self._topics[bundle] = topic or _generated_topic(parsed)
         return self._topics[bundle]
+
+    async def _topic_of_apache_pulsar(self, bundle: Bundle) -> TopicName | None:
+        """Return a topic of the bundle that exists, None if there is none.
+
+        The list of all topics is read and searched here. A broker that is asked for those of a bundle blocks for ever,
+        with all requests that need its metadata store, if it has not read the bundles of the namespace before.
+        """
+        namespace = str(bundle.namespace)
+        answer = await self._call("GET", self._url, f"/admin/v2/namespaces/{namespace}/bundles")
+        boundaries: list[str] = answer["boundaries"]
+        if str(bundle.range) not in {f"{lower}_{upper}" for lower, upper in pairwise(boundaries)}:
+            raise RefusedError(f"{bundle} does not exist: it is not between the boundaries of {namespace}")
+        if namespace not in self._listed:
+            names: list[str] = await self._call("GET", self._url, f"/admin/v2/persistent/{namespace}")
+            self._listed[namespace] = [TopicName.parse(name) for name in names]
+        return next((topic for topic in self._listed[namespace] if bundle.range.contains(topic.hash32)), None)
 
     async def _address(self, broker: str) -> str:
         if broker not in self._addresses:

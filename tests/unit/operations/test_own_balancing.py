@@ -10,9 +10,7 @@ from pulsar_barycenter.operations.own_balancing import PAUSED_KEYS, SHEDDING, re
 VALUES = st.sampled_from(["true", "false"])
 
 
-@given(
-    st.fixed_dictionaries(dict.fromkeys(PAUSED_KEYS, VALUES)), st.dictionaries(st.sampled_from(PAUSED_KEYS), VALUES)
-)
+@given(st.fixed_dictionaries(dict.fromkeys(PAUSED_KEYS, VALUES)), st.dictionaries(st.sampled_from(PAUSED_KEYS), VALUES))
 def test_a_pause_and_its_restoration_leave_what_was_there(in_file: dict[str, str], stored: dict[str, str]) -> None:
     in_force = {"a:1": {**in_file, **stored}}
     before = remember(stored, in_force)

@@ -6,9 +6,10 @@ from typing import Final
 import click
 
 from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.cli.asking.options import with_why
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
-from pulsar_barycenter.cli.operate.carrying_out import with_audit, with_cluster, with_pace
+from pulsar_barycenter.cli.operate.carrying_out import with_cluster, with_pace
 from pulsar_barycenter.cli.operate.rolling import Given, Output, carry_out_roll
 from pulsar_barycenter.observer.collector import CollectError, admin_urls
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
@@ -27,7 +28,16 @@ _PERSON_S: Final = 86_400.0
 @click.command(name="roll")
 @with_cluster
 @with_pace
-@with_audit("roll.journal")
+@with_why("The reason; the journal of moves and the brokers store it.")
+@click.option(
+    "--journal",
+    "journal_file",
+    default="roll.journal",
+    show_default=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The journal of the roll, by which the same command goes on. Moves are in NAME.moves.journal beside it, which "
+    "`undo` reads.",
+)
 @click.option(
     "--restart-with",
     metavar="COMMAND",
@@ -109,7 +119,7 @@ def command(
     timeout_s: float,
     at_once: int,
     per_minute: float,
-    journal_file: Path | None,
+    journal_file: Path,
     why: str,
     restart_with: str | None,
     wait_for_me: bool,
@@ -175,7 +185,7 @@ def command(
             leaves_behind=leave_behind,
         ),
         hooks=hooks,
-        journal=journal_file or Path("roll.journal"),
+        journal=journal_file,
         why=why,
         service_url=service_url,
         statefulset=statefulset,

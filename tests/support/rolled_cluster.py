@@ -96,7 +96,7 @@ class RolledCluster:
     async def report(self, broker: str) -> SeenReport:
         self._call()
         bundles = frozenset(bundle for bundle, owner in self.owners.items() if owner == broker)
-        return SeenReport(self.where, self.reported_ms.get(broker, 0), bundles, lists_bundles=True)
+        return SeenReport(self.where, self.reported_ms.get(broker, 0), "", bundles, lists_bundles=True)
 
     async def serves(self, broker: str, bundle: str) -> bool:
         self._call()

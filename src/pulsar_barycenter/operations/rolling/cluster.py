@@ -22,6 +22,7 @@ from pulsar_barycenter.operations.rolling.report_sources import (
     PublishedReports,
     ReportSource,
     UnseenReports,
+    life_of,
     report_of,
     unseen_reports,
 )
@@ -137,7 +138,7 @@ class RunningCluster:
         address = await self._address(broker)
         try:
             report = await report_of(self._client, address, broker)
-            if found := report.incarnation or str(report.start_timestamp or ""):
+            if found := life_of(report):
                 return found
         except RefusedError:  # the extensible load manager
             pass

@@ -46,7 +46,7 @@ class LeaderReports:
         document = await self._document()
         if document.extensible is not None:
             load = document.extensible.loads.get(broker)
-            return SeenReport(Where.LEADER, 0 if load is None else load.reported_at)
+            return SeenReport(Where.LEADER) if load is None else SeenReport(Where.LEADER, load.reported_at)
         report = document.brokers.get(broker)
         return SeenReport(Where.LEADER) if report is None else _seen(Where.LEADER, report)
 
@@ -74,7 +74,7 @@ class PublishedReports:
     async def report(self, broker: str) -> SeenReport:
         report = await report_of(self._client, await self._cluster.address(broker), broker)
         # the bundles are those of now, not those of the publication
-        return SeenReport(Where.PUBLISHED, report.last_update)
+        return SeenReport(Where.PUBLISHED, report.last_update, life_of(report))
 
     async def loads(self, brokers: Sequence[str]) -> Mapping[str, float]:
         found: dict[str, float] = {}
@@ -140,8 +140,14 @@ async def report_of(client: AdminClient, address: str, broker: str) -> LocalBrok
         raise NotNowError(f"the load report of {broker} cannot be read: {error}") from error
 
 
+def life_of(report: LocalBrokerData) -> str:
+    """Return the identity of the process that wrote a report, blank if it does not say."""
+    return report.incarnation or str(report.start_timestamp or "")
+
+
 def _seen(where: Where, report: LocalBrokerData) -> SeenReport:
-    return SeenReport(where, report.last_update, frozenset(report.last_stats), lists_bundles=True)
+    bundles = frozenset(report.last_stats)
+    return SeenReport(where, report.last_update, life_of(report), bundles, lists_bundles=True)
 
 
 def _throughput(stats: NamespaceBundleStats) -> float:

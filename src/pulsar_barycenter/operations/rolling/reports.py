@@ -32,11 +32,13 @@ class Where(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SeenReport:
-    """The newest report of a broker. `at_ms` is the time in it, by the broker's clock, 0 if there is none; `bundles`
-    are those with load that it lists, if `lists_bundles`."""
+    """The newest report of a broker. `at_ms` is the time in it, by the broker's clock, 0 if there is none; `life` the
+    identity of the process that wrote it, blank if it does not say. `bundles` are those with load that it lists, if
+    `lists_bundles`."""
 
     where: Where
     at_ms: int = 0
+    life: str = ""
     bundles: frozenset[str] = frozenset()
     lists_bundles: bool = False
 
@@ -49,36 +51,57 @@ class Arrival:
     sentence: str
 
 
-def arrival(
-    seen: SeenReport,
-    before: SeenReport,
-    expected: frozenset[str],
-    waited_s: float,
-    settle_s: float,
-    *,
-    must_be_new: bool,
-) -> Arrival:
-    """Return whether the report that was expected has arrived.
+_NO_REPORT: Final = Arrival(False, "it has no report yet")
+_NO_NEW: Final = Arrival(False, "it has no new report yet")
 
-    `before` is the report that was there when the moves had ended or the restart began, `expected` the received bundles
-    with load, `settle_s` the result of `settle_s`. `must_be_new`: the broker has restarted, and an old report may be
-    that of its old process.
+
+def receivers_arrival(
+    seen: SeenReport, before: SeenReport, expected: frozenset[str], waited_s: float, settle_s: float
+) -> Arrival:
+    """Return whether the report of a broker that received bundles has arrived.
+
+    `before` is the report that was there when the moves had ended, `expected` the received bundles with load,
+    `settle_s` the result of `settle_s`.
     """
-    has_settled = waited_s >= settle_s
     if seen.where is Where.UNSEEN:
-        return Arrival(
-            has_settled, f"not visible; after {settle_s:g} s each change above the thresholds has been published"
-        )
+        return _by_time(waited_s, settle_s)
     missing = expected - seen.bundles if seen.lists_bundles else frozenset()
     if missing:
         return Arrival(False, f"its report does not have {min(missing)} yet")
     if not seen.at_ms:
-        return Arrival(False, "it has no report yet")
+        return _NO_REPORT
     if seen.at_ms != before.at_ms:
         return Arrival(True, f"its new report is {seen.where}")
-    if has_settled and not must_be_new:
+    if waited_s >= settle_s:
         return Arrival(True, f"no new report within {settle_s:g} s, so the change is below the thresholds")
-    return Arrival(False, "it has no new report yet")
+    return _NO_NEW
+
+
+def restarted_arrival(
+    seen: SeenReport, life: str, before_ms: int, when_back: SeenReport, waited_s: float, settle_s: float
+) -> Arrival:
+    """Return whether a report of a broker that has restarted has arrived.
+
+    `life` is the identity of the new process, `before_ms` the time of its report before the restart, `when_back` the
+    report when it was back. A report that does not say which process wrote it may be the last one of the old process:
+    it counts if it came after `when_back`, or after `settle_s`, when a new one has replaced it.
+    """
+    if seen.where is Where.UNSEEN:
+        return _by_time(waited_s, settle_s)
+    if not seen.at_ms:
+        return _NO_REPORT
+    if seen.life and life:
+        return Arrival(True, f"its new report is {seen.where}") if seen.life == life else _NO_NEW
+    if seen.at_ms != before_ms and (seen.at_ms != when_back.at_ms or waited_s >= settle_s):
+        return Arrival(True, f"its new report is {seen.where}")
+    return _NO_NEW
+
+
+def _by_time(waited_s: float, settle_s: float) -> Arrival:
+    return Arrival(
+        waited_s >= settle_s,
+        f"not visible; after {settle_s:g} s each change above the thresholds has been published",
+    )
 
 
 def settle_s(settings: Mapping[str, str]) -> float:

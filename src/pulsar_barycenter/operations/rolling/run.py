@@ -44,7 +44,13 @@ from pulsar_barycenter.operations.rolling.progress import (
     progress_of,
     with_leader_last,
 )
-from pulsar_barycenter.operations.rolling.reports import SeenReport, Where, arrival, settle_s
+from pulsar_barycenter.operations.rolling.reports import (
+    Arrival,
+    SeenReport,
+    receivers_arrival,
+    restarted_arrival,
+    settle_s,
+)
 
 _LOOKS_AGAIN_S: Final = 0.1
 _LOOKS_AT_MOST_S: Final = 2.0
@@ -485,15 +491,11 @@ class Roll:
         """Wait until the report of a broker has arrived; return how that is known."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        loads = await self._ask(self._cluster.loads)
-        expected = frozenset(bundle for bundle in self._received.get(broker, ()) if loads.get(bundle, 0.0) > 0)
-        restarted = dict(self.progress.reported_at)
-        before = await self._report_before(broker, restarted)
+        judge = await self._judge_of_reports(broker, time_s)
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
         while True:
-            seen = await self._ask(partial(self._cluster.report, broker))
             waited_s = loop.time() - began
-            found = arrival(seen, before, expected, waited_s, time_s, must_be_new=broker in restarted)
+            found = judge(await self._ask(partial(self._cluster.report, broker)), waited_s)
             if found.is_arrived:
                 return found.sentence
             if waited_s > max(self._options.reports_s, time_s):
@@ -503,13 +505,17 @@ class Roll:
                 )
             await self._pause_for(pauses.next_s())
 
-    async def _report_before(self, broker: str, restarted: Mapping[str, int]) -> SeenReport:
-        """Return the report with which a new one is compared; after a crash that of a receiver is the present one."""
+    async def _judge_of_reports(self, broker: str, time_s: float) -> Callable[[SeenReport, float], Arrival]:
+        """Return the function from a report and the time waited to whether the report of the broker has arrived."""
+        now = await self._ask(partial(self._cluster.report, broker))
+        restarted = dict(self.progress.reported_at)
         if broker in restarted:
-            return SeenReport(Where.PUBLISHED, restarted[broker])
-        if broker not in self._before:
-            self._before[broker] = await self._ask(partial(self._cluster.report, broker))
-        return self._before[broker]
+            life = await self._identity(broker)
+            return lambda seen, waited_s: restarted_arrival(seen, life, restarted[broker], now, waited_s, time_s)
+        loads = await self._ask(self._cluster.loads)
+        expected = frozenset(bundle for bundle in self._received.get(broker, ()) if loads.get(bundle, 0.0) > 0)
+        before = self._before.get(broker, now)  # after a crash the present report is the one to compare with
+        return lambda seen, waited_s: receivers_arrival(seen, before, expected, waited_s, time_s)
 
     async def _until_in_service(self, broker: str, identity: str, within_s: float) -> None:
         """Wait until a broker is listed, is another process than the one of `identity`, healthy and resolvable."""

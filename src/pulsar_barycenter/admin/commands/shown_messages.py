@@ -28,8 +28,8 @@ _PROPERTIES, _PAYLOAD_SIZE, _EVENT_TIME = 1, 3, 5
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """A message as it is printed; times in ms since 1970, 0 for none. `position` is `LEDGER:ENTRY`, or with the index
-    of a message in its batch.
+    """A message as it is printed; times in ms since 1970, 0 for none. `position` is `LEDGER:ENTRY`; for a message of a
+    batch, the index in the batch follows.
     """
 
     position: str

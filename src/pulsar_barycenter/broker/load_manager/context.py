@@ -26,7 +26,9 @@ Move: TypeAlias = Callable[[Bundle, str, str | None], Awaitable[bool]]
 
 
 class OwnershipChanges(Protocol):
-    """The ownership of bundles as a load manager sees and changes it, in addition to commands to the owners."""
+    """Lets a load manager see and change the ownership of bundles, in addition to the commands that it can send to the
+    owners.
+    """
 
     def on_record(self, listener: RecordListener) -> None:
         """Call `listener` with each change of an ownership record, of any broker."""
@@ -41,14 +43,16 @@ class OwnershipChanges(Protocol):
         ...
 
     def mover(self, guard: Callable[[], Guard], by_command: Move) -> Move:
-        """Return the function that unloads a bundle: one that writes records, guarded by `guard` (the leader's epoch),
-        or `by_command`.
+        """Return the function with which the load manager unloads a bundle.
+
+        With ownership records it writes to the record of the bundle; `guard` returns the guard of the leader's epoch,
+        which the write checks. With ownership locks it is `by_command`, which sends a command to the owner.
         """
         ...
 
     def table(self, local: Callable[[], T], in_topic: Callable[[SystemTopicClient], T]) -> T:
-        """Return a table of the brokers' loads: shared by all brokers, made by `in_topic`, or of this process only,
-        made by `local`.
+        """Return a table of the brokers' loads. With ownership records `in_topic` makes it, in a topic that all brokers
+        share; with ownership locks `local` makes it, in this process only.
         """
         ...
 

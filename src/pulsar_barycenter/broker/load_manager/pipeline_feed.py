@@ -101,9 +101,9 @@ class NoPipeline:
 class Published:
     """A publication of the pipeline, with its columns indexed by broker or bundle.
 
-    `id` identifies the publication. `bundles` always has the newest publication that was read, even if this one is
-    older: it is changed in place, because a copy would cost time for every bundle. The other fields belong to this
-    publication.
+    `id` identifies the publication. `bundles` is always that of the newest publication that was read, even if this
+    object belongs to an older one: the map is changed in place, because copying it would take time for every bundle.
+    The other fields belong to this publication.
     """
 
     id: PublicationId
@@ -267,13 +267,13 @@ async def _bundles_of(publication: PipelinePublication) -> AsyncIterator[dict[st
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """Whether decisions use the pipeline, and `lag_ms`, the time for which its oldest unpublished report has been
-    waiting.
+    """Whether decisions use the pipeline (`in_use`), and how current it is. `lag_ms` is the time for which its oldest
+    unpublished report has been waiting.
 
-    Without `is_published` it has published nothing: there may be no pipeline. `silent_ms` is the time since the
-    pipeline last looked for reports, None if not known. While the load is steady, the pipeline has nothing to publish
-    for a long time, and neither has one that stopped. `is_silent` distinguishes the two: the pipeline has not looked
-    for longer than `loadBalancerPipelineMaxLagSeconds`.
+    If `is_published` is false, the pipeline has not published anything; there may be no pipeline. `silent_ms` is the
+    time since the pipeline last looked for new reports, None if that time is not known.
+    While the load is steady, there is nothing to publish, so a working pipeline looks like a stopped one. `is_silent`
+    shows a stopped one: it has not looked for reports for longer than `loadBalancerPipelineMaxLagSeconds`.
     """
 
     in_use: bool
@@ -346,7 +346,7 @@ class UsedPublication:
         )
 
     def published(self) -> Published | None:
-        """Return the publication that decisions use now, None if they use none."""
+        """Return the publication that decisions use now, None if decisions do not use the pipeline."""
         return self._feed.latest() if self.state().in_use else None
 
     async def read(self) -> None:

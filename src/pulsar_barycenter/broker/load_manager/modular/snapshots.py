@@ -126,10 +126,10 @@ class Snapshots:
         return _Made(basis, number, reported, averages, preallocations)
 
     def _made_since(self, called_at: int) -> _Made | None:
-        """Return the last snapshot if it is new enough for a call, None if a new one is needed.
+        """Return the last snapshot if it is new enough for a call, None if a new snapshot is needed.
 
-        It is new enough if nothing changed since, or if its number is higher than `called_at`; not if a broker in it
-        left.
+        The last snapshot is new enough if nothing has changed since, or if its number is higher than `called_at`. It is
+        never new enough if a broker in it has left the cluster.
         """
         made = self._made
         if made is None or not made.basis.live <= self._context.registration.brokers:

@@ -198,8 +198,8 @@ class SimpleLoadManager:
         self.metrics.unloaded(brokers=len(unloaded), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:
-        """Unload a bundle, or, if shedding is off, log that it would have been unloaded. It is not shed again in the
-        grace period.
+        """Unload a bundle, or, if shedding is off, log that it would have been unloaded. The bundle is not selected
+        again during the grace period.
         """
         out = False
         if not self._context.config.current.load_balancer_shedding_enabled:

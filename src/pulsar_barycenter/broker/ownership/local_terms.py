@@ -142,7 +142,8 @@ class LocalTerms(Generic[W]):
         ]
 
     async def watch_pauses(self, suspend: Callable[[], None], recover: Callable[[], None]) -> None:
-        """Call the pause detector's `beat` periodically; if the process paused, end every term before the next beat.
+        """Call the pause detector's `beat` periodically; if the process was paused, end every term before the next
+        call.
 
         `suspend` is called before the terms end, `recover` when new ones may begin.
         """

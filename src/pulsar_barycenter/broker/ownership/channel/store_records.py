@@ -54,7 +54,9 @@ class _Known(NamedTuple):
 
 
 class _Reading:
-    """A read in progress; `is_old` after the record changed here, so that the result must be dropped."""
+    """A read in progress. `is_old` is set if this broker changes the record meanwhile; then the result of the read must
+    be dropped.
+    """
 
     is_old = False
 
@@ -155,7 +157,7 @@ class StoreRecords:
         return True
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """See `CopiedRecords`. A record that cannot be decoded is replaced, too."""
+        """Implements `CopiedRecords.copy`. A record that cannot be decoded is replaced, too."""
         self._check_open()
         path, known = _path(bundle), self._known.get(bundle)
         try:

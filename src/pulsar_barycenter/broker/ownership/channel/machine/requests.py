@@ -72,8 +72,9 @@ class RecordRequests:
         """Whether the channel did not answer when this broker was stopping."""
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
-        """Make `source` unload a bundle, for `destination` (None: no owner is named); return whether it did. False:
-        `source` does not own the bundle. Any broker may request it; a leader does so with the `guard` of its epoch.
+        """Make `source` unload a bundle, for `destination` (None: no owner is named); return True after the unload,
+        False if `source` does not own the bundle. Any broker may request it; a leader does so with the `guard` of its
+        epoch.
 
         Raises:
             GuardError: another leader has a later epoch.
@@ -164,9 +165,11 @@ class RecordRequests:
             await self._terms.changes.wait(bundle, _CHECK_AGAIN_S)
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Release the bundle, for `destination` (None: no owner is named); return the number of closed topics. None:
-        the bundle is not owned here. A call during another unload of the bundle waits for that one, and returns None. A
-        broker that is stopping chooses a destination itself.
+        """Release the bundle, for `destination` (None: no owner is named); return the number of closed topics, None if
+        this broker does not own the bundle.
+
+        A call during another unload of the bundle waits for the end of that unload, and returns None. A broker that is
+        stopping chooses the destination itself.
 
         Raises:
             BundleNotAcquiredError: the bundle was not released in time, or the destination is this broker, or cannot

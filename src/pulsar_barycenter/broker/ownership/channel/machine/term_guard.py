@@ -45,13 +45,15 @@ class TermGuard(Protocol):
         ...
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the broker that owns the bundle by its lock alone; None if there is none, or it is not known without
-        waiting.
+        """Return the broker that owns the bundle by a lock, without a record; None if there is none, or if a read would
+        be needed.
         """
         ...
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker in the lock; InTransit if it does not serve, or owns by a record that is not read yet."""
+        """Return the broker that has the bundle's lock; InTransit if that broker does not serve the bundle, or if its
+        record has not been read yet.
+        """
         ...
 
     def interrupted(self) -> None:

@@ -50,8 +50,8 @@ class FollowingRecords:
         first_place: Callable[[], StorageType],
         make: Callable[[StorageType], OwnershipRecords],
     ) -> None:
-        """`first_place` returns the place of the records in a cluster that has no records yet; `make` returns the
-        records of a place, not started.
+        """`first_place` returns the storage of the records (topic or metadata store) in a cluster that has no records
+        yet. `make` returns the records in a storage, before their `start`.
         """
         self._store = store
         self._key = f"{READERS_ROOT}/{incarnation}"
@@ -87,7 +87,9 @@ class FollowingRecords:
 
     @property
     def may_write(self) -> bool:
-        """Whether this broker follows the key, and does not have to stop."""
+        """Whether this broker may write records: it watches the key that names the place of the records, and no move of
+        the records stops the writers.
+        """
         return self._may_write
 
     @property
@@ -140,11 +142,7 @@ class FollowingRecords:
             raise ChannelUnavailableError("its records were moved")
 
     async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
-        """Read and return all records of the present place, also while this reader has stopped.
-
-        Raises:
-            ChannelUnavailableError: the records cannot be read now.
-        """
+        """Read and return all records in their present place, even while this broker may not write."""
         if self._inner is None:
             raise ChannelUnavailableError("the place of its records is not known yet")
         await self._inner.catch_up()
@@ -212,11 +210,7 @@ class FollowingRecords:
             await self._go_on(place, session)
 
     async def _show(self) -> None:
-        """Create this reader's key in the present session.
-
-        Raises:
-            MetadataError: the key of a former session still exists, or the store did not answer.
-        """
+        """Create this broker's ephemeral key as a reader of the records, in the present session."""
         stored = await self._store.get(self._key)
         if stored is not None and stored.stat.created_by_self:
             self._key_version = stored.stat.version
@@ -253,7 +247,7 @@ class FollowingRecords:
             self._progress.notify()
 
     async def _change_over(self, place: Place) -> None:
-        """Read the records in the other place, then close the former ones."""
+        """Read the records in their new place, then close those in the former place."""
         self._may_write = False
         self._is_still = True
         new = self._make(place.place)
@@ -271,7 +265,7 @@ class FollowingRecords:
             await former.close()
 
     def _notify_differences(self) -> None:
-        """Notify the listener of the records that changed while this reader had stopped."""
+        """Notify the listener of the records that changed while this broker followed a move of the records."""
         assert self._inner is not None
         before, self._known = self._known, dict(self._inner.items())
         for bundle in [*before, *(bundle for bundle in self._known if bundle not in before)]:

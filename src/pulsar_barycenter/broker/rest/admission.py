@@ -80,7 +80,8 @@ _FREE_PARTS: Final = {
 
 
 def admission(services: BrokerServices, authenticate: Middleware, check_rights: Middleware) -> tuple[Middleware, ...]:
-    """Return the middlewares that refuse requests, in their order; they belong after the one that answers errors.
+    """Return the middlewares that refuse requests, in their order. In the application they must follow the middleware
+    that turns errors into answers.
 
     `authenticate` finds the principal and `check_rights` checks its right. Both run before the body is read: the broker
     does not read the body of an unknown client, or of one without the right.

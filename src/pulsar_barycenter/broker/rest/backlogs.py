@@ -125,7 +125,9 @@ class Backlogs:
 
 
 def _from(stretch: Stretch, start: Position) -> Iterable[Stretch]:
-    """Return the part of a stretch from `start` (inclusive) on, if there is one."""
+    """Return the part of a stretch (consecutive entries of one ledger) from `start` (inclusive) on; empty if there is
+    none.
+    """
     ledger_id = stretch.segment.ledger_id
     if ledger_id < start.ledger_id:
         return ()

@@ -87,8 +87,8 @@ class Brokers:
         raise RedirectError(location(request, url, authoritative=False))
 
     def _assignment(self, bundle: Bundle) -> dict[str, object]:
-        """Return how isolation policies assign a bundle that this broker owns to it: as primary, secondary or shared
-        broker, and whether a policy controls the bundle.
+        """Return the role of this broker for a bundle that it owns, according to the isolation policies: primary,
+        secondary or shared; and whether a policy controls the bundle.
         """
         broker = self._services.urls.broker_id
         policy = self._control.policies.current.isolation.of_namespace(str(bundle.namespace))

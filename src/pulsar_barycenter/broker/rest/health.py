@@ -82,7 +82,9 @@ async def _write_and_read(services: BrokerServices, name: TopicName) -> None:
 
 
 class _OwnLink:
-    """The broker as its own client: a link without a socket. `stored` gets the position of the message, or an error."""
+    """A client link to this broker itself, without a socket, for the health check. `stored` gets the position of the
+    message, or an error.
+    """
 
     address = "internal"
     client_version = "health check"

@@ -161,7 +161,7 @@ def go_on_if_local(
     keep_destination: bool = False,
     also: Mapping[str, str] = _NOTHING,
 ) -> None:
-    """Check that the answer of a look-up is this broker; `what` names the object for messages.
+    """Check that a look-up returned this broker as the owner. `what` names the object of the look-up in messages.
 
     Raises:
         RedirectError: another broker has to answer; it gets the parameters in `also`.

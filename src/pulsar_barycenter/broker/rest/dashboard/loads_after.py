@@ -24,8 +24,9 @@ from pulsar_barycenter.load.snapshot.reported import users_bundles
 
 
 class Sides(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The load of a broker before and after moves: usage in percent, msg/s, bytes/s, and the number of bundles without
-    the broker's own."""
+    """The load of a broker before and after moves: usage in percent, msg/s, bytes/s, and the number of bundles, not
+    counting those of the broker's own namespaces (heartbeat, SLA monitor).
+    """
 
     broker: str
     usage: tuple[float, float]
@@ -63,7 +64,9 @@ def sides_of(
 
 
 def bundle_counts(document: SnapshotDocument) -> Mapping[str, int]:
-    """Return the number of bundles of each broker, without its own ones, which its heartbeat topics use."""
+    """Return the number of bundles of each broker, not counting those of the broker's own namespaces (heartbeat, SLA
+    monitor).
+    """
     return Counter(broker for broker, _, _ in users_bundles(document))
 
 

@@ -37,8 +37,8 @@ async def expire(subscription: PersistentSubscription, published_before_ms: int)
     (ms since 1970) or later.
 
     An entry that is not old enough is never acknowledged, whatever the clocks of producers did: entries after it stay,
-    too. Returns False if the request was in vain as in Pulsar: there is no backlog; or nothing is old enough, and
-    consumers are connected that have nearly no backlog.
+    too. Returns False in the cases in which Pulsar refuses the request: there is no backlog; or no entry is old enough,
+    while consumers are connected and the backlog is almost empty.
 
     Raises:
         SubscriptionBusyError: the cursor was reset meanwhile.

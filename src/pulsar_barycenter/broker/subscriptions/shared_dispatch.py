@@ -223,7 +223,7 @@ class SharedDispatcher(Dispatcher):
         return True
 
     def _deliver(self, consumer: Consumer) -> None:
-        """Send ready entries to a consumer: those of one turn, or all if it is the only consumer."""
+        """Send ready entries to a consumer: at most TURN_MESSAGES messages, or all if this is the only consumer."""
         ready = self._ready
         limit = TURN_MESSAGES if len(self.consumers) > 1 else sys.maxsize
         taken = 0

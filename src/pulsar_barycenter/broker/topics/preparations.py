@@ -52,8 +52,8 @@ class _Preparation:
 class Preparations:
     """The topics that were opened in advance.
 
-    `open_topic` opens an existing topic with a new ledger, and does not register it. Its event is set when the former
-    owner has closed the topic: before that it only creates the ledger, and waits.
+    `open_topic` opens an existing topic with a new ledger, and does not register it. The event that it gets is set when
+    the former owner has closed the topic. Until then, `open_topic` only creates the ledger, and waits.
     """
 
     def __init__(self, open_topic: OpenTopic) -> None:

@@ -57,7 +57,9 @@ class TopicRegistry:
         policies: TopicPolicies,
         compaction_strategies: Mapping[TopicName, KeepsEarlier] | None = None,
     ) -> None:
-        """`compaction_strategies` are for topics where the newest message of a key is not always the valid one."""
+        """`compaction_strategies` has a compaction strategy for each topic in which the newest message of a key is not
+        always the valid one.
+        """
         self._config = config
         self._env = env
         self._authority = authority
@@ -230,7 +232,7 @@ class TopicRegistry:
             del self._loads[name]
 
     async def _let_follow(self, topic: PersistentTopic) -> None:
-        """Have a topic follow the present policies; close it if they cannot be read."""
+        """Apply the present storage policies to a topic; close the topic if they cannot be read."""
         try:
             topic.follow(await self._policies.storage(topic.name))
         except BaseException:
@@ -357,7 +359,8 @@ class TopicRegistry:
         return closed
 
     async def _leave(self, bundle: Bundle, start: Callable[[Topic], asyncio.Task[None]]) -> int:
-        """Run the task that `start` returns for each topic of a bundle, and wait for it and for running loads.
+        """Call `start` for each topic of a bundle, and wait for the tasks that it returns and for topics that are being
+        loaded.
 
         Return the number of topics.
         """
@@ -507,12 +510,14 @@ class TopicRegistry:
         return [str(topic.name) for topic in sorted(written, key=lambda topic: -topic.in_rates.rate)]
 
     def topic_stats(self, topic: Topic, *, owner_broker: str = "") -> dict[str, Any]:
-        """Return the stats of a loaded topic as the admin API shows them (reference 5.4)."""
+        """Return the stats of a loaded topic as the admin API shows them."""
         return topic_stats(topic, owner_broker=owner_broker)
 
 
 def _is_of(topic: Topic, bundle: Bundle) -> bool:
-    """Return whether a topic belongs to a bundle. Internal topics of the leader are served under the leader's own."""
+    """Return whether a topic belongs to a bundle. An internal topic, which the leader serves, belongs only to the
+    bundle of the leader's own term.
+    """
     served_for = topic.owned.bundle
     return served_for == bundle or (served_for.namespace == bundle.namespace and bundle.contains(topic.name))
 

@@ -276,10 +276,11 @@ class Topic:
         return None
 
     async def check_backlog(self) -> None:
-        """Check that the backlog is within its quotas, or that a quota keeps no producer away.
+        """Check that no backlog quota keeps producers away: the backlog is within its quotas, or the exceeded quota has
+        another policy.
 
         Raises:
-            BacklogQuotaExceededError: it is not; ProducerHeldError if the client is to try again.
+            BacklogQuotaExceededError: a quota keeps producers away; ProducerHeldError if the client should try again.
         """
 
     def stored_producer_epoch(self) -> int | None:
@@ -413,7 +414,8 @@ class Topic:
     async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
         """Return the position of the first entry published at or after that time, or a position after all entries.
 
-        With `compacted`, here and below, the entries of the compacted ledger count instead of the original ones.
+        With `compacted`, in this method and in `last_message_id`, the entries of the compacted ledger are searched
+        instead of the original ones.
         """
         raise NotImplementedError
 

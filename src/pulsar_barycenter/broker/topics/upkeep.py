@@ -82,8 +82,8 @@ class TopicUpkeep:
         return trimmed
 
     async def expire_messages(self, now_ms: int) -> int:
-        """Let messages older than the TTL of their namespace leave every backlog; return the number of messages, those
-        of each subscription counted.
+        """Let messages older than the TTL of their namespace leave every backlog; return the number of messages, summed
+        over the subscriptions.
         """
         expired = 0
         async for topic in self._open():

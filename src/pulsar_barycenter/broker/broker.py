@@ -204,11 +204,12 @@ class Broker:
 
     @property
     def data_fault(self) -> str:
-        """What is wrong with the broker's data files, as of the last check; "" if nothing is."""
+        """The fault that the last check of the broker's data files found; "" if it found none."""
         return self._data.fault
 
     async def start(self) -> None:
-        """Join the cluster; when this returns, the broker serves clients. If it fails, everything is closed again.
+        """Join the cluster; when this returns, the broker serves clients. If the start fails, everything that was
+        opened is closed again.
 
         Raises:
             PortInUseError, WebPortInUseError: a port is in use; the text says which, and what to do.

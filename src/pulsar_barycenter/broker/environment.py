@@ -36,10 +36,10 @@ class Peers(Protocol):
     async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
         """Send a metadata write to the leader, and return its answer: see `metadata.leader_writes.write_requests`.
 
-        The request contains a secret, which is `secret`.
+        `secret` is the secret that the request contains.
 
         Raises:
-            ConnectionRefusedError: the broker cannot be reached, or refused to read the request.
+            ConnectionRefusedError: the broker cannot be reached, or refused the request before it read it.
             OSError, AdminRequestError: the outcome is not known.
         """
         ...

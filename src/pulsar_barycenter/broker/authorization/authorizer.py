@@ -103,7 +103,9 @@ class Authorizer:
         return decide(who, need, self._roles, grants, frozenset(admins))
 
     def _grants(self, namespace: NamespaceName, policies: Policies) -> Grants:
-        """Return the decoded grants of a record. The cache of records returns the same object until it changes."""
+        """Return the grants of a namespace, decoded from `policies`. They are decoded again only if `policies` is
+        another object.
+        """
         found = self._cached.get(namespace)
         if found is not None and found[0] is policies:
             return found[1]

@@ -72,8 +72,9 @@ class ConsumerOptions:
 class Consumer:
     """One attached consumer.
 
-    `pending` is used by Shared and Key_Shared only: the entries that were delivered and are not acknowledged. For each
-    position it has the number of messages that are not acknowledged and the slot of the key (-1 in Shared).
+    `pending` is used by Shared and Key_Shared only: the entries that were delivered and are not acknowledged. It maps
+    the position of each entry to the number of messages that are not acknowledged, and the hash slot of the entry's key
+    (-1 in Shared).
     """
 
     __slots__ = (
@@ -124,7 +125,9 @@ class Consumer:
         self.rates = Rates()
 
     def flow(self, permits: int) -> None:
-        """Add permits; 0 adds nothing."""
+        """Add `permits` to the messages that may be sent to this consumer, and send entries that wait. With 0, nothing
+        changes.
+        """
         if permits > 0:
             self.permits += permits
             self.subscription.flow(self)

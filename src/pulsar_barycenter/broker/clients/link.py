@@ -13,7 +13,7 @@ from pulsar_barycenter.ledger.position import EntryRun, Position
 
 class StalledDispatcher(Protocol):
     def dispatch(self) -> None:
-        """Send what can be sent now."""
+        """Send the entries that can be sent now."""
         ...
 
 

@@ -61,8 +61,8 @@ class ProducerOptions:
 class Producer:
     """One attached producer.
 
-    `pushed` counts the entries given to the ledger, `completed` those of them that are durable or failed. After
-    `closed` is set, its SENDs are not accepted, but receipts for pending entries are still sent.
+    `pushed` counts the entries that were given to the ledger; `completed` counts the pushed entries that are durable or
+    failed. After `closed` is set, its SENDs are not accepted, but receipts for pending entries are still sent.
     """
 
     __slots__ = (

@@ -153,7 +153,7 @@ class Registration:
 
         Raises:
             BrokerIdInUseError: another process has the key.
-            LockBusyError: during `kept`, the key was lost just before.
+            LockBusyError: while `kept` applies, this broker has lost its key.
         """
         if self._is_kept:
             await self.update(data)
@@ -210,7 +210,9 @@ class Registration:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Keep the key while this broker changes its load manager: `unregister` has no effect, `register` updates."""
+        """Keep this broker's key while the load manager is replaced: inside the `with` statement, `unregister` has no
+        effect, and `register` updates the key.
+        """
         self._is_kept = True
         try:
             yield

@@ -47,7 +47,9 @@ _MESSAGES_IN_ONE_STEP: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The result of a compaction: messages and bytes read in the second phase, and what was kept of them."""
+    """The result of a compaction: the number of messages and bytes that its second phase read, and the number of
+    messages, entries and bytes that it kept.
+    """
 
     messages_read: int
     messages_kept: int

@@ -273,8 +273,9 @@ class NamespaceService:
         return children
 
     async def _after_split(self, parent: Bundle, children: list[Bundle], *, unload: bool) -> None:
-        """Do what follows a split: copy the boundaries, report the load, unload the children. A step that fails is
-        logged; the next copy or report, here or at another broker, repeats it.
+        """Finish a split: copy the boundaries to the policies, report the load, and unload the children if `unload`.
+
+        A step that fails is logged; the next copy or report, by this broker or another one, repeats it.
         """
         try:
             await copy_boundaries_to_policies(self._store, parent.namespace)

@@ -21,7 +21,9 @@ _PAUSE_S: Final = 0.02
 
 
 class Records(Generic[T]):
-    """The records of one type below the path `root`. The `name` of a record is its path below it, no leading slash."""
+    """The records of one type below the path `root`. The `name` of a record is its path relative to `root`, without a
+    leading slash.
+    """
 
     def __init__(
         self, store: MetadataStore, value_type: type[T], root: str, refresh_after_s: float = REFRESH_AFTER_S

@@ -235,7 +235,9 @@ class ChangeCoordinator:
     async def _request_all(
         self, topic: TopicName, change: PartitionedChange, parts: range, step: Step, *, within_s: float
     ) -> dict[int, PartAnswer | Silence]:
-        """Send a request to the owners of partitions, in parallel; after a refusal no further owner is asked."""
+        """Send a request to the owners of these partitions, in parallel; return the answers by index of the partition.
+        After a refusal, no further owner is asked, so its answer is missing.
+        """
         deadline_s = asyncio.get_running_loop().time() + within_s + len(parts) * PER_PARTITION_S
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
         answers: dict[int, PartAnswer | Silence] = {}
@@ -251,9 +253,11 @@ class ChangeCoordinator:
     async def _request(
         self, topic: TopicName, change: PartitionedChange, part: TopicName, step: Step, deadline_s: float
     ) -> PartAnswer | Silence:
-        """Send a request to the owner of a partition until it answers, because the partition may be moving.
+        """Send a request to the owner of a partition, repeatedly until there is an answer, because the partition may be
+        moving.
 
-        If the change ends in between, it is done or undone; which one shows when its record is written.
+        If the change ends meanwhile, it was completed or undone; the caller finds out which one when it writes the
+        record.
         """
         loop = asyncio.get_running_loop()
         request = msgspec.json.encode(PartRequest(str(part), change.id, step))
@@ -283,7 +287,9 @@ class ChangeCoordinator:
     # ---- abandoned changes ----
 
     def look_at(self, part: TopicName, change: PartitionedChange) -> None:
-        """Complete or undo a change in the background if it was abandoned; a client uses the partition `part`."""
+        """Complete or undo `change` in the background if the broker that made it has abandoned it. Called when a client
+        uses the partition `part`.
+        """
         topic = part.partitioned_name
         if change.id not in self._tasks and self._is_abandoned(change):
             task = asyncio.get_running_loop().create_task(self._resume(topic), name=f"settle {topic}")
@@ -312,15 +318,17 @@ class ChangeCoordinator:
         return tried
 
     def _forget_left(self, topic: TopicName) -> None:
-        """Forget a topic without a change after LATE_WRITE_S: then no earlier write of unknown outcome can add a change
-        any more.
+        """Forget a topic that has had no change for LATE_WRITE_S. After this time, an earlier write whose outcome is
+        unknown can no longer add a change.
         """
         since_s = self._left.get(topic)
         if since_s is not None and asyncio.get_running_loop().time() - since_s >= LATE_WRITE_S:
             del self._left[topic]
 
     async def _unlist_later(self, topic: TopicName, change_id: str) -> None:
-        """Remove an ended change from the list, unless it may be about to begin."""
+        """Remove a change that is not in its topic's record from the list, after ABANDONED_S: before that, the change
+        may be about to begin.
+        """
         if self._seen_for_s((change_id, ChangePhase.ASKING)) >= plan.ABANDONED_S:
             await self._records.unlist(topic, change_id)
 

@@ -52,7 +52,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a change is not made: an HTTP status and the reason as text."""
+    """A change that is not made: an HTTP status, and the reason as text."""
 
     status: int
     reason: str
@@ -111,7 +111,9 @@ def begun(record: PartitionedTopicMetadata, change: PartitionedChange) -> Partit
 
 
 def decided(record: PartitionedTopicMetadata, change: PartitionedChange) -> PartitionedTopicMetadata:
-    """Return the record while the partitions change; a topic that is being deleted also gets Pulsar's mark."""
+    """Return the record for the time in which the partitions change. It contains the change; if the topic is being
+    deleted, also Pulsar's field `deleted` is set.
+    """
     return replace(record, change=change, deleted=record.deleted or change.kind is ChangeKind.DELETE)
 
 

@@ -87,11 +87,12 @@ class SchemaRegistry:
     async def require_compatible(
         self, topic: TopicName, schema: Schema, strategy: Strategy, *, of_consumer: bool = False
     ) -> None:
-        """Check a schema against those of a topic; a consumer's schema needs one to be checked against.
+        """Check a new schema against the stored schemas of a topic. For the schema of a consumer (`of_consumer`), the
+        topic must have a schema.
 
         Raises:
             InvalidSchemaError: the schema is not valid.
-            SchemaNotFoundError: a consumer's schema, and the topic has none.
+            SchemaNotFoundError: the schema is a consumer's, and the topic has no schema.
             IncompatibleSchemaError: the strategy does not allow it.
         """
         require_valid(schema)
@@ -112,7 +113,8 @@ class SchemaRegistry:
 
         Raises:
             InvalidSchemaError: the schema is not valid.
-            IncompatibleSchemaError: the rules do not allow to add it, or the topic has as many as it may have.
+            IncompatibleSchemaError: the rules do not allow to add the schema, or the topic has reached its maximum
+                number of versions.
         """
         require_valid(schema)
         identity = identity_of(schema)
@@ -155,7 +157,9 @@ class SchemaRegistry:
         return await self._change(topic, attempt)
 
     async def _change(self, topic: TopicName, attempt: Callable[[History], Awaitable[int]]) -> int:
-        """Call `attempt` with the history of a topic until no other writer comes in between."""
+        """Call `attempt` with the history of a topic; call it again with the new history if another writer changed the
+        history meanwhile.
+        """
         turn = self._turns.setdefault(topic.partitioned_name, asyncio.Lock())
         async with turn:
             for number in range(_ATTEMPTS):

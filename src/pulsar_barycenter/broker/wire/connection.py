@@ -56,8 +56,8 @@ class Connection(asyncio.Protocol):
     """A client connection, created by the wire server. `handlers` are by the number of the command type.
 
     Its memory is bounded (limits in `bounds`): one incomplete frame and one read; unanswered SENDs and other requests,
-    by number and bytes; answers and messages that the client has not read, in addition the answers to one read and to
-    the running requests; attached producers and consumers, each with names and properties of bounded length.
+    by number and bytes; answers and messages that the client has not read, plus the answers to the requests of one read
+    and to the running requests; attached producers and consumers, each with names and properties of bounded length.
     """
 
     __slots__ = (

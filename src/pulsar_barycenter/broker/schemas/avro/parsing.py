@@ -67,7 +67,9 @@ def read_json(data: bytes) -> Any:
 
 
 class _Parser:
-    """`named` has the named types that were read; `_heights` how many levels each has, 0 while it is being read."""
+    """Parses one definition. `named` has the named types that were read; `_heights` has the number of levels of each of
+    them, 0 while it is being read.
+    """
 
     def __init__(self) -> None:
         self.named: dict[str, Named] = {}

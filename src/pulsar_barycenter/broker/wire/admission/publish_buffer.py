@@ -28,7 +28,9 @@ class PublishBuffer:
     __slots__ = ("_limit", "is_full", "paused", "size")
 
     def __init__(self, limit_mib: int) -> None:
-        """`limit_mib` in MiB; 0 or less means no limit. One read of each connection may exceed it."""
+        """`limit_mib` in MiB; 0 or less means no limit. Each connection may exceed the limit by the bytes of one
+        read.
+        """
         self._limit = limit_mib * _MIB
         self.size = 0
         self.is_full = False

@@ -32,7 +32,9 @@ class LedgerFencedError(LedgerError):
 
 
 class LedgerDeletedError(LedgerFencedError):
-    """The record was deleted. A LedgerFencedError, because the writer stops in the same way; it has no `fenced_by`."""
+    """The record of the managed ledger was deleted. It is a LedgerFencedError, because the writer stops in the same
+    way; it has no `fenced_by`.
+    """
 
     def __init__(self, ledger: str, epoch: int) -> None:
         LedgerError.__init__(self, f"{ledger}: the record was deleted; this owner has epoch {epoch}")

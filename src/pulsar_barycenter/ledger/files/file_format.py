@@ -72,7 +72,9 @@ class Header:
 
 
 class Heads(NamedTuple):
-    """The seed of the checksums of a ledger's entry heads: `seed ^ (entry id & mask)`."""
+    """Computes the start value of the checksum of an entry's head (its header) from the ledger and the entry id: `seed
+    ^ (entry id & mask)`.
+    """
 
     seed: int
     mask: int
@@ -101,7 +103,9 @@ def encode_mark(durable: int) -> bytes:
 
 
 def decode_mark(data: bytes, version: int) -> int | None:
-    """Return the durable mark of the header `data`; None if its checksum does not match."""
+    """Return the durable mark in the header `data`: the offset up to which the file was made durable. None if its
+    checksum does not match.
+    """
     checksum, durable = _MARK.unpack_from(data, MARK_OFFSET)
     return int(durable) if version == 1 or checksum == crc32c(data[MARK_OFFSET + 4 : HEADER_SIZE]) else None
 
@@ -209,8 +213,8 @@ class Damage(NamedTuple):
     """The entries `first` to `last` (inclusive) of a ledger cannot be read: the bytes `begin` (inclusive) to `end`
     (exclusive).
 
-    `exact` is False if their number is not known: at the end of a ledger that was never closed, and where heads of
-    version 1 are lost.
+    `exact` is False if the number of these entries is not known: at the end of a ledger that was never closed, and
+    where heads of version 1 are lost.
     """
 
     first: int

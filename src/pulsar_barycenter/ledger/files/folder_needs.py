@@ -30,7 +30,7 @@ class Access(enum.Enum):
 
 
 class Step(enum.Enum):
-    """What is tried in the folder. The value says what is required."""
+    """A step of the test of a folder. The value is the requirement that the step tests."""
 
     CREATE = "only one of several processes can create a file"
     LOCK = "a lock excludes other processes"
@@ -59,7 +59,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was found out about a folder.
+    """The results of the test of a folder.
 
     `answers` has "" for a step that succeeded, otherwise the error as text. Steps that could not be tried, for example
     because the disk is full, are absent. `mount` is None if the system does not list the mount.

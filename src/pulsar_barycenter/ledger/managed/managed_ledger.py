@@ -195,7 +195,7 @@ class ManagedLedger(Generic[Context]):
         self.extend([(entry, num_messages, publish_time_ms)], [context])
 
     def extend(self, entries: Sequence[NewEntry], contexts: Sequence[Context]) -> None:
-        """Queue `entries`, each with the context at the same index, as `append` queues one. After an error none is
+        """Queue `entries`, each with the context at the same index; see `append`. After an error, none of them is
         queued.
         """
         for _, num_messages, _ in entries:
@@ -319,8 +319,8 @@ class ManagedLedger(Generic[Context]):
     def read_cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[Entry] | None:
-        """Return what `read` returns if the first entry is in memory: an empty list at the end of the topic, None if it
-        is not cached.
+        """Return the result of `read` if the first entry is in memory: an empty list at the end of the topic, None if
+        it is not cached.
         """
         return [] if start > self._last else self._reads.read_cached(start, max_entries, max_bytes, max_messages)
 
@@ -334,8 +334,8 @@ class ManagedLedger(Generic[Context]):
 
     @property
     def last_interval(self) -> tuple[Interval, float]:
-        """What was written in the last statistics interval, and the entries read per second in it, from memory or
-        files.
+        """The counts of the entries that were written in the last statistics interval, and the number of entries read
+        per second in it, from memory or files.
         """
         return self._appender.last_interval, self._reads.rate
 
@@ -374,7 +374,8 @@ class ManagedLedger(Generic[Context]):
         return await self._reads.info(position)
 
     async def messages_in(self, stretch: Stretch) -> int:
-        """Return the exact number of messages in a stretch of entries; 0 if its ledger was trimmed meanwhile.
+        """Return the exact number of messages in a stretch (consecutive entries of one ledger); 0 if its ledger was
+        trimmed meanwhile.
 
         Raises:
             LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger cannot be opened.
@@ -471,8 +472,9 @@ class ManagedLedger(Generic[Context]):
         self.start(self._trim(), f"trim-{self.topic}")
 
     async def _trim(self) -> None:
-        """Take consumed ledgers off the record, then delete their files. After a crash in between, the next open
-        deletes them."""
+        """Take consumed ledgers off the record, then delete their files. After a crash between the two steps, the next
+        open deletes the files.
+        """
         try:
             for segment in self._deletable():
                 self._ledgers.drop(segment)
@@ -491,7 +493,7 @@ class ManagedLedger(Generic[Context]):
         return self._tasks.start(work, name)
 
     async def settled(self) -> None:
-        """Return when nothing of this topic is compacted, rolled, trimmed or written."""
+        """Return when no compaction, change of ledger, trim or write of this topic is running."""
         await self.compacted.ended()
         while len(self._tasks):
             await self._tasks.ended()

@@ -72,7 +72,9 @@ class Segment:
         self.entries = entries
 
     def entries_before(self, size: int) -> int:
-        """Return the least number of entries from the first on, without which at most `size` bytes are left."""
+        """Return the smallest number of entries to remove from the start of the ledger so that at most `size` bytes are
+        left.
+        """
         counts = range(self.entries + 1)
         return bisect_left(counts, True, key=lambda count: self.bytes_between(count, self.entries) <= size)
 
@@ -290,7 +292,7 @@ class Segments:
 
 
 class LedgerOwner(Protocol):
-    """The managed ledger, as its list of ledgers, its losses and its cursors see it."""
+    """The part of a managed ledger that its list of ledgers, its losses and its cursors need."""
 
     @property
     def name(self) -> str: ...

@@ -73,7 +73,7 @@ class TopicCursors:
             raise LedgerUnavailableError(str(error)) from error
 
     async def _take(self, encoded_name: str, keeper: RecordKeeper, record: CursorRecord | None = None) -> None:
-        """Take a cursor over. `record` is what the keeper has read, if it has read it."""
+        """Take a cursor over. `record` is the stored cursor, if `keeper` has read it already; else None."""
         while True:
             record = record or await keeper.load(CursorRecord)
             if record is None:

@@ -56,10 +56,7 @@ class _Entry(Generic[V]):
 
 
 class _LoadingCache(Generic[V]):
-    """Path → value, loaded once for all concurrent callers. Times are the event loop's.
-
-    Keeps at most `max_entries`; the entry that was loaded first is dropped first.
-    """
+    """A cache of values by path. Concurrent callers for one path share one load. Times are those of the event loop."""
 
     def __init__(
         self,

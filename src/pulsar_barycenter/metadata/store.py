@@ -18,7 +18,7 @@ MUST_NOT_EXIST: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What the store knows of a key besides its value.
+    """The metadata of a key.
 
     `version` is 0 after creation and grows by one with each change. A key that is deleted and created again starts at
     0, so a version does not identify one life of a key. Times are milliseconds since 1970.

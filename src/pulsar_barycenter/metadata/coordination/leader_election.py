@@ -61,7 +61,7 @@ class LeaderElectionState(enum.Enum):
 
 
 class KeyFinding(enum.Enum):
-    """What a candidate finds out about the leader's key."""
+    """The result of a candidate's read of the leader's key."""
 
     OWN = "own"
     """The key is this session's."""
@@ -83,11 +83,8 @@ STATE_AFTER: Final[Mapping[KeyFinding, LeaderElectionState]] = {
 
 
 class LeaderElection(Generic[T]):
-    """One candidate. `on_state` is called on the event loop with each new outcome.
-
-    Another leader to follow is a new outcome. So is the same leader, if the key was deleted in between.
-    `proposal` is the key's value while this candidate leads. `same_owner` (default: equality) decides whether a key of
-    another session was left by an earlier session of this candidate. Close the election before the store.
+    """One candidate of an election. `on_state` is called on the event loop with each new outcome: whether this
+    candidate leads or follows.
     """
 
     def __init__(

@@ -32,7 +32,8 @@ class ServerList(Generic[L]):
 
     @asynccontextmanager
     async def turn(self, operation: str, path: str, timeout_s: float, *, is_taken: bool) -> AsyncIterator[None]:
-        """Run the block as one of at most MAX_AT_ONCE requests. If not `is_taken`, it runs at once and is not counted.
+        """Wait for one of MAX_AT_ONCE slots for requests, and hold it during the `with` statement. If `is_taken` is
+        False, neither wait nor hold a slot.
 
         Raises:
             StoreUnavailableError: there was no free slot within `timeout_s`.

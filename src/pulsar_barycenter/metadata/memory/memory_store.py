@@ -333,7 +333,9 @@ class MemoryStore(StoreClient):
     async def _exchange(
         self, operation: str, path: str, action: Callable[[], tuple[Answer, Notification | None]]
     ) -> Answer:
-        """Run `action` on the backend and return its answer. Caches drop the change that it made first."""
+        """Run `action` on the backend and return its answer. Before that, the caches drop the value of the key that the
+        action changed.
+        """
         reply: asyncio.Future[Answer] = self._loop.create_future()
         session = self._session
 

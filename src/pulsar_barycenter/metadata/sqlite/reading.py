@@ -47,7 +47,8 @@ def _reading(file: Path) -> Iterator[sqlite3.Connection]:
     """Open a file for reading.
 
     Raises:
-        MetadataError: the file cannot be read, or is not a store. The block raises it too.
+        MetadataError: the file cannot be read, or is not a store. It is raised also if an error occurs inside the
+            `with` statement.
     """
     # SQLite would leave two files next to a file that no process has open; `immutable` prevents that
     how = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "immutable=1"

@@ -65,8 +65,8 @@ a busy disk.
 
 
 class SqliteFile:
-    """One connection. If a sqlite3.Error escapes, nothing of the open transaction took effect; after `commit` that is
-    unknown.
+    """One connection to the file. After a sqlite3.Error, nothing of the open transaction took effect; only if `commit`
+    raised it, this is unknown.
     """
 
     def __init__(self, path: Path, *, patience_s: float, kept_changes: int) -> None:
@@ -104,7 +104,7 @@ class SqliteFile:
     # ---- transactions ----
 
     def begin(self) -> None:
-        """Take the write lock; wait for other processes."""
+        """Take the write lock of the file; wait while another process has it."""
         self.patiently(lambda: self._db.execute("BEGIN IMMEDIATE"))
 
     def commit(self) -> None:
@@ -288,8 +288,8 @@ class SqliteFile:
     def keep_room(self) -> None:
         """Reserve the space that a full disk would refuse later. It is no error if the disk is full already.
 
-        Opening the log in addition to SQLite is safe, because SQLite has no locks on it. Never open the file itself:
-        closing it would drop the locks that this process has on it.
+        SQLite has no locks on its log file (`-wal`), so opening the log here is safe. Never open the database file
+        itself: to close it would drop the locks that this process has on it.
         """
         try:
             handle = os.open(f"{self._path}-wal", os.O_RDWR)

@@ -9,7 +9,7 @@ from pulsar_barycenter.config.broker_conf import shown
 
 
 class Source(enum.StrEnum):
-    """Where a current value comes from."""
+    """The source of a current value."""
 
     DEFAULT = "default"
     FILE = "broker.conf"

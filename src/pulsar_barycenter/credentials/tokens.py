@@ -24,7 +24,7 @@ _JWS: Final = PyJWS(options={"verify_signature": True, "enforce_minimum_key_leng
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token must satisfy. With `audience` the claim `audience_claim` must contain it, alone or in a list."""
+    """The requirements for a token. With `audience` the claim `audience_claim` must contain it, alone or in a list."""
 
     key: VerifyingKey
     role_claim: str = "sub"

@@ -101,7 +101,7 @@ def _is_plain_lookup(data: bytes) -> bool:
 
 
 def parse_any(data: bytes) -> tuple[int, Any]:
-    """Return what `parse_command` does, by protobuf alone.
+    """Return the same result as `parse_command`, without its faster parsers: protobuf parses all commands.
 
     Raises:
         MalformedCommandError: as `parse_command`.

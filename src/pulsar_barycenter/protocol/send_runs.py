@@ -46,7 +46,7 @@ class SendRun(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """What the frames of a run have in common: their beginning, and the position of their parts.
+    """The common form of the frames of a run: their beginning, and the position of their parts.
 
     `frames` unpacks the head, the sequence id, the checksum's magic number, the checksum, and the bytes that it covers.
     `metadata` unpacks the metadata before the sequence id, the sequence id, and the metadata after it. `entries`

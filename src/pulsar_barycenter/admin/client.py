@@ -257,7 +257,9 @@ def _moved(method: str, url: str, status: int, location: str) -> str:
         target = urljoin(url, location)
         is_secret_enough = is_no_less_secret(urlsplit(url).scheme, target)
     except ValueError as error:
-        raise AdminRequestError(method, url, status, f"its redirect has no valid address: {error}") from error
+        raise AdminRequestError(
+            method, url, status, f"the redirect of the broker has no valid address: {error}"
+        ) from error
     if not is_secret_enough:
         told = f"its redirect leads from TLS to {target[:_LONGEST_TOLD]}, without TLS, and is not followed"
         raise AdminRequestError(method, url, status, told)

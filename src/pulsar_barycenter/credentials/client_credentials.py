@@ -226,9 +226,9 @@ def _parameters(text: str, setting: str) -> Mapping[str, str]:
         raise KeyMaterialError(setting, f"write {_EXAMPLE}") from None
     given = {_NAMES_OF_CPP.get(name, name): value.strip() for name, value in given.items()}
     if given.get("type", _CLIENT_CREDENTIALS) != _CLIENT_CREDENTIALS:
-        raise KeyMaterialError(setting, "its type must be client_credentials")
+        raise KeyMaterialError(setting, "the parameter type must be client_credentials")
     if given.get("tokenEndpointAuthMethod", "client_secret_post") != "client_secret_post":
-        raise KeyMaterialError(setting, "its tokenEndpointAuthMethod must be client_secret_post")
+        raise KeyMaterialError(setting, "the parameter tokenEndpointAuthMethod must be client_secret_post")
     if any(len(value) > MAX_TEXT for name, value in given.items() if name != "privateKey"):
         raise KeyMaterialError(setting, f"a parameter has more than {MAX_TEXT:,} characters")
     return given

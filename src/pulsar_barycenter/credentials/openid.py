@@ -102,7 +102,7 @@ def keys_url(document: bytes, issuer: str) -> str:
     if metadata.get("issuer") != issuer:
         raise IssuerError(
             discovery_url(issuer),
-            "names another issuer than the allowed one: the allowed issuer must be written exactly as it is there",
+            "names another issuer than the allowed one: write the allowed issuer exactly as this document does",
         )
     url = metadata.get("jwks_uri")
     if not isinstance(url, str) or not 0 < len(url) <= MAX_URL:

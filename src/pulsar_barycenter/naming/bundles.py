@@ -145,7 +145,7 @@ def _cuts(target: Bundle, positions: Sequence[int] | None, parts: int) -> list[i
             )
         return sorted(set(positions))
     if not 2 <= parts <= width:
-        raise InvalidSplitError(target, f"{parts} parts of a range of {width} hashes are not possible")
+        raise InvalidSplitError(target, f"a range of {width} hashes cannot be split into {parts} parts")
     return [lower + width // parts * k for k in range(1, parts)]
 
 

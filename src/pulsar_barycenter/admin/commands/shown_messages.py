@@ -77,13 +77,13 @@ def _batch(body: bytes, count: int) -> Iterator[tuple[list[tuple[int, int | byte
     at = 0
     for _ in range(count):
         if at + _U32.size > len(body):
-            raise ValueError(f"the batch of {count_of(count, 'message')} ends at byte {len(body)}")
+            raise ValueError(f"the batch of {count_of(count, 'message')} is incomplete: it ends at byte {len(body)}")
         begin = at + _U32.size
         end = begin + _U32.unpack_from(body, at)[0]
         fields = list(_fields(body[begin:end]))
         size = next((value for number, value in fields if number == _PAYLOAD_SIZE and isinstance(value, int)), 0)
         if end + size > len(body):
-            raise ValueError(f"the batch of {count_of(count, 'message')} ends at byte {len(body)}")
+            raise ValueError(f"the batch of {count_of(count, 'message')} is incomplete: it ends at byte {len(body)}")
         yield fields, body[end : end + size]
         at = end + size
 

@@ -172,7 +172,9 @@ class Authentication:
         identity = await self._identify(credentials)
         before = session.principal
         if identity.role != (before.original_role if session.is_of_original else before.role):
-            raise AuthenticationError("the new credentials are of another role than that of the connection")
+            raise AuthenticationError(
+                "the new credentials have another role than the connection: open a new connection with them"
+            )
         return Session(before, credentials.method, identity.expires_at_s, session.is_of_original)
 
     async def _identify(self, credentials: Credentials) -> Identity:

@@ -199,7 +199,7 @@ class LeaderWrites:
             return not_done("/", f"the leader cannot be reached: {error}")
         except (AdminRequestError, OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
             raise StoreUnavailableError(
-                "/", f"the leader gave no valid answer, so it is not known whether it wrote: {error}"
+                "/", f"the leader gave no valid answer, so it is not known whether the write was done: {error}"
             ) from error
 
     # ---- requests of other brokers ----

@@ -224,7 +224,7 @@ class NamespaceService:
             SplitConflictError: the namespace changed during every attempt.
         """
         if is_broker_bound(bundle.namespace):
-            raise InvalidSplitError(bundle, "the namespace belongs to one broker and stays one bundle")
+            raise InvalidSplitError(bundle, "the namespace belongs to one broker, so it always has exactly one bundle")
         for attempt in range(SPLIT_ATTEMPTS):
             if attempt:
                 await asyncio.sleep(SPLIT_PAUSE_S)

@@ -101,7 +101,7 @@ class Records(Generic[T]):
                 await asyncio.sleep(_PAUSE_S)
             else:
                 return changed
-        raise AssertionError("the last attempt returned or raised")
+        raise AssertionError("unreachable: the last attempt returns or raises an error")
 
     async def modify(self, name: str, change: Callable[[T | None], T]) -> T:
         """Replace the record by the result of `change`; fields that `T` does not have are lost.

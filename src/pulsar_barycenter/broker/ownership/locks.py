@@ -172,7 +172,7 @@ class BundleLocks:
         if self._refusal is not None or self._urls is None:
             raise BundleNotAcquiredError(bundle, self._refusal or "this broker is starting")
         if self._session_lost or self._pauses.has_paused():
-            raise BundleNotAcquiredError(bundle, "this broker lost its session")
+            raise BundleNotAcquiredError(bundle, "this broker lost its session with the metadata store")
         session = self._session
         preliminary = OwnershipRecord.of(self._urls, self._incarnation, epoch=None, disabled=True)
         try:

@@ -221,7 +221,9 @@ class ChangeCoordinator:
             answers = await self._request_all(topic, change, parts, Step.DO, within_s=DO_S)
             for index, answer in sorted(answers.items()):
                 if isinstance(answer, Silence):
-                    raise ChangePendingError(topic, change, f"{topic.partition(index)}: {answer.reason}")
+                    raise ChangePendingError(
+                        topic, change, f"{topic.partition(index)} is not changed yet: {answer.reason}"
+                    )
             if change.kind is ChangeKind.DELETE:
                 await forget_grants(self._resources, topic)
                 await self._forget_schemas(topic)

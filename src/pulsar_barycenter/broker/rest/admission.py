@@ -183,7 +183,8 @@ def require_known_host(request: web.Request, known: frozenset[str]) -> None:
     if not (_is_local_or_address(host) or host.rstrip(".") in known):
         raise RestError(
             403,
-            f"{host[:MAX_ENTITY_NAME]!r} is not a name of this broker. If it is one, add it to webServiceAllowedHosts",
+            f"{host[:MAX_ENTITY_NAME]!r} is not a known name of this broker. If clients use it for this broker, add "
+            "it to webServiceAllowedHosts",
         )
 
 

@@ -83,7 +83,11 @@ class Brokers:
             raise RestError(404, f"Broker is not active: {broker}")
         url = web_url_for(request, urls.web_url, urls.web_url_tls)
         if url is None:
-            raise RestError(412, f"Broker {broker}, which has to answer, has no {request.scheme.upper()} port")
+            raise RestError(
+                412,
+                f"Broker {broker} has to answer this request, but it has no {request.scheme.upper()} port: use "
+                "another scheme",
+            )
         raise RedirectError(location(request, url, authoritative=False))
 
     def _assignment(self, bundle: Bundle) -> dict[str, object]:

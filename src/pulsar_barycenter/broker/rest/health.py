@@ -78,7 +78,11 @@ async def _write_and_read(services: BrokerServices, name: TopicName) -> None:
         topic.forget_producer(producer)
     entries = await topic.ledger.read(position, 1, _READ_BYTES)
     if not entries or split_entry(entries[0].data)[1] != token.encode():
-        raise RestError(500, f"Health check of {name}: the message at {position} was read back differently")
+        raise RestError(
+            500,
+            f"Health check of {name}: the message at {position} was read back differently: check the disk of this "
+            "broker",
+        )
 
 
 class _OwnLink:

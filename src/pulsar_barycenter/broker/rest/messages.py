@@ -51,7 +51,9 @@ class Messages:
         found = nth_entry(subscription.cursor.unacked(), number)
         if found == EARLIEST:
             backlog = subscription.cursor.backlog_entries
-            raise RestError(404, f"Message not found: place {number} in a backlog of {count_of(backlog, 'entry')}")
+            raise RestError(
+                404, f"Message not found: the backlog has {count_of(backlog, 'entry')}, so it has no message {number}"
+            )
         return await self._message(topic, found)
 
     async def by_id(self, request: web.Request) -> web.Response:

@@ -173,7 +173,11 @@ def go_on_if_local(
         return
     url = web_url_for(request, answer.web_url, answer.web_url_tls)
     if url is None:
-        raise RestError(412, f"Broker {answer.broker_id}, which has to answer, has no {request.scheme.upper()} port")
+        raise RestError(
+            412,
+            f"Broker {answer.broker_id} has to answer this request, but it has no {request.scheme.upper()} port: use "
+            "another scheme",
+        )
     is_leader = services.control.leadership.is_leader()
     authoritative = is_leader if isinstance(answer, Owner) else answer.authoritative
     raise RedirectError(

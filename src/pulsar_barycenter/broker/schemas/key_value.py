@@ -69,7 +69,7 @@ def _definitions(data: bytes) -> tuple[bytes, bytes]:
         parts.append(data[position : position + length])
         position += length
     if position < len(data):
-        raise InvalidSchemaError(f"{len(data) - position} bytes follow the value")
+        raise InvalidSchemaError(f"the definition has {len(data) - position} bytes after the end of the value")
     return parts[0], parts[1]
 
 

@@ -169,7 +169,7 @@ class SchemaRegistry:
                     if number == _ATTEMPTS - 1:
                         raise
                     await asyncio.sleep(_PAUSE_S)
-        raise AssertionError("the last attempt returned or raised")
+        raise AssertionError("unreachable: the last attempt returns or raises an error")
 
     # ---- versions ----
 
@@ -206,7 +206,7 @@ class SchemaRegistry:
                 if number == _ATTEMPTS - 1:
                     raise
                 await asyncio.sleep(_PAUSE_S)
-        raise AssertionError("the last attempt returned or raised")
+        raise AssertionError("unreachable: the last attempt returns or raises an error")
 
 
 class _ReplacedError(InvalidValueError):

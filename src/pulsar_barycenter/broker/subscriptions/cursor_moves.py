@@ -50,7 +50,9 @@ async def expire(subscription: PersistentSubscription, published_before_ms: int)
     backlog = cursor.backlog_entries
     last = await _last_older(subscription, published_before_ms)
     if cursor.mark_delete < before:
-        raise SubscriptionBusyError(subscription.topic.name, subscription.name, "it was reset meanwhile. Try again.")
+        raise SubscriptionBusyError(
+            subscription.topic.name, subscription.name, "the cursor was reset meanwhile. Try again."
+        )
     if last < first:
         return backlog > 0 and not (subscription.consumers and backlog < NEARLY_NO_BACKLOG)
     await subscription.pass_over(last)

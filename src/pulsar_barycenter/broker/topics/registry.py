@@ -222,11 +222,11 @@ class TopicRegistry:
                     await self._let_follow(topic)
                 return await self._registered(topic)
         except TimeoutError:
-            raise TopicFencedError(name, "it was not loaded within topicLoadTimeoutSeconds") from None
+            raise TopicFencedError(name, "the topic was not loaded within topicLoadTimeoutSeconds") from None
         except TopicNotFoundError:
             if change is not None and create:
                 self.on_change_seen(name, change)
-                raise TopicFencedError(name, f"its partitioned topic is under change: {change}") from None
+                raise TopicFencedError(name, f"a change of its partitioned topic is in progress: {change}") from None
             raise
         finally:
             del self._loads[name]
@@ -316,7 +316,7 @@ class TopicRegistry:
         owned = self._authority.served(topic.name)
         if owned is None:
             await topic.close("its bundle was released while it was loaded")
-            raise NotServedError(topic.name, "its bundle was released while the topic was being loaded")
+            raise NotServedError(topic.name, "the topic's bundle was released while the topic was being loaded")
         topic.owned = owned  # after a split during the load this is the term of the new bundle
         self._topics[topic.name] = topic
         self._by_bundle.setdefault(owned.bundle, {})[topic.name] = topic

@@ -183,9 +183,9 @@ class Topic:
             TopicFencedError: the topic is being closed, moved or changed.
         """
         if not self.is_served:
-            raise TopicFencedError(self.name, "it is being closed or moved to another broker")
+            raise TopicFencedError(self.name, "the topic is being closed or moved to another broker")
         if self.change is not None and self.change.blocks_clients:
-            raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
+            raise TopicFencedError(self.name, f"a change of its partitioned topic is in progress: {self.change}")
 
     def check_writable(self) -> None:
         """Check that the topic accepts messages.
@@ -201,7 +201,7 @@ class Topic:
             TopicFencedError: a change is deleting the subscription.
         """
         if self.change is not None and self.change.blocks_subscription(name):
-            raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
+            raise TopicFencedError(self.name, f"a change of its partitioned topic is in progress: {self.change}")
 
     async def add_producer(
         self,

@@ -67,7 +67,7 @@ def _attach(
         connection.send(commands.error(request.request_id, api.ServiceNotReady, f"The {kind} is already being created"))
         return
     if len(connection.producers) + len(connection.consumers) + len(connection.attaching) >= ATTACHED:
-        raise NotAllowedError(f"a connection has at most {ATTACHED} producers and consumers")
+        raise NotAllowedError(f"a connection has at most {ATTACHED} producers and consumers: use another connection")
     number = api.BaseCommand.PRODUCER if kind == "producer" else api.BaseCommand.SUBSCRIBE
     task = connection.attaching[key] = connection.start(add(connection, request), number, request)
 

@@ -138,7 +138,7 @@ def decode_header(file: str, data: bytes, ledger_id: int) -> Header:
     if not 1 <= version <= VERSION:
         raise LedgerVersionError(file, version, VERSION)
     if found_id != ledger_id:
-        raise LedgerCorruptedError(file, 16, f"contains ledger {found_id} instead of {ledger_id}")
+        raise LedgerCorruptedError(file, 16, f"the file contains ledger {found_id} instead of {ledger_id}")
     fenced_by = decode_fence(file, data[FENCE_OFFSET : FENCE_OFFSET + FENCE_SIZE])
     return Header(ledger_id, epoch, fenced_by, decode_mark(data, version), version)
 

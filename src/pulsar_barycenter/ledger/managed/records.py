@@ -209,4 +209,4 @@ def decode(path: str, value: bytes, kind: type[R]) -> R:
     try:
         return msgspec.json.decode(value or b"{}", type=kind)
     except msgspec.DecodeError as error:
-        raise InvalidValueError(path, f"not a {kind.__name__}: {error}") from error
+        raise InvalidValueError(path, f"the stored value is not a {kind.__name__}: {error}") from error

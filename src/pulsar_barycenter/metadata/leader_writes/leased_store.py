@@ -359,7 +359,9 @@ class LeasedStore:
                 guard=guard,
             )
         if split_lease(value)[0] is not None:
-            raise StoreRefusedError(path, "the value begins like the value of a leased key")
+            raise StoreRefusedError(
+                path, "the value must not begin like the value of a leased key: store another value"
+            )
         put = Put(path, value, expected_version, ephemeral, sequential, if_own, guard_of(guard))
         stat = await self._change(path, fitted(put))
         assert stat is not None, "a put is answered with a stat"

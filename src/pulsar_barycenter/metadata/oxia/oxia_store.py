@@ -310,7 +310,7 @@ class OxiaStore(GrpcStore):
                     part = await call.read()
                     if not isinstance(part, api.ReadResponse):
                         raise StoreUnavailableError(
-                            path, f"{operation} failed: the server ended its answer before the last part"
+                            path, f"{operation} failed: the server ended its answer before the last part. Try again."
                         )
                     answers.extend(part.gets)
             return answers

@@ -79,7 +79,9 @@ class OxiaSession(HeartbeatSession):
             await call.write(request)
             answer = await call.read()
         if not isinstance(answer, api.WriteResponse):
-            raise StoreUnavailableError("/", "the server ended the write without an answer")
+            raise StoreUnavailableError(
+                "/", "the server ended the write without an answer, so it is not known whether the write was done"
+            )
         return answer
 
     async def _grant(self) -> int:

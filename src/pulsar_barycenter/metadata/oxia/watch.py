@@ -108,7 +108,7 @@ class OxiaWatch:
         async with ending(call), asyncio.timeout(LOOK_S):
             first = await call.read()
         if not isinstance(first, api.NotificationBatch):
-            raise StoreUnavailableError("/", "the server did not return its current write")
+            raise StoreUnavailableError("/", "the server did not return the offset of its last write")
         is_followed = (
             self._reported is not None
             and self._reported[0] == leader.shard

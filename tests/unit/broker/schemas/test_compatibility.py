@@ -229,7 +229,7 @@ def test_damaged_native_schemas_are_refused(changed: dict[str, Any], reason: str
         (Schema(SchemaType.STRING, b"", {"a": "b" * MAX_PROPERTIES_LENGTH}), "properties have"),
         (Schema(SchemaType.STRING, b"text"), "Invalid schema definition data for STRING schema"),
         (Schema(SchemaType.INT32, b"null"), "a primitive type has no definition"),
-        (Schema(SchemaType.AUTO_CONSUME), "client-side type"),
+        (Schema(SchemaType.AUTO_CONSUME), "only for clients"),
         (Schema(SchemaType.AVRO, b'["null", "int"]'), "a union at the top"),
         (Schema(SchemaType.PROTOBUF_NATIVE, b"[]"), "a JSON object"),
     ],

@@ -171,7 +171,7 @@ class LockOwnership:
             if holding is None:
                 return (await self._take(bundle, reason)).owner
             if self._course(holding, LockRequest.ACQUIRE) is LockCourse.REFUSE:
-                raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
+                raise BundleNotAcquiredError(bundle, f"the bundle is {holding.state.value} on this broker")
             return holding.owner
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
@@ -256,7 +256,7 @@ class LockOwnership:
     async def _divide(self, parent: LockHolding, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         def check() -> None:
             if not self._holdings.is_serving(parent):
-                raise BundleNotAcquiredError(parent.term.bundle, "it was lost during the split")
+                raise BundleNotAcquiredError(parent.term.bundle, "the bundle was lost during the split")
 
         parent.splitting = True
         won: list[LockHolding] = []

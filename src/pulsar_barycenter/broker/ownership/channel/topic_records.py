@@ -153,8 +153,8 @@ class TopicRecords:
             raise ChannelUnavailableError(str(error)) from error
         except TimeoutError:
             raise ChannelUnavailableError(
-                f"a record was published, but was not read back in {_PUBLISH_S:.0f} s, so it is "
-                "not known whether it was accepted"
+                f"an ownership record was published, but was not read back in {_PUBLISH_S:.0f} s, so it is not known "
+                "whether it was accepted"
             ) from None
         finally:
             offers.remove(offer)
@@ -180,9 +180,9 @@ class TopicRecords:
         holds: Callable[[], bool],
     ) -> None:
         if not holds():
-            raise ChannelUnavailableError("another broker is the leader, or the records are being moved")
+            raise ChannelUnavailableError("another broker is the leader, or the ownership records are being moved")
         if not await self.put(bundle, before, after):
-            raise ChannelUnavailableError("another broker wrote a record that only the leader may copy")
+            raise ChannelUnavailableError("another broker wrote an ownership record that only the leader may copy")
 
     async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
         """Wait until this broker has read a record that it published; return whether the record was accepted. False

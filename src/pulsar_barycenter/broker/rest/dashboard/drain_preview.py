@@ -80,7 +80,7 @@ class DrainPreviews:
         with_it = (*others, broker)
         if not services.control.registration.brokers - {*with_it}:
             raise RestError(
-                412, f"No broker could take the bundles of {broker}: no other broker is active and not drained"
+                412, f"No broker could take the bundles of {broker}: every other broker is drained or not active"
             )
         config = services.control.config.changed(DRAINED_KEY, drained_text(with_it))
         document = await snapshot_document(services)

@@ -165,7 +165,9 @@ class _Parser:
         )
         order = item.get("order", "ascending")
         if order not in _ORDERS if isinstance(order, str) else True:
-            raise InvalidSchemaError(f"the order of field {_shown(name)} is {_shown(order)}")
+            raise InvalidSchemaError(
+                f"the order of field {_shown(name)} is {_shown(order)}: use ascending, descending or ignore"
+            )
         properties = {key: value for key, value in item.items() if key not in _OF_FIELD}
         default = item.get("default", NO_DEFAULT)
         return Field(name, type_, default, order, _aliases(item, ""), properties), levels

@@ -99,7 +99,7 @@ class Splitting:
             ranges = [str(child.range) for child in children]
             after = events.splitting(record, ranges, self._now_ms(), request_id=current_request_id())
             if not await self._records.put(parent, record, after):
-                raise BundleNotAcquiredError(parent, "its ownership changed in between")
+                raise BundleNotAcquiredError(parent, "the ownership of the bundle changed meanwhile: try again")
             await self._until_split(parent, done, within_s)
         finally:
             del self._splits[parent]
@@ -112,7 +112,7 @@ class Splitting:
             if done.done():
                 return False
             if self._states.role(parent) is not Role.SPLITTER and not self._settling.is_at(parent):
-                raise BundleNotAcquiredError(parent, "it went to another broker during the split")
+                raise BundleNotAcquiredError(parent, "another broker got the bundle during the split")
             return True
 
         done.add_done_callback(lambda _: self._terms.changes.notify(parent))
@@ -213,7 +213,7 @@ class Splitting:
         def check() -> None:
             is_lost = pending is not None and (holding is None or not self._terms.holdings.is_serving(holding))
             if is_lost or self._records.get(parent) is not record:
-                raise BundleNotAcquiredError(parent, "it was lost during the split")
+                raise BundleNotAcquiredError(parent, "the bundle was lost during the split")
 
         if pending is not None:
             return await pending.write_boundaries(check)

@@ -136,15 +136,17 @@ class FollowingRecords:
     async def catch_up(self) -> None:
         inner = self._inner
         if inner is None or not self._may_write:
-            raise ChannelUnavailableError("its records are being moved, or the metadata store does not answer")
+            raise ChannelUnavailableError(
+                "the ownership records are being moved, or the metadata store does not answer"
+            )
         await inner.catch_up()
         if inner is not self._inner:
-            raise ChannelUnavailableError("its records were moved")
+            raise ChannelUnavailableError("the ownership records were moved")
 
     async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
         """Read and return all records in their present place, even while this broker may not write."""
         if self._inner is None:
-            raise ChannelUnavailableError("the place of its records is not known yet")
+            raise ChannelUnavailableError("the place of the ownership records is not known yet")
         await self._inner.catch_up()
         return dict(self._inner.items())
 
@@ -178,7 +180,9 @@ class FollowingRecords:
         while not self._may_write:
             left_s = deadline - loop.time()
             if self._closed or self._session != session or left_s <= 0:
-                raise ChannelUnavailableError("its records are being moved, or the metadata store does not answer")
+                raise ChannelUnavailableError(
+                    "the ownership records are being moved, or the metadata store does not answer"
+                )
             await self._progress.wait(left_s)
         if self._session != session:
             raise ChannelUnavailableError("the session ended")

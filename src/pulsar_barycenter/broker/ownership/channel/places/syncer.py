@@ -172,7 +172,9 @@ class RecordsSyncer:
                 while not other.is_read:
                     await self._change.wait(_CHECK_AGAIN_S)
         except TimeoutError:
-            raise ChannelUnavailableError(f"the {place.value} could not be read in {_READ_S:.0f} s") from None
+            raise ChannelUnavailableError(
+                f"the ownership records in the {place.value} could not be read in {_READ_S:.0f} s"
+            ) from None
         return other
 
     async def _follow_up(self, other: CopiedRecords) -> None:
@@ -234,7 +236,9 @@ class RecordsSyncer:
             await self._copy(await self._records.all_read(), other, holds)
             await other.catch_up()
             if dict(other.items()) != await self._records.all_read() or not holds():
-                raise ChannelUnavailableError("the two places still differ after everything was copied")
+                raise ChannelUnavailableError(
+                    "the ownership records in the two places still differ after all of them were copied"
+                )
         except (LookupFailedError, MetadataError):
             with suppress(MetadataError):
                 await write_place(self._store, stored.place.next(place.place, is_moving=False), stored.version)
@@ -249,5 +253,7 @@ class RecordsSyncer:
         deadline = loop.time() + within_s
         while writing := await readers_not_stopped(self._store, generation):
             if loop.time() >= deadline:
-                raise ChannelUnavailableError(f"{count_of(len(writing), 'broker')} did not stop in {within_s:.0f} s")
+                raise ChannelUnavailableError(
+                    f"{count_of(len(writing), 'broker')} did not stop writing ownership records in {within_s:.0f} s"
+                )
             await self._change.wait(_CHECK_AGAIN_S)

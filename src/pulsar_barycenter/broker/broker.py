@@ -359,7 +359,9 @@ class Broker:
         log.info("broker_left", bundles_handed_over=handed_over, connections_left=left)
 
     async def _close(self) -> None:
-        """Close what is open, whatever state the start or stop has reached; a failed step does not stop the others."""
+        """Close everything that is open, also after an incomplete start or stop. If one step fails, the other steps are
+        still done.
+        """
         self.state = BrokerState.CLOSING
         self._stop_listening()
         await self._periodic.close()

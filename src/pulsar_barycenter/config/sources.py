@@ -38,8 +38,8 @@ class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
 
     `value` is the new value, None if the override was removed; `before` is the previous value. Of a possible secret,
     both only say whether there was a value (`shown`).
-    `earlier` exists for the list barycenterDrainedBrokers only: who added each name that was in the list before this
-    change and stayed in it, as far as that was recorded.
+    `earlier` exists for the list barycenterDrainedBrokers only: the changes that added the names that were in the list
+    before this change and are still in it, as far as they were recorded.
     """
 
     by: _Noted

@@ -110,7 +110,9 @@ class LedgerUnavailableError(LedgerError):
 
 
 def repair_hint(file: str) -> str:
-    """Return what an operator can do about a ledger's damaged or absent `file`, as text for an error or a log line."""
+    """Return the action that an operator can take for a ledger's damaged or absent `file`, as text for an error or a
+    log line.
+    """
     ledgers = PurePath(file).parent.parent  # see `LedgerFolder.path`
     return (
         f"Restore the file from a copy; or stop the brokers, run `barycenter ledger check --data {ledgers.parent}`, and"

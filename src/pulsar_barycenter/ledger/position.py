@@ -53,7 +53,7 @@ class EntryInfo(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry with what dispatch needs to know of it; `data` is exactly what was appended."""
+    """An entry with the values that dispatch needs; `data` is exactly the bytes that were appended."""
 
     position: Position
     data: bytes

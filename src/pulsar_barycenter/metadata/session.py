@@ -91,7 +91,7 @@ class SessionWatch:
         return self._take(SessionSign.ANSWERED)
 
     def fell_behind(self) -> list[SessionEvent]:
-        """Record that notifications were missed. The effect is that of a short loss of the connection."""
+        """Record that notifications were missed. The effect is the same as after a short loss of the connection."""
         return self._take(SessionSign.MISSED)
 
     def failed(self, now_s: float) -> list[SessionEvent]:

@@ -83,8 +83,8 @@ CONNECTED_EVENTS: Final = frozenset({SessionEvent.RECONNECTED, SessionEvent.SESS
 class MetadataStore(Protocol):
     """A session with a metadata store.
 
-    All methods run on the event loop that opened the store. Listeners are called on it, in the order of the changes. An
-    operation on a closed store raises StoreClosedError. An operation whose outcome is unknown raises
+    All methods run on the event loop that opened the store. Listeners are called on this event loop, in the order of
+    the changes. An operation on a closed store raises StoreClosedError. An operation whose outcome is unknown raises
     StoreUnavailableError. `docs/metadata-stores.md` lists the guarantees that a backend cannot give.
     """
 

@@ -163,7 +163,7 @@ class TopicName:
 def check_local_name(kind: str, text: str) -> None:
     """Check that `text` is a valid name of a kind that allows any character except NUL.
 
-    `kind` is the word for what it names, for example "subscription".
+    `kind` is the word for the named object, for example "subscription".
 
     Raises:
         InvalidNameError: `text` is empty, longer than MAX_LOCAL_NAME_BYTES, `.`, `..`, or contains a NUL character.

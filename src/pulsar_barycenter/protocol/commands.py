@@ -188,7 +188,7 @@ def encode(command: api.BaseCommand) -> bytes:
 
 
 def command_frame(command_type: api.BaseCommand.Type.ValueType, **fields: Any) -> bytes:
-    """Return the frame of a `command_type`. `fields` are the fields of its sub-message; those that are None are
+    """Return the frame of a `command_type`. `fields` are the fields of its sub-message; fields that are None are
     omitted.
     """
     command = api.BaseCommand(type=command_type)

@@ -101,7 +101,9 @@ class FrameDecoder:
         return data
 
     def cut(self, data: bytes, offset: int = 0) -> list[Frame]:
-        """Return the frames in what `joined` returned, from `offset` on, where a frame begins. Errors as `receive`."""
+        """Return the frames in `data`, which `joined` returned, from `offset` on. A frame must begin at `offset`.
+        Errors as `receive`.
+        """
         frames: list[Frame] = []
         append = frames.append
         unpack_sizes = SIZES.unpack_from

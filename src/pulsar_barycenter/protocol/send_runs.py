@@ -108,7 +108,7 @@ def _shape_at(data: bytes, offset: int, max_frame_size: int) -> _Shape | None:
 def _columns(
     id_size: int, name_size: int, behind_id: int, entry_size: int
 ) -> tuple[struct.Struct, struct.Struct, struct.Struct]:
-    """Return how to unpack frames whose parts have these sizes; see `_Shape`."""
+    """Return the structs that unpack frames whose parts have these sizes; see `_Shape`."""
     before_id = 7 + name_size
     before_metadata = _HEAD_SIZE + id_size + 6
     payload = entry_size - 6 - before_id - id_size - behind_id

@@ -56,7 +56,7 @@ class Consumable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """What a client asked for when it subscribed. `hash_ranges` (STICKY): both ends are inclusive. `takes_any_schema`:
+    """The options with which a client subscribed. `hash_ranges` (STICKY): both ends are inclusive. `takes_any_schema`:
     the consumer decodes messages with the schema of the topic (AUTO_CONSUME).
     """
 
@@ -147,8 +147,8 @@ class Consumer:
 
 
 def detach_all(consumers: Iterable[Consumer]) -> None:
-    """Detach consumers that leave together: those of one subscription at once, so that none of them gets the pending
-    entries of another.
+    """Detach consumers that leave together. Consumers of the same subscription are detached in one step, so that none
+    of them gets the pending entries of another one.
     """
     leaving: dict[Consumable, list[Consumer]] = {}
     for consumer in consumers:

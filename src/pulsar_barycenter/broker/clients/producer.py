@@ -45,9 +45,9 @@ class AccessMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """What a client asked for in PRODUCER. `epoch` counts the reconnects of one producer.
+    """The options in a client's PRODUCER command. `epoch` counts the reconnects of one producer.
 
-    `schema_version` is what the client puts into its messages, b"" without a schema.
+    `schema_version` is the schema version that the client puts into its messages, b"" without a schema.
     """
 
     name: str

@@ -174,10 +174,10 @@ class DynamicConfiguration:
     async def set(
         self, key: str, text: str, *, changed_by: ChangedBy | None = None, expected: str | None = None
     ) -> None:
-        """Store an override for the whole cluster, and apply it here.
+        """Store an override for the whole cluster, and apply it on this broker.
 
-        `expected`, unless None, has to be the present value: the stored one, or the one in force here if none is
-        stored. `changed_by` is recorded with the change.
+        `expected`, unless None, has to be the present value: the stored value, or, if no value is stored, the value
+        that is in force on this broker. `changed_by` is recorded with the change.
 
         Raises:
             ConfigError: the key is not dynamic, the value is not allowed, or running brokers cannot apply it.

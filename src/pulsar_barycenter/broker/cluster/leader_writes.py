@@ -213,7 +213,7 @@ class LeaderWrites:
         return encode(await self.answer(request_decoder.decode(body)))
 
     def knows(self, secret: str) -> bool:
-        """Return whether this broker writes for all brokers, and `secret` is that of its term."""
+        """Return whether this broker writes for all brokers, and `secret` is the secret of its term."""
         return self._writer is not None and self._writer.knows(secret)
 
     async def answer(self, request: Request) -> Answer:

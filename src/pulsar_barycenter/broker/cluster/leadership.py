@@ -158,7 +158,8 @@ class Leadership:
     def may_act(self) -> bool:
         """Return whether this broker may act as leader now: it leads, and its session cannot have expired.
 
-        A process that was paused finds this out here, before it gets the notification of the lost session.
+        So a process that was paused knows that it may not act, even before it gets the notification of the lost
+        session.
         """
         return self.is_leader() and not self._store.session_is_overdue
 

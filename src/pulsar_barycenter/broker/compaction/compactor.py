@@ -157,7 +157,9 @@ class Compactor:
         return Compacted(self._read, self._kept, self._bytes_read, written.entries, written.size)
 
     async def _entries(self, upto: Position) -> AsyncIterator[Entry]:
-        """Yield what the last compaction kept, then the entries after its horizon, up to `upto` (inclusive)."""
+        """Yield the entries that the last compaction kept, then the entries after the horizon of that compaction, up to
+        `upto` (inclusive).
+        """
         ledger = self._ledger
         position = EARLIEST
         while True:

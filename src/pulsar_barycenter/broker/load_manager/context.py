@@ -84,11 +84,11 @@ async def _no_boundaries(_bundle: str) -> Sequence[int]:
 class LoadManagerContext:
     """The parts of a broker that its load manager may use.
 
-    `bundle_stats` returns the stats of every bundle with loaded topics here, by the bundle's text; bundles that are
-    owned without topics are only in `owned_bundles`. `is_leader` is called at the moment of each decision. The leader's
-    commands carry `leader_epoch`, which raises NotLeadingError if this broker is not the leader. The leader writes to
-    `leader_store`, which refuses writes of a former leader. `policies` has isolation policies and failure domains; call
-    its `learn_groups` to read the anti-affinity groups that a decision needs.
+    `bundle_stats` returns the stats of every bundle with topics that are loaded on this broker, by the bundle's text;
+    bundles that are owned without topics are only in `owned_bundles`. `is_leader` is called at the moment of each
+    decision. The leader's commands carry `leader_epoch`, which raises NotLeadingError if this broker is not the leader.
+    The leader writes to `leader_store`, which refuses writes of a former leader. `policies` has isolation policies and
+    failure domains; call its `learn_groups` to read the anti-affinity groups that a decision needs.
     """
 
     config: ConfigHolder

@@ -86,7 +86,9 @@ class DecisionExecutor:
         log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
 
     def log_round(self, reason: Reason) -> None:
-        """Log the outcome of a shedding round if its code or its input differs from that of the last round."""
+        """Log the outcome of a shedding round, unless the reason code and the input are the same as in the last
+        round.
+        """
         self._count("shed", reason)
         if self._last_round != (reason.code, reason.upon):
             self._last_round = (reason.code, reason.upon)

@@ -42,7 +42,7 @@ class OwnershipMode(NamedTuple):
         return {PLACE: self.place, LOCKS: str(self.holds_locks).lower()}
 
     def fits(self, other: "OwnershipMode") -> bool:
-        """Return whether brokers of both modes may run in one cluster."""
+        """Return whether brokers of this mode and brokers of the mode `other` may run in one cluster."""
         if self.place and other.place:
             return True
         return self.holds_locks and other.holds_locks

@@ -8,7 +8,9 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class NotServedError(Exception):
-    """The bundle of a topic is not owned and active here; the client must look the topic up again."""
+    """This broker does not own the topic's bundle, or does not serve it now; the client must look the topic up
+    again.
+    """
 
     def __init__(self, topic: TopicName, detail: str) -> None:
         super().__init__(

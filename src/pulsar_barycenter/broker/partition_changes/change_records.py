@@ -56,7 +56,15 @@ class ChangeRecords:
     # ---- the steps of a change ----
 
     async def begin(self, topic: TopicName, change: PartitionedChange) -> int:
-        """Write `change`, whose phase is ASKING, into the record; return the number of partitions of the topic."""
+        """Write `change`, whose phase is ASKING, into the record; return the number of partitions of the topic.
+
+        Until the change ends, no other change can add partitions.
+
+        Raises:
+            ChangeBusyError: another change is in progress.
+            ChangeRefusedError: 404, the partitioned topic does not exist.
+            MetadataError: the store did not answer; the change may have begun.
+        """
 
         def begin(found: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
             if found.pending is not None and found.pending.id != change.id:
@@ -76,7 +84,12 @@ class ChangeRecords:
         return min(max(0, begun.partitions), MAX_PARTITIONS)
 
     async def decide(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Write into the record that the phase of `change` is now DOING."""
+        """Write into the record that the phase of `change` is now DOING.
+
+        Raises:
+            ChangeRefusedError: 503, another broker has undone the change.
+            MetadataError: the store did not answer; the change may be decided.
+        """
 
         def decide(found: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
             if found.pending is None or found.pending.id != change.id:

@@ -129,7 +129,7 @@ def answer_of(error: Exception) -> tuple[int, str] | None:
 
 
 def reason_response(status: int, reason: str, headers: dict[str, str] | None = None) -> web.Response:
-    """Return an answer with a reason of at most _MAX_REASON characters: it may contain what the client sent."""
+    """Return an answer with a reason of at most _MAX_REASON characters: it may contain text that the client sent."""
     shown = reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
     body = msgspec.json.encode({"reason": shown.encode(errors="replace").decode()})
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)

@@ -146,7 +146,7 @@ def message_id(topic: PersistentTopic, position: Position) -> dict[str, Any]:
 
 
 async def _payload(position: Position, metadata: api.MessageMetadata, stored: bytes) -> bytes:
-    """Return the payload, decompressed; that of an encrypted message as it is stored."""
+    """Return the decompressed payload. The payload of an encrypted message is returned as it is stored."""
     if metadata.encryption_keys:
         return stored
     try:

@@ -57,7 +57,7 @@ def web_url_for(request: web.Request, plain: str | None, tls: str | None) -> str
 
 
 async def leader_url_for(request: web.Request, services: BrokerServices, leader: LeaderValue) -> str | None:
-    """Return the leader's URL for the scheme of the request, None if it has no such port."""
+    """Return the leader's URL for the scheme of the request, None if the leader has no port for this scheme."""
     if not request.secure:
         return leader.service_url or None
     urls = await services.control.registration.urls_of(leader.broker_id)
@@ -65,7 +65,8 @@ async def leader_url_for(request: web.Request, services: BrokerServices, leader:
 
 
 async def require_namespace(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Check that a namespace exists. System namespaces and those of a broker itself exist without a record.
+    """Check that a namespace exists. System namespaces and a broker's own namespaces (heartbeat, SLA monitor) exist
+    without a record.
 
     Raises:
         RestError: 404.

@@ -17,8 +17,8 @@ NEARLY_NO_BACKLOG: Final = 1_000
 
 
 async def skip(subscription: PersistentSubscription, entries: int) -> None:
-    """Acknowledge the first `entries` entries that are not acknowledged; all if there are fewer. Errors as of
-    `PersistentSubscription.pass_over`.
+    """Acknowledge the first `entries` entries that are not acknowledged; if there are fewer, all of them. Raises the
+    errors of `PersistentSubscription.pass_over`.
     """
     await subscription.wait_open()
     if entries > 0:
@@ -27,7 +27,7 @@ async def skip(subscription: PersistentSubscription, entries: int) -> None:
 
 
 async def clear_backlog(subscription: PersistentSubscription) -> None:
-    """Acknowledge every entry that the topic has now. Errors as of `PersistentSubscription.pass_over`."""
+    """Acknowledge every entry that the topic has now. Raises the errors of `PersistentSubscription.pass_over`."""
     await subscription.wait_open()
     await subscription.pass_over(subscription.ledger.last_position)
 
@@ -74,7 +74,7 @@ async def _last_older(subscription: PersistentSubscription, published_before_ms:
 async def expire_through(subscription: PersistentSubscription, position: Position) -> bool:
     """Acknowledge everything up to `position` (inclusive).
 
-    Returns False and does nothing if there is no backlog, or `position` is after the last entry. Errors as of
+    Returns False and does nothing if there is no backlog, or `position` is after the last entry. Raises the errors of
     `PersistentSubscription.pass_over`.
     """
     await subscription.wait_open()

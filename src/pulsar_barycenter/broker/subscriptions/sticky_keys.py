@@ -98,7 +98,7 @@ def _slot_of(key: bytes) -> int:
 def sticky_key(metadata: MessageMetadata) -> bytes:
     """Return the key of an entry: the ordering key, else the partition key, else one made of producer and sequence id.
 
-    The last one spreads messages without a key over all slots.
+    The last kind of key spreads messages without a key over all slots.
     """
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key

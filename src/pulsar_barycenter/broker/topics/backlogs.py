@@ -87,7 +87,8 @@ async def oldest_publish_time_ms(topic: StoredTopic) -> int | None:
 
 
 async def excess(topic: StoredTopic, limits: BacklogLimits, now_ms: int) -> Excess | None:
-    """Return the quota that the topic's backlog exceeds, first that of the size; None if it exceeds none.
+    """Return the quota that the topic's backlog exceeds, None if it exceeds none. The quota of the size is checked
+    first.
 
     A backlog of exactly the limit exceeds it, as in Pulsar; an empty one exceeds a limit of 0 bytes.
 

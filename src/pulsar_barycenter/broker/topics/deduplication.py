@@ -166,7 +166,7 @@ class SequenceIds:
 
 
 class Deduplication:
-    """The sequence ids of one topic's producers: those that are stored, and those that are being written."""
+    """The sequence ids of one topic's producers: the stored ids, and the ids of messages that are being written."""
 
     __slots__ = (
         "_clock", "_cursor", "_is_storing", "_ledger", "_pushed", "_queue", "_settings", "_since_snapshot",

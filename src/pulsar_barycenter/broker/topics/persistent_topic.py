@@ -151,7 +151,9 @@ class PersistentTopic(Topic):
     def _publish_new(
         self, known: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Publish the messages that were not sent before; each is checked after the one before it was published."""
+        """Publish the messages that were not sent before; each message is checked after the message before it was
+        published.
+        """
         for send, entry in zip(sent, entries, strict=True):
             producer, sequence_id, highest_id, _, size = send
             if producer.closed:  # by the answer to an earlier message; its client sends these again

@@ -326,8 +326,9 @@ class TopicRegistry:
     # ---- closing ----
 
     async def _delete_schemas(self, topic: TopicName) -> None:
-        """Delete the schemas of a deleted topic. Partitions share those of their topic, which has them until it is
-        deleted. Non-persistent topics keep them: such a topic is deleted whenever nobody uses it.
+        """Delete the schemas of a deleted topic. Partitions share the schemas of their partitioned topic, which keeps
+        the schemas until it is deleted. A non-persistent topic keeps its schemas, because it is deleted each time when
+        no client uses it.
 
         Source: Pulsar's `BrokerService.deleteSchema`.
         """

@@ -257,7 +257,8 @@ class Topic:
         """Return the attached producer that the new one replaces, None if there is none. A dead producer of the same
         name is removed.
 
-        A new producer may have the name of another client's producer if it waits until that one leaves, or fences it.
+        A new producer may have the same name as an attached producer of another client, if it waits until that producer
+        leaves, or fences it.
 
         Raises:
             ProducerBusyError: a connected producer of another client has the name.

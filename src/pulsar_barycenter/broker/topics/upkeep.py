@@ -71,8 +71,8 @@ class TopicUpkeep:
         return deleted
 
     async def trim(self) -> int:
-        """Start to end ledgers that are too old, and to delete consumed ledgers whose retention has ended; return the
-        number of topics that were looked at.
+        """For each topic, start to end its ledger if the ledger is too old, and to delete consumed ledgers whose
+        retention has ended; return the number of topics.
         """
         trimmed = 0
         async for topic in self._open():

@@ -342,7 +342,9 @@ class Connection(asyncio.Protocol):
             self._stalled[dispatcher] = None
 
     def _wake(self) -> None:
-        """Call the stalled dispatchers while the connection is writable; those that did not run stay first."""
+        """Call the stalled dispatchers while the connection is writable; dispatchers that could not run stay first in
+        the queue.
+        """
         waiting, self._stalled = self._stalled, {}
         while waiting and self.writable:
             dispatcher = next(iter(waiting))

@@ -42,7 +42,7 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """The file system of a folder. `options` are those of the mount and those of the file system."""
+    """The file system of a folder. `options` has the options of the mount and of the file system."""
 
     kind: str
     source: str = ""

@@ -78,7 +78,7 @@ class GroupCommitter:
             writer.committed(outcome)
 
     def stop(self) -> None:
-        """Let the threads commit what is queued, then end and join them."""
+        """Let the threads commit the groups that are queued, then end and join the threads."""
         for _ in self._threads:
             self._queued.put(None)
         for thread in self._threads:

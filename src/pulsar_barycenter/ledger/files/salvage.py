@@ -79,7 +79,8 @@ def salvage(
     *,
     entry_count: int | None = None,
 ) -> fmt.Scan:
-    """Return every intact entry of a file of `size` bytes, its data checked too, and the entries lost in between.
+    """Return every intact entry of a file of `size` bytes, whose data is checked too, and the ranges of lost entries
+    between them.
 
     `read(offset, length)` returns bytes of the file, fewer only at its end. If the header is damaged (`header` None),
     the version that finds more entries is used. `entry_count` is the number of entries that the ledger is known to

@@ -27,7 +27,9 @@ _RETRY_S = 1.0
 
 
 class Backlog(NamedTuple):
-    """What a subscription has not acknowledged. `Segment.messages_between` says how exact `messages` is."""
+    """The part of a topic that a subscription has not acknowledged. `Segment.messages_between` says how exact
+    `messages` is.
+    """
 
     entries: int
     messages: int
@@ -349,7 +351,7 @@ class Cursor:
             self._timer = None
 
     async def close(self) -> None:
-        """Write what is not stored, then stop. Idempotent.
+        """Write the record if it is not up to date, then stop. Idempotent.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError: as `flush`; the cursor is closed nevertheless.

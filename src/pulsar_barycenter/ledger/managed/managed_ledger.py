@@ -279,9 +279,10 @@ class ManagedLedger(Generic[Context]):
 
     async def terminate(self) -> Position:
         """Refuse appends for good: wait for the entries that were appended, store that the topic ends after them, and
-        return the position of the last one. Of a terminated topic, return that position again.
+        return the position of the last one. If the topic is terminated already, return the same position again.
 
-        One call at a time. After an error appends are still refused, because the end may be stored: call it again.
+        Only one call may run at a time. After an error, appends are still refused, because the end may be stored: call
+        this method again.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
@@ -439,7 +440,7 @@ class ManagedLedger(Generic[Context]):
             self._trim_soon()
 
     def cursor_moved(self, before: Position, after: Position) -> None:
-        """Trim if this cursor may have been the last one to leave a ledger."""
+        """Start a trim if this cursor may have been the last cursor to leave a ledger."""
         if after.ledger_id != before.ledger_id or self._segments.ends_at(after):
             self._trim_soon()
 
@@ -501,7 +502,7 @@ class ManagedLedger(Generic[Context]):
     async def close(self) -> None:
         """Wait for appended entries, write the cursors and the length of the ledger, release everything. Idempotent.
 
-        Never raises: what the metadata store does not accept is recovered by the next owner.
+        Never raises: if the metadata store does not accept a write, the next owner recovers the state.
         """
         if self._close_task is None:
             self._close_task = asyncio.get_running_loop().create_task(self._close(), name=f"close-{self.topic}")

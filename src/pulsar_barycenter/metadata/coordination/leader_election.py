@@ -85,6 +85,10 @@ STATE_AFTER: Final[Mapping[KeyFinding, LeaderElectionState]] = {
 class LeaderElection(Generic[T]):
     """One candidate of an election. `on_state` is called on the event loop with each new outcome: whether this
     candidate leads or follows.
+
+    Another leader to follow is a new outcome. The same leader is also a new outcome, if the key was deleted meanwhile.
+    `proposal` is the key's value while this candidate leads. `same_owner` (default: equality) decides whether a key of
+    another session was left by an earlier session of this candidate. Close the election before the store.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class KeptPath:
     """A file or a folder that has to stay in place while this process has it open."""
 
     def __init__(self, path: str | Path) -> None:
-        """Record the identity of what is at `path` now.
+        """Record the identity of the file or folder that is at `path` now.
 
         Raises:
             OSError: nothing exists at `path`, or it cannot be accessed.

@@ -16,7 +16,9 @@ MAX_AT_ONCE: Final = 128
 
 
 class ServerList(Generic[L]):
-    """The channel to the current server, and to the next one when that is left. Create it on a running event loop."""
+    """The channel to the current server. When the current server is left, a channel to the next server is opened.
+    Create it on a running event loop.
+    """
 
     def __init__(self, name: str, endpoints: Sequence[str], open_line: Callable[[str], L]) -> None:
         """`name` is the store's name in task names. `open_line` opens a channel to one of `endpoints`, which are tried

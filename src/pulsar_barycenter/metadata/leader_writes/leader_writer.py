@@ -121,7 +121,9 @@ class LeaderWriter:
         return self._secret is not None
 
     async def run(self) -> None:
-        """Read what is stored, then monitor the sessions. Cancel it at the end of the term, then call `close`."""
+        """Read the stored sessions and the secret, then monitor the sessions. Cancel it at the end of the term, then
+        call `close`.
+        """
         await self._retry_until_done(self._load, "sessions")
         looking = self._tasks.start(self._retry_until_done(self._load_leased_keys, "leased keys"), "find leased keys")
         loop = asyncio.get_running_loop()

@@ -192,8 +192,8 @@ class LeasedStore:
         return self._lease.is_overdue
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        """Record missed notifications when the connection to the store is restored. The session with the store itself
-        has no effect here.
+        """Record missed notifications when the connection to the store is restored. The end of the session with the
+        store itself has no effect on this broker's session at the leader.
         """
         if event in CONNECTED_EVENTS:
             self._lease.fell_behind()
@@ -382,7 +382,9 @@ class LeasedStore:
     # ---- listeners ----
 
     def _forget(self, change: Notification) -> None:
-        """Make the caches drop what the leader has written for this broker, before the caller continues."""
+        """Make the caches drop the value of a key that the leader has written for this broker, before the caller
+        continues.
+        """
         for notification in notifications_of(change):
             self._listeners.invalidate(notification)
 

@@ -100,7 +100,11 @@ class Lease:
             self._report(watch.confirmed(asked_at_s))
 
     async def is_alive(self, session: str) -> bool:
-        """Return whether the record of a session exists and is not marked as ended."""
+        """Return whether the record of a session exists and is not marked as ended.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
         record = await get_ahead(self._store, session_path(session))
         try:
             return record is not None and not session_of(record).is_marked

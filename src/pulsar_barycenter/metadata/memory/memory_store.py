@@ -195,7 +195,7 @@ class MemoryBackend:
         return 0.0 if self.latency is None else self.latency(operation, path)
 
     def link(self, notify: Callable[[Notification], None]) -> Link:
-        """Create a link on the running loop, whose client side runs in the caller's context."""
+        """Create a link on the running event loop. The client's callbacks run in the caller's context."""
         loop, client = asyncio.get_running_loop(), contextvars.copy_context()
         return Link(Channel(loop, self._context), Channel(loop, client), Channel(loop, client), notify)
 

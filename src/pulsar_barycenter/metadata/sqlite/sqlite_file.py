@@ -118,7 +118,7 @@ class SqliteFile:
         """Repeat `action` while another process has the lock, up to `patience_s`.
 
         SQLite's own waiting sleeps in growing steps of milliseconds, or in whole seconds if it was built without
-        usleep. A transaction here takes a fraction of a millisecond.
+        usleep. A transaction on this file takes a fraction of a millisecond.
         """
         give_up_at_s = time.monotonic() + self._patience_s
         pause_s = 0.0002

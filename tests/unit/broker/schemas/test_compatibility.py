@@ -160,7 +160,7 @@ def test_key_value_is_an_object_in_json() -> None:
     [
         (b"", {}, "ends before the length of the key"),
         (struct.pack(">i", 9) + b"x", {}, "ends within the key"),
-        (struct.pack(">ii", 0, 0) + b"x", {}, "1 bytes follow"),
+        (struct.pack(">ii", 0, 0) + b"x", {}, "1 bytes after the end"),
         (struct.pack(">ii", 0, 0), {"key.schema.type": "KEY_VALUE"}, "itself a KEY_VALUE"),
         (struct.pack(">ii", 0, 0), {"key.schema.type": "AVRO"}, "not valid JSON"),
         (struct.pack(">ii", 0, 0), {"key.schema.type": "NOPE"}, "is not known"),

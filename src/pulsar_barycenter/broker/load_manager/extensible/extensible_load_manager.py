@@ -62,7 +62,9 @@ class ExtensibleLoadManager:
         loads: LoadStore | None = None,
         tops: LoadStore | None = None,
     ) -> None:
-        """`environment` is that of the machine by default; `loads` and `tops` are the shared tables by default."""
+        """`environment` is by default the environment of this machine (`of_machine`); `loads` and `tops` are the shared
+        tables by default.
+        """
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
         self._loads = loads or _store(context, BROKER_LOAD_TOPIC)

@@ -155,7 +155,7 @@ class LoadData:
     # ---- preallocations ----
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count `bundle` for `broker` until a broker reports it."""
+        """Count the load of `bundle` as load of `broker`, until the report of a broker contains the bundle."""
         self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
 
     def forget_bundle(self, bundle: str) -> None:

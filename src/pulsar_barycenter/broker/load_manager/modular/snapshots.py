@@ -93,7 +93,7 @@ class Snapshots:
         return {} if self._made is None else self._made.averages
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count `bundle` for `broker` until a broker reports it."""
+        """Count the load of `bundle` as load of `broker`, until the report of a broker contains the bundle."""
         made, is_new = self._made, bundle not in self._load_data.preallocations
         if self._current is not None and made is not None and is_new and bundle not in made.preallocations:
             self._current = self._current.adding_preallocation(broker, bundle, data)

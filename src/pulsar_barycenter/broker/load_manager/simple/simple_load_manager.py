@@ -55,7 +55,7 @@ class SimpleLoadManager:
     """The load manager of one broker; `LoadManager` describes the calls of the broker."""
 
     def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment | None = None) -> None:
-        """`environment` is that of the machine by default."""
+        """`environment` is by default the environment of this machine (`of_machine`)."""
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
         self.settings = SimpleSettingsWatch(context.leader_store, context.config)

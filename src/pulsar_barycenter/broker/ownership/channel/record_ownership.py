@@ -251,8 +251,8 @@ class RecordOwnership:
             await self._terms.changes.wait(bundle, left_s)
 
     def owner_named(self, broker_id: str, epoch: int | None) -> Owner | None:
-        """Return the addresses of a broker; None if they are not known. `epoch` is the epoch of the term if that broker
-        is this one.
+        """Return the addresses of a broker; None if they are not known. If `broker_id` is this broker, `epoch` is the
+        epoch of its term.
         """
         if self._terms.has_identity and broker_id == self._terms.broker_id:
             return self._terms.urls.owner(is_local=True, epoch=epoch)

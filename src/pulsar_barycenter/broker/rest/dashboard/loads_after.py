@@ -47,7 +47,7 @@ def sides_of(
     `every`.
 
     A move is a bundle, its source ("" if it has no owner), and its destination. A bundle that is in no report counts as
-    one without load. `counts` is the number of bundles of each broker (`bundle_counts`).
+    a bundle without load. `counts` is the number of bundles of each broker (`bundle_counts`).
     """
     brokers, settings = snapshot.brokers, Settings.of(config)
     before = reported_usage(snapshot, settings)

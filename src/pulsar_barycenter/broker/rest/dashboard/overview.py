@@ -58,8 +58,8 @@ class BrokerShare(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Whether decisions use the pipeline's windows (else the leader's own), and `lag_s`, how long its oldest
-    unpublished report has been waiting.
+    """Whether decisions use the pipeline's windows or the leader's own. `lag_s` is the time for which the pipeline's
+    oldest unpublished report has been waiting.
 
     `silent_s` is the time since the pipeline last looked for reports; 0 while it looks regularly, even if there are no
     reports, or if this is not known.

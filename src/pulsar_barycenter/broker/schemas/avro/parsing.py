@@ -42,7 +42,8 @@ _KEPT: Final = 16
 
 @lru_cache(maxsize=_KEPT)
 def parse(data: bytes) -> AvroSchema:
-    """Return the Avro schema that `data` defines; the last ones are kept, as a definition is read several times.
+    """Return the Avro schema that `data` defines; the results for the last definitions are cached, because a definition
+    is read several times.
 
     Raises:
         InvalidSchemaError: the definition is not valid, has more than MAX_TYPES types or more than MAX_DEPTH levels.

@@ -174,8 +174,8 @@ class _Comparison:
     def _matching_record(
         self, reader: Union, writer: AvroType, written: Record, path: Path, depth: int
     ) -> AvroType | None:
-        """Return the first record branch with the same unqualified name that can read a record, else the first one of
-        any name that can.
+        """Return the first record branch with the same unqualified name that can read a record, else the first record
+        branch of any name that can.
         """
         readable = [
             branch

@@ -183,8 +183,8 @@ class RecordRequests:
     async def _leave_bundle(self, bundle: Bundle, reason: str) -> int | None:
         """Transfer a bundle while this broker stops; if the channel does not answer, only end its term.
 
-        Its record then still names this broker. After this broker's session has expired, the leader assigns the bundle
-        to another broker.
+        In the second case, the bundle's record still names this broker. After this broker's session has expired, the
+        leader assigns the bundle to another broker.
         """
         try:
             async with asyncio.timeout(0 if self._is_cut_off else _LEAVE_S):

@@ -106,7 +106,9 @@ class Splitting:
             done.cancel()
 
     async def _until_split(self, parent: Bundle, done: asyncio.Future[None], within_s: float) -> None:
-        """Wait for the end of a split that began here; another broker continues it if this one lost its session."""
+        """Wait for the end of a split that began here; if this broker loses its session, another broker continues the
+        split.
+        """
 
         def is_pending() -> bool:
             if done.done():

@@ -144,7 +144,11 @@ class FollowingRecords:
             raise ChannelUnavailableError("the ownership records were moved")
 
     async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
-        """Read and return all records in their present place, even while this broker may not write."""
+        """Read and return all records in their present place, even while this broker may not write.
+
+        Raises:
+            ChannelUnavailableError: the records cannot be read now.
+        """
         if self._inner is None:
             raise ChannelUnavailableError("the place of the ownership records is not known yet")
         await self._inner.catch_up()
@@ -214,7 +218,11 @@ class FollowingRecords:
             await self._go_on(place, session)
 
     async def _show(self) -> None:
-        """Create this broker's ephemeral key as a reader of the records, in the present session."""
+        """Create this broker's ephemeral key as a reader of the records, in the present session.
+
+        Raises:
+            MetadataError: the key of a former session still exists, or the store did not answer.
+        """
         stored = await self._store.get(self._key)
         if stored is not None and stored.stat.created_by_self:
             self._key_version = stored.stat.version

@@ -63,7 +63,12 @@ class StoredPlace(NamedTuple):
 
 
 async def read_place(store: MetadataStore) -> StoredPlace | None:
-    """Read the key that names the place of the records; None if there is no key yet."""
+    """Read the key that names the place of the records; None if there is no key yet.
+
+    Raises:
+        PlaceUnreadableError: the value has more than 1 KiB, or is not a `Place`.
+        MetadataError: the store did not answer.
+    """
     stored = await store.get(PLACE_PATH)
     if stored is None:
         return None

@@ -158,8 +158,8 @@ class RecordsSyncer:
             await self._move(stored, other_place(source), other)
 
     async def _open(self, place: StorageType) -> CopiedRecords:
-        """Start to read the records in `place`, to which records are copied; wait until they are read, and return
-        them.
+        """Start to read the records in `place`, to which records are copied; wait until all of them are read, and
+        return them.
         """
         if self._other is not None and self._other.storage is not place:
             await self._leave_other()

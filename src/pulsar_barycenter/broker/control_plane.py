@@ -83,7 +83,7 @@ class ControlPlane:
     async def elect(self, urls: ServiceUrls) -> None:
         """If the leader writes all metadata, set the identity and find a leader, which may be this broker.
 
-        Nothing can be written before that.
+        Nothing can be written before a leader is found.
 
         Raises:
             MixedWritersError: brokers that write metadata themselves are running.

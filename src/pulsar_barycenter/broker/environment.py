@@ -19,8 +19,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 class Peers(Protocol):
     """Requests to the other brokers. `broker_url` is the web URL of the broker that gets the request.
 
-    `epoch` is the number of the leader's term; a broker that knows a later one refuses. None: the request is not a
-    command of a leader.
+    `epoch` is the number of the leader's term; a broker that knows a later term refuses the request. None: the request
+    is not a command of a leader.
     """
 
     async def unload_bundle(

@@ -51,8 +51,8 @@ class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
     earlier: dict[str, EarlierChange] = {}
 
     def is_of(self, key: str, override: str | None) -> bool:
-        """Return whether this change set the override that is stored now. Other tools change settings too, without such
-        a record.
+        """Return whether this change set the override that is stored now. Other tools change settings without recording
+        the change.
         """
         return self.value == (None if override is None else shown(key, override)[:MAX_NOTED_CHARACTERS])
 

@@ -179,7 +179,7 @@ class ObtainedToken:
         """Ensure that there is a token which does not expire soon and is not `not_this`, the token that a broker has
         refused.
 
-        If no new token can be obtained, the current one is used until it expires.
+        If no new token can be obtained, the current token is used until it expires.
 
         Raises:
             NoTokenError, KeyMaterialError: there is no valid token.
@@ -275,8 +275,8 @@ def _token(status: int, body: bytes, url: str) -> tuple[str, float]:
 
 
 def _error_code(body: bytes) -> str:
-    """Return the `error` of an answer, such as invalid_client. Other content is not repeated, because it may be
-    anything.
+    """Return the `error` of an answer, such as invalid_client. Other content of the answer is not returned, because it
+    may contain anything.
     """
     try:
         code = msgspec.json.decode(body, type=dict[str, object]).get("error")

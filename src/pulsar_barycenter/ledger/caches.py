@@ -50,7 +50,7 @@ class ReaderCache:
 
     def open(self, ledger: Readable, reader: LedgerReader) -> None:
         """Set the reader of a closed ledger and count its memory. If the ledger has a reader already, do nothing: the
-        caller uses `reader` for one read only.
+        caller then uses `reader` for one read only.
         """
         if ledger.reader is None:
             ledger.reader = reader

@@ -38,8 +38,8 @@ class Stat:
 class Guard:
     """A condition of a write on another key: the key `path` is at `version` (≥ 0).
 
-    The store checks the condition and writes in one step. Oxia cannot do that: it checks the guard one request earlier,
-    and the write itself only against the session.
+    The store checks the condition and writes in one step. Oxia cannot do that: its store checks the guard in a request
+    before the write, and the write itself is only checked against the session.
     """
 
     path: str
@@ -186,8 +186,8 @@ class MetadataStore(Protocol):
 
 
 def check_path(path: str) -> None:
-    """Check a path. Raises InvalidPathError: it is not valid. Valid are "/" and text that starts with "/", does not end
-    with it, has no NUL and can be encoded as UTF-8.
+    """Check a path; raise InvalidPathError if it is not valid. Valid are "/", and a text that starts with "/", does not
+    end with "/", has no NUL and can be encoded as UTF-8.
     """
     if path != "/" and (not path.startswith("/") or path.endswith("/") or "\0" in path):
         raise InvalidPathError(path)

@@ -22,8 +22,8 @@ MAX_BUNDLES: Final = 1 << 14
 class NamespaceBundles:
     """The bundles between neighbouring `boundaries`, which increase from 0 to 0xffffffff.
 
-    `version` is the version of the local-policies record that contained the boundaries, None if there was none. A split
-    keeps it, because the new list is written on condition of that version.
+    `version` is the version of the local-policies record that contained the boundaries, None if there was none. The
+    bundles after a split have the same `version`, because the new list is written only if the record has this version.
     """
 
     namespace: NamespaceName

@@ -123,8 +123,8 @@ class TopicName:
         return TopicName.parse(self._text[: self._text.rindex(_PARTITION)])
 
     def partition(self, index: int) -> "TopicName":
-        """Return partition `index` of this topic; the topic itself for -1, and if its name already ends with that
-        suffix.
+        """Return partition `index` of this topic; the topic itself for -1, and if the name of this topic already ends
+        with the suffix of this partition.
         """
         if index < -1:
             raise ValueError(f"a partition index must not be negative: {index}")

@@ -144,8 +144,8 @@ class Connection:
         max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING,
         joins_sends: bool = False,
     ) -> None:
-        """With `joins_sends` a broker gets similar SENDs together, as `SEND_RUN`; the checksums of their entries are
-        verified then.
+        """With `joins_sends` a broker gets consecutive similar SENDs together, as one `SEND_RUN`; in this case the
+        checksums of their entries are verified.
         """
         self.role: Final = role
         self._joins_sends = joins_sends and role is Role.BROKER

@@ -241,8 +241,8 @@ def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def stamp_in(fields: bytes) -> Stamp | None:
-    """Return the stamp of serialized metadata; `fields` is the part after producer name and sequence id. None if
-    another required field is missing.
+    """Return the stamp of serialized metadata; `fields` is the part of the metadata after the producer name and the
+    sequence id. None if another required field is missing.
 
     Raises:
         DecodeError: the fields cannot be parsed.

@@ -151,7 +151,7 @@ def _read(shape: _Shape, producer_id: int, frames: memoryview) -> SendRun | None
 def _publish_times(fields: Sequence[bytes]) -> list[int] | None:
     """Return the publish times in the metadata after producer name and sequence id, for single messages.
 
-    None: one of them cannot be parsed, lacks its time, or has several messages.
+    None: the metadata of one of them cannot be parsed, lacks the publish time, or is that of several messages.
     """
     times_ms: dict[bytes, int] = {}
     for metadata in set(fields):

@@ -76,8 +76,8 @@ class Authorizer:
         return self._decide(who, need, namespace, policies, () if info is None else info.admin_roles)
 
     def allows_at_once(self, who: Principal, needs: Iterable[Need]) -> bool:
-        """Return whether `who` certainly has all rights, from the caches alone. False: not known without a read, so
-        call `require`.
+        """Return whether `who` certainly has all rights, from the caches alone. False: this is not known without a read
+        of the store, so call `require`.
         """
         if not self.is_enabled:
             return True

@@ -165,7 +165,7 @@ class Leadership:
 
     @property
     def has_duties(self) -> bool:
-        """Whether this broker is in a term; listeners are called after each change.
+        """Whether this broker is in a term as leader; listeners are called after each change of this value.
 
         `is_leader` may be false for a moment during a term, while the election reads the key again.
         """

@@ -158,7 +158,7 @@ class DecisionExecutor:
         """Make the owner split a bundle, and unload the children if `unload` returns True; return whether the bundle
         was split.
 
-        `epoch` is the epoch of the leader that decided the split; None: the owner decided it itself.
+        `epoch` is the epoch of the leader that decided the split; None: the owner decided the split itself.
         """
         with self._request_id():
             return await self._do_split(split, unload, epoch)

@@ -294,7 +294,7 @@ class HasPipelineState(Protocol):
 class UsedPublication:
     """The newest publication, and whether decisions use it.
 
-    The pipeline is late if a report that it has not published has been known here for longer than
+    The pipeline is late if a report that it has not published has been known to this broker for longer than
     `loadBalancerPipelineMaxLagSeconds`. A publication that is not late is used, however old it is.
     """
 

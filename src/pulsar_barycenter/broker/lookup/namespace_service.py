@@ -147,11 +147,12 @@ class NamespaceService:
         destination: str | None = None,
         leader_epoch: int | None = None,
     ) -> int | None:
-        """Unload a bundle: close its topics and release it. Return the number of topics, None if it is not owned here.
+        """Unload a bundle: close its topics and release it. Return the number of topics, None if this broker does not
+        own the bundle.
 
-        `destination` is the id of the next owner if ownership is kept in the channel; by locks it has no effect (see
-        `set_destination`). A call during another unload of the bundle waits for that one, and returns None.
-        `leader_epoch` is the epoch of the leader that sent the command; see `admit`.
+        `destination` is the id of the next owner with ownership records; with ownership locks it has no effect (see
+        `set_destination`). A call during another unload of the bundle waits for the end of that unload, and returns
+        None. `leader_epoch` is the epoch of the leader that sent the command; see `admit`.
         """
         if leader_epoch is not None:
             await self.admit(leader_epoch)

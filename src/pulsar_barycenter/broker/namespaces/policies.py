@@ -32,7 +32,7 @@ class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
         self, namespace: NamespaceName, *, default_count: int = 1, version: int | None = None
     ) -> NamespaceBundles:
         """Return the bundles: those between the boundaries if there are any, else `num_bundles` of equal width, or
-        `default_count` if that is 0.
+        `default_count` if `num_bundles` is 0.
 
         Raises:
             InvalidBundlesError: the boundaries do not cover the hash range, or the count is out of range.

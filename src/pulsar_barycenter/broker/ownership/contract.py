@@ -106,7 +106,8 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def release(self, bundle: Bundle, *, reason: str, destination: str | None = None) -> int | None:
-        """Close the bundle's topics and release it; return the number of closed topics, None if it is not owned.
+        """Close the bundle's topics and release it; return the number of closed topics, None if this broker does not
+        own the bundle.
 
         `destination` is the next owner, if bundles are transferred from owner to owner.
         """

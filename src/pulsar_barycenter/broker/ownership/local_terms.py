@@ -126,8 +126,8 @@ class LocalTerms(Generic[W]):
                 self.holdings.end(holding, reason)
 
     def served_outside(self, namespace: NamespaceName, bundles: NamespaceBundles) -> list[Holding[W]]:
-        """Return the holdings that serve a range of a namespace that is no longer one of its `bundles`, because it was
-        deleted or split.
+        """Return the holdings that serve a bundle that is not in `bundles`, the present bundles of the namespace,
+        because the bundle was deleted or split.
 
         A bundle that this broker splits itself is not returned: its term ends with the split.
         """

@@ -159,9 +159,10 @@ class BundleLocks:
         return self._serials.hold(bundle)
 
     async def acquire(self, bundle: Bundle, *, is_child: bool = False) -> BundleLock:
-        """Take the lock, then the epoch, then write the epoch into the lock. Call this within `serial(bundle)`.
+        """Acquire the lock, then take the epoch, then write the epoch into the record of the lock. Call this within
+        `serial(bundle)`.
 
-        `is_child`: a split in progress makes the range, so it is not a bundle of the namespace yet.
+        `is_child`: `bundle` is a child of a split in progress, so it is not a bundle of the namespace yet.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.

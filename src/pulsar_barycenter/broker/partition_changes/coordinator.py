@@ -128,7 +128,8 @@ class ChangeCoordinator:
         await self._carry_out(topic, replace(change, position=position, properties=properties))
 
     async def enlarge(self, topic: TopicName, partitions: int) -> None:
-        """Add partitions, each with the subscriptions of partition 0, which start at its first message.
+        """Add partitions, each with the subscriptions of partition 0, which start at the first message of the new
+        partition.
 
         Clients see the new number when all of them exist.
 
@@ -204,8 +205,8 @@ class ChangeCoordinator:
         return await self._request_all(topic, change, plan.parts_to_ask(change, count), Step.ASK, within_s=ASK_S)
 
     async def _complete(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Request the change from the owner of every partition until all have made it, then end the change. If the
-        namespace is deleted, only end the change.
+        """Request the change from the owners of all partitions, repeatedly, until all owners have made the change. Then
+        end the change. If the namespace is deleted, only end the change.
 
         Raises:
             ChangePendingError: some partitions are not done.
@@ -299,7 +300,8 @@ class ChangeCoordinator:
             task.add_done_callback(lambda _: self._tasks.pop(change.id, None))
 
     async def sweep(self, *, is_leader: bool) -> int:
-        """Complete or undo every abandoned change; a broker that is not the leader does so only with its own changes.
+        """Complete or undo every abandoned change; a broker that is not the leader does this only for the changes that
+        it began.
 
         Return the number of topics with such a change.
         """

@@ -131,7 +131,8 @@ def completed(record: PartitionedTopicMetadata, change: PartitionedChange) -> Pa
 def is_abandoned(
     change: PartitionedChange, *, broker: str, running: bool, registered: frozenset[str], unchanged_s: float
 ) -> bool:
-    """Return whether another broker than the requester has to complete or undo a change, from the view of `broker`.
+    """Return whether `broker` may consider a change abandoned, so that another broker than the requester has to
+    complete or undo it.
 
     `running`: this broker carries the change out now. `unchanged_s`: how long this broker has seen the change in its
     present phase.

@@ -136,8 +136,8 @@ def _from(stretch: Stretch, start: Position) -> Iterable[Stretch]:
 
 
 def _analysis(stretches: list[Stretch], messages: int) -> dict[str, Any]:
-    """Return the fields of Pulsar's `AnalyzeSubscriptionBacklogResult`; there are no entry filters, which could reject
-    entries.
+    """Return the fields of Pulsar's `AnalyzeSubscriptionBacklogResult`; the numbers of filtered entries are 0, because
+    this broker has no entry filters.
     """
     entries = sum(stretch.entries for stretch in stretches)
     ends = {}

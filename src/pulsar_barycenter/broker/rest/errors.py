@@ -139,8 +139,8 @@ def errors_as_reasons() -> Middleware:
     """Return the middleware that answers every exception; an unexpected one is a 500 with its class name.
 
     If the client has closed the connection, no answer is sent. If an answer has begun, the connection is closed, so
-    that the client does not take the part for the whole. Clients can cause these log lines, so `BoundedLog` limits
-    them.
+    that the client sees that the answer is incomplete. Clients can cause the log lines about exceptions, so
+    `BoundedLog` limits their rate.
     """
 
     def now_s() -> float:

@@ -69,7 +69,8 @@ def effective(*levels: Strategy) -> Strategy:
 def identity_of(schema: Schema) -> str:
     """Return a text that two schemas share if and only if they are the same version of a topic's schema.
 
-    Definitions in Avro are the same if they mean the same, others if they have the same bytes.
+    Two definitions in Avro are the same if they have the same meaning, two other definitions if they have the same
+    bytes.
     """
     meaning = avro_or_none(schema.data) if schema.type in AVRO_DEFINED else None
     return f"{schema.type.name}:{schema.digest if meaning is None else identity(meaning)}"

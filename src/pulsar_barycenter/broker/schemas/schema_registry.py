@@ -139,8 +139,8 @@ class SchemaRegistry:
     async def delete(self, topic: TopicName, *, force: bool, user: str = "") -> int:
         """Delete the schema of a topic, and return the version number of the deletion; NO_VERSION if it has none.
 
-        Later versions continue the numbers. With `force` everything is deleted, the last version is returned, and
-        numbers start at 0 again.
+        The numbers of later versions continue after it. With `force` all versions are deleted from the store, the
+        number of the last version is returned, and later versions start at 0 again.
         """
 
         async def attempt(history: History) -> int:

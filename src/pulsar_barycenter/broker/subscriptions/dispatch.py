@@ -96,14 +96,12 @@ class Dispatcher:
         """
 
     def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
-        """React to the acknowledgement of messages of a batch by `consumer`, which the cursor has recorded: `left` of
-        the entry's messages are not acknowledged.
+        """React after `consumer` acknowledged some messages of a batch, and the cursor recorded this. `left` is the
+        number of messages of the entry that are not acknowledged.
         """
 
     def acked_through(self, position: Position) -> None:
-        """React to the acknowledgement of everything up to `position` (inclusive), which the cursor has recorded
-        already.
-        """
+        """React after everything up to `position` (inclusive) was acknowledged, and the cursor recorded this."""
 
     def passed_over(self, position: Position) -> None:
         """Continue after `position`: an operator has acknowledged everything up to it (inclusive), and the cursor has

@@ -269,9 +269,9 @@ class PersistentSubscription:
 
     def ack_parts(self, consumer: Consumer, parts: Sequence[tuple[Position, int]]) -> None:
         """Acknowledge messages of batches. Each part is the position of an entry and the bit set of its messages that
-        are still not acknowledged (see `partial_acks`); an entry without any is acknowledged.
+        are still not acknowledged (see `partial_acks`); an entry with an empty bit set is acknowledged.
 
-        A part of an entry that is acknowledged, unknown, or smaller than its bit set is ignored.
+        A part is ignored if its entry is acknowledged already, is unknown, or has fewer messages than the bit set.
         """
         self.last_acked_at_ms = self.now_ms()
         done = []

@@ -110,7 +110,8 @@ class Reader(Attachment):
             raise ClosedError(f"the reader of {self.topic} is closed")
 
     async def reach_end(self) -> None:
-        """Wait until everything is delivered that was in the topic at the time of the call, attached or not.
+        """Wait until all messages that were in the topic at the time of the call are delivered. The reader need not be
+        attached.
 
         The caller bounds the time.
 

@@ -88,8 +88,8 @@ class Preparations:
             return None
 
     async def take(self, name: TopicName, epoch: int) -> PersistentTopic | None:
-        """Return the topic if it was prepared for the term of that epoch, else None. The caller has to close it from
-        then on.
+        """Return the topic if it was prepared for the term of that epoch, else None. After that, the caller is
+        responsible for closing the topic.
 
         This waits while the topic is being opened. A topic prepared for another term is closed before this returns.
         """

@@ -188,8 +188,9 @@ class ProducerAccess(Generic[P]):
         return [self._give(producer, brought)]
 
     def take_epoch(self, producer: P) -> int | None:
-        """Return the epoch that `producer` has to store, or None if it lost its claim: it was fenced, or it left. This
-        is the epoch that the producer brought, if the topic has the same epoch or none; else the topic's next epoch.
+        """Return the epoch that `producer` has to store, or None if it lost its claim: it was fenced, or it left. It is
+        the epoch that the producer brought, if the topic has the same epoch or no epoch; else it is the next epoch of
+        the topic.
         """
         if self._claim is None or self._claim.producer is not producer:
             return None

@@ -310,8 +310,8 @@ class TopicRegistry:
         return topic
 
     async def _registered(self, topic: Topic) -> Topic:
-        """Add a loaded topic to the registry and return it. If its term has ended, close it. Raises NotServedError: the
-        term has ended.
+        """Add a loaded topic to the registry and return it. If the term of the topic's bundle has ended, close the
+        topic and raise NotServedError.
         """
         owned = self._authority.served(topic.name)
         if owned is None:

@@ -211,8 +211,8 @@ class Topic:
         topic_epoch: int | None = None,
         queued: Callable[[], None] | None = None,
     ) -> Producer:
-        """Attach a producer and return it. It replaces a producer of its name that belongs to the same client, or that
-        is dead.
+        """Attach a producer and return it. It replaces an attached producer of the same name if that producer belongs
+        to the same client or is dead.
 
         `topic_epoch` is the epoch that an exclusive producer had when it attached before. `queued` is called once if
         the producer has to wait for exclusive access.
@@ -539,7 +539,8 @@ class Topic:
 
 
 def _is_successor(options: ProducerOptions, producer_id: int, link: ClientLink, present: Producer) -> bool:
-    """Return whether a new producer and the present one of its name belong to the same client, which reconnected.
+    """Return whether a new producer and the attached producer of the same name belong to the same client, which
+    reconnected.
 
     A higher epoch and the same connection prove it. If a broker generated the name, no other client has it, so a higher
     epoch proves it on any connection.

@@ -183,7 +183,7 @@ def _send_producer_success(connection: Connection, request_id: int, added: Produ
 async def _create_initial_subscription(topic: Topic, name: str) -> None:
     """Create the subscription that a producer of a dead-letter topic asks for, if it does not exist.
 
-    It keeps the messages until the first consumer attaches.
+    The subscription keeps the messages until its first consumer attaches.
 
     Raises:
         NotAllowedError: the policies do not allow to create it, or the topic has reached its limit.

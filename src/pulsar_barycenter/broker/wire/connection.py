@@ -238,8 +238,8 @@ class Connection(asyncio.Protocol):
         return self._requests.start(work, number, request)
 
     def _handle_sends(self, received: Sequence[Received], start: int) -> int:
-        """Publish consecutive SENDs of one producer, from index `start` on; return the index after them. A damaged SEND
-        ends them: the SENDs before it are published, and its producer gets an error.
+        """Publish consecutive SENDs of one producer, from index `start` on; return the index after them. If a SEND is
+        damaged, the SENDs before it are published, its producer gets an error, and the index after it is returned.
         """
         producer_id, _, _, messages, are_chunks = received[start][1]
         producer = self._publishing(producer_id, min(messages, MAX_MESSAGES_IN_ENTRY))

@@ -231,8 +231,8 @@ class Scan:
     `end` is the end of the last intact entry. `torn` is True if more bytes follow, `shortened` if the file ends before
     its durable mark.
 
-    `gone` are the ranges of entry ids (first, last), both inclusive, that a repair has removed; `damage` are those that
-    cannot be read. Both are sorted. In the index these entries count 0 messages and 0 bytes. If there is damage,
+    `gone` are the ranges of entry ids (first, last), both inclusive, that a repair has removed; `damage` are the ranges
+    that cannot be read. Both are sorted. In the index these entries count 0 messages and 0 bytes. If there is damage,
     `offsets` has the offset of each entry, 0 for one that cannot be read.
     """
 
@@ -265,7 +265,7 @@ def scan(
     file, fewer than `length` only at its end.
 
     `with_data` checks the data of entries too, not their heads only. With `entry_count` the scan ends after that many
-    entries. The ledger is known to have them, so any damage before is an error.
+    entries. The ledger is known to have this number of entries, so any damage before the last of them is an error.
 
     Raises:
         LedgerCorruptedError: durable bytes are damaged, or there are fewer than `entry_count` entries.

@@ -102,7 +102,7 @@ _LOCAL_LOCKS: Final = ("nolock", "local_lock", "localflock")
 
 
 def judge(observed: Observed, *, several_machines: bool) -> FolderFitness:
-    """Decide how ledgers in the folder are accessed, and list what prevents it.
+    """Decide how ledgers in the folder are accessed, and list the problems that prevent this.
 
     With `several_machines`, brokers on other machines may use the folder too.
     """

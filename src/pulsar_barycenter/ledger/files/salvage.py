@@ -47,8 +47,8 @@ class _Bytes:
 
 @dataclass(slots=True)
 class _Hole:
-    """Bytes without an intact entry, before the entry that was found with index `before`. `fewest` to `most` entries
-    are lost in them, both inclusive.
+    """Bytes without an intact entry, before the intact entry with the index `before` in the list of found entries.
+    `fewest` to `most` entries are lost in them, both inclusive.
     """
 
     before: int

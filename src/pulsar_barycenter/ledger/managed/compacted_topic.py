@@ -155,8 +155,8 @@ class CompactedLedger:
         return first
 
     async def _place(self, entry_id: int) -> tuple[int, Position] | None:
-        """Return id and original position of the entry `entry_id` of the compacted ledger; if it is missing, of the
-        next entry. None: no entry follows.
+        """Return the id and the original position of the entry `entry_id` of the compacted ledger; if this entry is
+        missing, those of the next entry. None: no entry follows.
         """
         place = self._places.get(entry_id)
         if place is None:

@@ -84,8 +84,8 @@ class Cursor:
 
     @property
     def first_unacked(self) -> Position:
-        """Where delivery restarts: the first entry after the mark-delete position, or the position that the next entry
-        will get.
+        """The position at which delivery restarts: the first entry after the mark-delete position, or the position that
+        the next entry will get.
         """
         return self._owner.segments.next_valid(self._mark_delete)
 
@@ -232,8 +232,8 @@ class Cursor:
         await self.store()
 
     async def move(self, position: Position, properties: Mapping[str, str]) -> None:
-        """Store that everything up to `position` is acknowledged, together with `properties`, and apply both only after
-        that. So nothing that the stored record still needs is trimmed meanwhile.
+        """Store that everything up to `position` is acknowledged, together with `properties`. Both are applied in
+        memory only after they are stored, so that no ledger is trimmed that the former stored record still needs.
 
         Raises:
             LedgerFencedError: a later owner has the topic.

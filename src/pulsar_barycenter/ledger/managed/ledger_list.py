@@ -107,8 +107,8 @@ class LedgerList:
         return made
 
     def undo(self, making: NewLedgerTask, *, is_listed: bool) -> None:
-        """Close a new ledger that is not used. Delete it, unless the list may contain it: then the next owner has to
-        find it.
+        """Close a new ledger that is not used. Delete the ledger, unless the stored list may contain it, because then
+        the next owner has to find its file.
         """
         self._owner.start(self._undo(making, is_listed=is_listed), f"undo-ledger-{self._owner.name}")
 
@@ -177,7 +177,7 @@ class LedgerList:
         """Fence the ledgers that were left open and close them at their recovered length.
 
         A ledger that is absent or completely unreadable stays open in the list, so that it is recovered when it is
-        available again. Until then it counts as one unreadable entry, so that readers do not skip it unnoticed.
+        available again. Until then, the ledger counts as one unreadable entry, so that readers notice the loss.
 
         Raises:
             LedgerFencedError: a later owner has fenced a ledger.

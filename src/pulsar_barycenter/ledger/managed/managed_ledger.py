@@ -133,10 +133,10 @@ class ManagedLedger(Generic[Context]):
     ) -> Self:
         """Take the topic over under `epoch` and recover it.
 
-        `epoch` must be higher than that of every former owner. It may be equal in two cases: that owner closed the
-        topic, or it was this process, was interrupted while it opened or closed the topic, and has it open no longer.
-        `closed`, if given, is set when the former owner has closed the topic. Until then only the ledger for the next
-        append is created.
+        `epoch` must be higher than that of every former owner. It may be equal to the epoch of the last owner in two
+        cases: that owner closed the topic, or that owner was this process, which was interrupted while it opened or
+        closed the topic and no longer has the topic open. `closed`, if given, is set when the former owner has closed
+        the topic. Until then only the ledger for the next append is created.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has the topic.
@@ -236,7 +236,7 @@ class ManagedLedger(Generic[Context]):
         self._trim_soon()
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """Stop for good because a later owner has the topic: fail everything that is not reported, then call
+        """Stop for good because a later owner has the topic: fail all entries that are not reported yet, then call
         `on_fenced` once.
         """
         if self._state in (_State.FENCED, _State.CLOSED):
@@ -407,8 +407,9 @@ class ManagedLedger(Generic[Context]):
     ) -> Cursor:
         """Return the durable cursor `name`, created if it does not exist.
 
-        `initial` and `properties` apply to a new cursor only. "earliest" delivers all existing entries, "latest" only
-        those appended from now on, a position that entry and those after it.
+        `initial` and `properties` apply to a new cursor only. With "earliest" the cursor delivers all existing entries,
+        with "latest" only entries that are appended from now on, with a position the entry at that position and all
+        entries after it.
 
         Raises:
             LedgerFencedError, LedgerClosedError, LedgerUnavailableError

@@ -174,7 +174,7 @@ class LeaderElection(Generic[T]):
     async def close(self) -> None:
         """Leave the election. A leader deletes its key if the key is still its own. Idempotent.
 
-        `elect` takes part again.
+        Call `elect` to take part again.
         """
         if not self._is_open:
             return
@@ -218,8 +218,8 @@ class LeaderElection(Generic[T]):
         return self._became(KeyFinding.OTHERS, stored)
 
     def _record_creation(self, record: Record | None) -> None:
-        """Record the creation of another session's key. A later creation than the one seen before shows that the key
-        was deleted.
+        """Record the creation of another session's key. If the key was created later than at the last read, it was
+        deleted in the meantime.
 
         Value and version may be the same: a leader that restarts creates the same key again.
         """

@@ -376,7 +376,8 @@ class LockManager(Generic[T]):
     async def acquire(self, path: str, value: T) -> ResourceLock[T]:
         """Take the lock on `path` and keep it until it is released or lost.
 
-        A lock object that this manager has for the same path is replaced: it expires, and the new one adopts its key.
+        A lock object that this manager has for the same path is replaced: the old lock object expires, and the new one
+        takes over its key.
 
         Raises:
             LockBusyError: another owner holds the lock.

@@ -25,8 +25,8 @@ class Layout:
         return f"{self.chroot}{path}".encode()
 
     def path(self, key: bytes) -> str | None:
-        """Return the path of a key of the range `all`; None for a key that is not valid UTF-8, which another program
-        wrote.
+        """Return the path of a key of the range `all`; None if the key is not valid UTF-8; then another program wrote
+        it.
         """
         try:
             return key.decode()[len(self.chroot) :]

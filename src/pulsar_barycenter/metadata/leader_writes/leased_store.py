@@ -93,8 +93,8 @@ class LeasedStore:
         patience_s: float,
         source: random.Random,
     ) -> None:
-        """`patience_s` is how long a write waits for a leader and its answer. `source` draws the delays between
-        attempts.
+        """`patience_s` is the time for which a write waits for a leader and its answer, in seconds. `source` draws the
+        delays between attempts.
         """
         self._store = store
         self._ask_leader = ask_leader

@@ -72,9 +72,9 @@ class SqliteFile:
     def __init__(self, path: Path, *, patience_s: float, kept_changes: int) -> None:
         """Open the file and create it if necessary.
 
-        `patience_s` is how long to wait for another process's transaction once the file is open. During opening no
-        session is at risk, so OPENING_PATIENCE_S applies. `kept_changes` is the number of changes that a client may lag
-        behind before it has to forget everything that it knows.
+        `patience_s` is the longest wait for another process's transaction after the file was opened. While the file is
+        being opened, no session can be lost by waiting, so OPENING_PATIENCE_S applies. `kept_changes` is the number of
+        changes that a client may lag behind before it has to forget everything that it knows.
 
         Raises:
             StoreFileError: the file is another program's, damaged, of a newer version, or cannot be opened.

@@ -259,8 +259,8 @@ class SqliteWorker:
         return operations
 
     def _guarded(self, action: Callable[[], None]) -> bool:
-        """Run an action that is repeated later, and return whether it succeeded. Errors are logged; if they last, the
-        heartbeat fails too and the session ends.
+        """Run an action that is repeated later, and return whether it succeeded. Errors are logged. If they persist,
+        the heartbeat fails too, and the session ends.
         """
         try:
             action()

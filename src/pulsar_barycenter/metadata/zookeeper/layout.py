@@ -80,8 +80,8 @@ def is_parent_only(stat: Any) -> bool:
 
 
 def is_numbered(path: str) -> bool:
-    """Return whether a path ends like a sequential key of ZooKeeper. The node above counts these keys, so it must
-    stay.
+    """Return whether a path ends like a sequential key of ZooKeeper. The parent node counts such keys, so the parent
+    must not be deleted.
     """
     return path[-_NUMBER_DIGITS:].isdecimal() and len(path) > _NUMBER_DIGITS
 

@@ -398,8 +398,8 @@ class ZooKeeperStore(StoreClient):
         return await self._in_transaction(path, session, guard, lambda steps: steps.set_data(node, value, version))
 
     async def _in_transaction(self, path: str, session: int, guard: Guard, add: Callable[[Any], None]) -> Any:
-        """Execute the one step that `add` adds, if the guard's key has its version, and return ZooKeeper's result of
-        that step.
+        """Execute the one step that `add` adds to a transaction, if the guard's key has the guard's version, and return
+        ZooKeeper's result of that step.
 
         Raises:
             GuardError: the guard's key has another version. A node that is only a parent has no version.

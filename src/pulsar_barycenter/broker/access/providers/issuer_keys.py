@@ -40,8 +40,9 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class KeyTimes:
-    """Ages of the keys in seconds: when new ones are fetched, when they expire; and the least time between two fetches
-    for a key that is missing."""
+    """Times in seconds. `refresh_s`: the age of the keys at which new keys are fetched. `expiration_s`: the age at
+    which the keys expire. `missing_key_refresh_s`: the least time between two fetches because a key is missing.
+    """
 
     refresh_s: float
     expiration_s: float

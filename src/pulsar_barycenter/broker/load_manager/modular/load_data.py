@@ -183,9 +183,11 @@ class LoadData:
         self._reported.clear()
 
     def _end_preallocations(self, report: LocalBrokerData, received_ms: int) -> None:
-        """End the preallocations of the bundles in this report, at their destination or elsewhere.
+        """End the preallocations of the bundles in this report, whether or not the reporting broker is their
+        destination.
 
-        A report that was received before the bundle was assigned may list it with its former owner, and ends nothing.
+        A report that was received before the bundle was assigned may list the bundle with its former owner, so it does
+        not end the preallocation.
         """
         for bundle in self.preallocations.keys() & report.last_stats.keys():
             if received_ms > self.preallocations[bundle].at_ms:

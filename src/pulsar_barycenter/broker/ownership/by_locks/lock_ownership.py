@@ -175,11 +175,12 @@ class LockOwnership:
             return holding.owner
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Close the bundle's topics and release it; return the number of closed topics, None if it is not owned.
+        """Close the bundle's topics and release it; return the number of closed topics, None if this broker does not
+        own the bundle.
 
-        `destination` has no effect here: the broker that gets the next look-up chooses the owner, and may know the
-        destination (`Affinities`). This waits at most `namespaceBundleUnloadingTimeoutMs` for the topics, then releases
-        the bundle all the same; the fence of the ledgers protects topics that are still open.
+        With ownership locks, `destination` has no effect: the broker that gets the next look-up chooses the owner, and
+        may know the destination (`Affinities`). This waits at most `namespaceBundleUnloadingTimeoutMs` for the topics,
+        then releases the bundle all the same; the fence of the ledgers protects topics that are still open.
         """
         async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
@@ -305,7 +306,7 @@ class LockOwnership:
     async def _clear(self, holding: LockHolding, reason: str) -> bool:
         """Close the topics of a term that ended without notice, and release the lock if it is still held.
 
-        Return False if another change has cleared the term before; then there is nothing to acquire again.
+        Return False if another change has done this before; then the caller must not acquire the bundle again.
         """
         bundle = holding.term.bundle
         async with self._locks.serial(bundle):

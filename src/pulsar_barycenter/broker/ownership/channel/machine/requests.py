@@ -115,8 +115,8 @@ class RecordRequests:
             raise BundleNotAcquiredError(bundle, detail)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
-        """Assign a bundle without an owner to a broker, which owns it when its record is Owned. Do nothing if another
-        broker owns it by then.
+        """Publish that a bundle without an owner is assigned to a broker; the broker owns the bundle as soon as it has
+        published the state Owned. Do nothing if another broker owns the bundle by then.
 
         Raises:
             BundleNotFoundError: the bundle was split, or is not one of its namespace.

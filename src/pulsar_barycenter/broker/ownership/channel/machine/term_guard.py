@@ -31,8 +31,8 @@ class TermGuard(Protocol):
         ...
 
     async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
-        """Take the number of a term, under the bundle's lock if there are locks. `is_child` returns whether a split in
-        progress makes the bundle, so that it is not in its namespace yet.
+        """Take the number of a term, under the bundle's lock if there are locks. `is_child` returns whether the bundle
+        is a child of a split in progress, so that it is not in its namespace yet.
 
         Raises:
             LockBusyError: another broker has the lock.

@@ -29,7 +29,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 class TermLocks:
     """Implements `TermGuard`. `owns_by_records` is called with a broker's id; `changed` with a bundle whose lock was
-    created, deleted or changed; `lost` with one whose lock this broker had and lost."""
+    created, deleted or changed; `lost` is called with a bundle whose lock this broker had and lost.
+    """
 
     def __init__(
         self,

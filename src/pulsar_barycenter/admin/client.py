@@ -137,7 +137,7 @@ class AdminClient:
                 return answer
             else:
                 raise AdminRequestError(method, url, answer.status, reason_of(answer.body))
-        raise AdminRequestError(method, url, 307, f"more than {MAX_REDIRECTS} redirects")
+        raise AdminRequestError(method, url, 307, f"there were more than {MAX_REDIRECTS} redirects")
 
     async def ask(self, web_url: str, path: str) -> Answer:
         """Return the answer of this broker to a GET, also an error or a redirect.

@@ -102,7 +102,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield number, data[at : at + length]
             at += length
         else:
-            raise ValueError(f"the metadata of a message in a batch has a field of wire type {wire}")
+            raise ValueError(
+                f"the metadata of a message in a batch has a field of wire type {wire}, which is not known"
+            )
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -114,7 +116,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise ValueError("the metadata of a message in a batch ends within a number")
+    raise ValueError("the metadata of a message in a batch is damaged: it ends within a number")
 
 
 def _pair(data: bytes) -> tuple[str, str]:

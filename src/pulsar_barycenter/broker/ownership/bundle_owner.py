@@ -98,7 +98,9 @@ class BundleOwner:
         if term is None:
             bundle = await self._bundles.bundle_of(topic)
             holding = self._holdings.get(bundle)
-            raise NotServedError(topic, f"bundle {bundle} is {holding.state.value if holding else 'not owned'} here")
+            raise NotServedError(
+                topic, f"bundle {bundle} is {(holding.state.value if holding else 'not owned')} on this broker"
+            )
         return term
 
     def _require_leaders_term(self, topic: TopicName) -> OwnedBundle:

@@ -82,7 +82,7 @@ def _part(name: str, data: bytes, properties: Mapping[str, str]) -> Schema:
         raise InvalidSchemaError(f"the {name} is itself a KEY_VALUE schema: use a record")
     inner = read_json((properties.get(f"{name}.schema.properties") or "{}").encode())
     if not isinstance(inner, dict) or not all(isinstance(item, str) for item in inner.values()):
-        raise InvalidSchemaError(f"the property {name}.schema.properties is no JSON object of texts")
+        raise InvalidSchemaError(f"the property {name}.schema.properties is not a JSON object whose values are strings")
     return Schema(kind, data, inner)
 
 

@@ -110,7 +110,7 @@ class SchemaRecords:
                 return None
             stored = _decoded(path, found.value, _Definition)
             if stored.type not in SchemaType.__members__:
-                raise InvalidValueError(path, f"{stored.type[:40]!r} is no type of a schema")
+                raise InvalidValueError(path, f"{stored.type[:40]!r} is not a schema type")
             schema = Schema(SchemaType[stored.type], stored.data, stored.properties)
             self._kept.put((path, record), schema)
         return StoredSchema(record.version, schema, record.timestamp, record.user)

@@ -101,7 +101,9 @@ class SchemaRegistry:
 
         async def compare(live: Sequence[VersionRecord]) -> None:
             if of_consumer and not live:
-                raise SchemaNotFoundError(f"Topic {topic} has no schema to check this one against")
+                raise SchemaNotFoundError(
+                    f"Topic {topic} has no schema, so the consumer's schema cannot be checked against it"
+                )
             await self._compare(topic, live, schema, strategy, of_consumer=of_consumer)
 
         await self._consistent(topic, compare)

@@ -298,7 +298,7 @@ class LeasedStore:
             raise StoreRefusedError(path[:100], f"a path has at most {MAX_PATH_CHARACTERS:,} characters")
         session = self._lease.session
         if session is None:
-            raise SessionLostError(path, "the session has ended and no other is open yet")
+            raise SessionLostError(path, "the session has ended, and no other session is open yet. Try again.")
         try:
             return await self._in_turn(session, change)
         except NotLeadingError as error:

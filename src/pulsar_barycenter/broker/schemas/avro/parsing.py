@@ -205,7 +205,7 @@ class _Parser:
         full = _full_name(name, space) if isinstance(name, str) else name
         _require_full_name(full)
         if full.rpartition(".")[2] in PRIMITIVES:
-            raise InvalidSchemaError(f"{_shown(full)} is the name of a primitive type")
+            raise InvalidSchemaError(f"{_shown(full)} is the name of a primitive type: use another name")
         if full in self._heights:
             raise InvalidSchemaError(f"type {_shown(full)} is defined twice")
         self._heights[full] = 0

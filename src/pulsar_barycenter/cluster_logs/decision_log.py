@@ -80,8 +80,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
 
 class DecisionLog:
-    """Stores decisions. With `folder` None they are stored in memory only. A file that cannot be written costs one log
-    line.
+    """Stores decisions. With `folder` None they are stored in memory only. If a file cannot be written, the log gets
+    one line and no error is raised.
     """
 
     def __init__(self, broker_id: str, folder: Path | None = None, *, kept: int = KEPT) -> None:

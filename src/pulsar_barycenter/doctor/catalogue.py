@@ -29,7 +29,7 @@ class Check:
 
     @property
     def tells(self) -> str:
-        """What the check finds, in a sentence."""
+        """The problem that the check finds, in a sentence."""
         return (self.run.__doc__ or "").partition("\n")[0].strip()
 
 

@@ -191,7 +191,7 @@ class Picture:
 
     @property
     def drained_by(self) -> NotedChange | None:
-        """The last change of the drained brokers, if it led to the value in force."""
+        """The last change of the list of drained brokers, if it led to the present list; else None."""
         for broker in self.answering:
             change = (broker.setting_changes or {}).get(DRAINED_KEY)
             if change is not None and change.is_of(DRAINED_KEY, (broker.overrides or {}).get(DRAINED_KEY)):

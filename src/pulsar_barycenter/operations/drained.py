@@ -44,11 +44,11 @@ def _bounded(figure: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The brokers of a cluster, and the moves that drain one.
+    """The brokers of a cluster, and the moves that drain one of them.
 
     `drained` is None if the cluster cannot keep brokers empty. `moves` would empty the broker; `stay` says why its
-    other bundles cannot leave; `cluster` is the name of the cluster. `loads` are the loads of each broker before and
-    after the moves, as far as load moves with the bundles.
+    other bundles cannot leave; `cluster` is the name of the cluster. `loads` has the load of each broker before the
+    moves, and its expected load after them.
     """
 
     brokers: tuple[str, ...]
@@ -91,7 +91,8 @@ async def to_drain(new_client: NewClient, url: str, broker: str) -> Drained:
             others = set(found.brokers) - {broker, *(found.drained or ())}
             if not others:
                 raise RefusedError(
-                    f"no broker can take the bundles of {broker}: all others are drained, or there are none"
+                    f"no broker can take the bundles of {broker}: there is no other broker that is not drained; "
+                    "start one, or undrain one"
                 )
             bundles = to_move(await when_told(partial(cluster.owned, broker)))
             if found.drained is None:
@@ -171,8 +172,11 @@ _Placed: TypeAlias = tuple[list[PlannedMove], dict[str, str], dict[str, CarriedL
 async def _placed(
     new_client: NewClient, url: str, broker: str, bundles: list[str], drained: tuple[str, ...]
 ) -> _Placed:
-    """Return the destinations that the leader would choose for the bundles of a drained broker, each choice counting
-    for the next; why other bundles stay; the load of brokers; the load of bundles."""
+    """Return where the leader would place the bundles of a drained broker, why other bundles stay, and the loads of
+    brokers and of bundles.
+
+    Each placement counts for the next one.
+    """
     # these bring numpy, which `undrain` does without
     from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines
     from pulsar_barycenter.snapshots.snapshot_file import of_document

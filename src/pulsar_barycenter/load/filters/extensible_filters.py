@@ -124,10 +124,10 @@ _FREE: Final[_Kind] = (None, None)
 
 
 class AllowedTransfers:
-    """Which transfers are allowed in one snapshot.
+    """How bundles may be transferred in one snapshot; `__call__` returns which transfers are allowed.
 
     The result of the filters depends only on the isolation policy and the anti-affinity group of a namespace, so they
-    run once for each such kind.
+    run once for each pair of policy and group.
     """
 
     def __init__(self, snapshot: LoadSnapshot, settings: ExtensibleFilterSettings) -> None:

@@ -101,7 +101,7 @@ class AvgShedderPlacement(Placer[Planned]):
         return PlacementChoice(planned, NAME, Code.PLANNED, rejected_count=int(candidates.sum()) - 1)
 
     def planned(self, plan: SheddingPlan, memory: Planned) -> Planned:
-        """Return the moves of the plan, if it is the AvgShedder's; else the memory unchanged."""
+        """Return the moves of the plan if the AvgShedder made it, else the memory unchanged."""
         if plan.strategy != NAME:
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names

@@ -32,7 +32,9 @@ _KEYS: Final = (DIFFERENCE_KEY, "loadBalancerHistoryResourcePercentage")
 
 
 class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
-    """Smoothed usage (fraction) of each broker of `names`; NaN: none. `is_whole`: certainly all have one."""
+    """The smoothed usage (fraction) of each broker of `names`; NaN: the broker has none. `is_whole` is true only if no
+    usage is NaN.
+    """
 
     names: tuple[str, ...] = ()
     usage: Floats = msgspec.field(default_factory=lambda: np.zeros(0))

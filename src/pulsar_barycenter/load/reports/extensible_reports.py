@@ -46,8 +46,9 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The load of one broker.
 
     `max_resource_usage` and `weighted_max_ema` are fractions, and 1.0 until the first measurement, so that no bundle is
-    placed on a broker without one. `weighted_max_ema` and `msg_throughput_ema` are moving averages, with one step per
-    update. `updated_at` is the time of the last measurement (0: never), `reported_at` that of the last publication.
+    placed on a broker without one. `weighted_max_ema` and `msg_throughput_ema` are moving averages; each measurement
+    updates them once. `updated_at` is the time of the last measurement (0: never), `reported_at` that of the last
+    publication.
 
     `incarnation` and `sequence` are Barycenter's: with `barycenterExtensiblePipelineEnabled` they identify the newest
     load report that the broker has given to the pipeline, so that readers know what the pipeline should include.
@@ -227,7 +228,9 @@ def decode_top_bundles(document: bytes) -> TopBundlesLoadData:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoadReportRule:
-    """When a broker publishes its load. `threshold_percent` is in percent of change, and in points of usage."""
+    """When a broker publishes its load. `threshold_percent` is the least change: of usage in percentage points, of
+    other values in percent.
+    """
 
     max_interval_ms: float = 900_000
     threshold_percent: float = 10
@@ -245,9 +248,9 @@ def is_broker_load_due(
 ) -> bool:
     """Return whether `current` must be published after `published`.
 
-    It must if `current.reported_at` (0 after `cleared`) is longer ago than the interval, or if message rate,
-    throughput, number of bundles or the usage without weights changed by more than the threshold; both strict.
-    Source: `BrokerLoadDataReporter.needBrokerDataUpdate`.
+    It must if the last publication (`current.reported_at`, 0 after `cleared`) is longer ago than the interval, or if
+    the message rate, the throughput, the number of bundles or the highest usage of a resource, without weights, changed
+    by more than the threshold. Both comparisons are strict. Source: `BrokerLoadDataReporter.needBrokerDataUpdate`.
     """
     if now_ms - current.reported_at > rule.max_interval_ms:
         return True

@@ -55,7 +55,8 @@ CHANGE: Final = ".after-"
 
 
 def head_of(document: bytes) -> tuple[PublicationId, PublicationId | None] | None:
-    """Return which publication a document results in, and which one it changes (None: it is whole).
+    """Return the ids at the begin of a document: of the publication that it results in, and of the publication that it
+    changes, None if it has a whole publication.
 
     Returns None if the document does not begin with these ids.
     """

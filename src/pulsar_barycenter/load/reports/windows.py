@@ -206,7 +206,9 @@ class LiveFold:
         return report.last_update > seen.last_update
 
     def unknown(self, report: LocalBrokerData) -> list[str]:
-        """Return the bundles of `report` without data here: read these from the store before accepting it."""
+        """Return the bundles of `report` without data here. The caller passes their stored data to `remember` before it
+        calls `accept`.
+        """
         return [name for name in report.last_stats if name not in self.bundles]
 
     def remember(self, name: str, data: BundleData, as_of_ms: int) -> None:
@@ -248,7 +250,7 @@ class LiveFold:
             del known[incarnation]
 
     def _leave(self, names: Iterable[str]) -> None:
-        """Lower `_none_before_ms`: possibly no broker reports these bundles any more."""
+        """Lower `_none_before_ms` to the oldest report of these bundles: possibly no broker reports them any more."""
         times = (self._as_of[name] for name in names if name in self._as_of)
         self._none_before_ms = min(self._none_before_ms, min(times, default=self._none_before_ms))
 

@@ -48,7 +48,9 @@ class Destinations(ABC, Generic[Memory]):
 
     @abstractmethod
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Count the bundle in this row for its destination; `load` is a newer load of the cluster, if there is one."""
+        """Count the bundle in this row for its destination; `load` is a newer load of the cluster, None if there is
+        none.
+        """
 
     @property
     @abstractmethod

@@ -133,7 +133,7 @@ def splitting(
 
 
 def deleted(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """Return the record after a split: the children are owned."""
+    """Return the record of a bundle that was split, after the owner owns all its children."""
     return ServiceUnitStateData(
         ServiceUnitState.DELETED,
         dst_broker=before.dst_broker,

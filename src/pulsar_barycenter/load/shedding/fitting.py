@@ -61,7 +61,7 @@ class FittingPlan(ShedPlan):
         return Unload(bundles.names[row], brokers.names[owner], reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return bundle to destination, for bundles whose `unload` has one; builds no reasons."""
+        """Return the destination of each bundle whose `unload` has one; builds no reasons."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         goals = self.verdicts.destination[self.snapshot.bundles.owner[self.rows]].tolist()
         pairs = zip(self.rows.tolist(), goals, strict=True)
@@ -81,10 +81,11 @@ def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:
 def take_fitting(
     traffic: Floats, budget: float, most: int = NO_LIMIT, *, whole: bool = False
 ) -> tuple[Integers, Floats]:
-    """Return which bundles to take: the heaviest first, each if it fits into the budget, which it lowers.
+    """Return the positions of the bundles to take, at most `most`, and the budget before each.
 
-    With `whole` a bundle lowers the budget by the whole part of its traffic only, bounded by LARGEST, as in Pulsar.
-    Traffic of 0 and less is not taken. Returns the positions taken, at most `most`, and the budget before each.
+    The heaviest come first. A bundle is taken if its traffic fits into the budget; this lowers the budget by its
+    traffic. With `whole` it lowers the budget by the whole part of its traffic only, bounded by LARGEST, as in Pulsar.
+    Traffic of 0 and less is not taken.
     """
     taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]
     ahead, room, look = np.flatnonzero(traffic > 0), most, most

@@ -67,7 +67,7 @@ class ListedPlan:
 
     @property
     def reason(self) -> Reason:
-        """Why the round sheds bundles, or none."""
+        """The reason why the round sheds bundles, or sheds none."""
         if self.sheds:
             return self._reason(Code.SHEDS_BY_STRATEGY, "", self.sheds[0].because, self.sheds[0].compared)
         return self._reason(Code.KEPT_BY_STRATEGY, "", self.kept_because)

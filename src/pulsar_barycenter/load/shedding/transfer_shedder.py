@@ -70,7 +70,8 @@ def always(bundles: Integers, _source: int, _destination: int) -> Sequence[bool]
 
 @dataclass(frozen=True, slots=True)
 class TransferMemory:
-    """The number of cycles in a row in which brokers were out of balance, and broker to the last unload (epoch ms).
+    """The number of cycles in a row in which brokers were out of balance, and the time (epoch ms) of each broker's last
+    unload.
 
     A broker is remembered until its load was measured long enough after the unload.
     """
@@ -377,7 +378,7 @@ class _Chosen:
         self._exchanged: list[int] = []
 
     def exchange(self, row: int, given: Sequence[int], before: float) -> None:
-        """Choose the bundles that are `given` in exchange for the one in `row`, and then that one."""
+        """Choose the bundles that are `given` in exchange for the bundle in `row`, and then the bundle in `row`."""
         self._given += range(len(self.rows), len(self.rows) + len(given))
         self._exchanged.append(len(self.rows) + len(given))
         self.rows += [*given, row]

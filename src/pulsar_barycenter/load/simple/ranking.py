@@ -41,12 +41,12 @@ _LONG_MAX: Final = 2**63 - 1
 class Ranking:
     """The estimated load of each broker: one column per broker of `snapshot.brokers`.
 
-    A value: `preallocating` and `releasing` return another one.
+    Immutable: `preallocating` and `releasing` return another object.
 
-    `allocated` and `preallocated` have sums of quotas, a row for each of QUOTA_FIGURES. `loaded` and `pending` count
-    the reported bundles and those on their way. `rank` is the order in which candidates are examined; it is computed
-    when reports arrive, while the estimates change with every placement. `released` are pairs (row, bundle) that a
-    report lists and that are placed again.
+    `allocated` and `preallocated` have sums of quotas, a row for each of QUOTA_FIGURES. `loaded` is the number of the
+    reported bundles, `pending` that of the bundles on their way. `rank` is the order in which candidates are examined;
+    it is computed when reports arrive, while the estimates change with every placement. `released` are pairs (row of
+    the broker, bundle): the broker reports the bundle, and the bundle is placed again.
     """
 
     snapshot: LoadSnapshot
@@ -218,7 +218,7 @@ def room(limit: Floats, default: ResourceQuota, cpu_factor: float) -> Integers:
 
 
 def _number(value: float) -> Floats:
-    """Return the value as a numpy number, by which a division is as in Java: by 0 without an error."""
+    """Return the value as a numpy number: dividing by it is no error if it is 0, as in Java."""
     return np.array(value, float)
 
 

@@ -250,7 +250,9 @@ def _numbered(texts: Sequence[str]) -> tuple[tuple[str, ...], Indices]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The order of the rows of several brokers in one table: `order` are indexes of all rows, broker after broker."""
+    """The order of the rows of several brokers in one table. `order` has positions in all rows, one broker after the
+    other.
+    """
 
     of: list[list[str]]
     names: list[str]

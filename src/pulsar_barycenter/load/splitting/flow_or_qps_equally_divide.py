@@ -23,8 +23,8 @@ NAME: Final = "flow_or_qps_equally_divide"
 def flow_or_qps_equally_divide(request: SplitRequest) -> tuple[int, ...]:
     """Return the boundaries, ascending, often more than one.
 
-    There is none with fewer than two topics that have load, or if their total is below `limit * (1 + difference)`, both
-    in messages and in bytes.
+    There are no boundaries if fewer than two topics have load, or if the total load is below `limit * (1 + difference)`
+    both in messages and in bytes.
     """
     topics, limits = _by_hash(request.loads), request.limits
     if len(topics) < 2:

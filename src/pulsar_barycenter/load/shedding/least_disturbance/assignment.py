@@ -62,8 +62,9 @@ _TOO_MANY: Final = 8
 class RowMove(NamedTuple):
     """The bundle in `row` moves from one broker to another (rows). `why` is one of the constants below.
 
-    `before` and `after` are how far the giver is above its reachable usage (fractions), `taker` how far the taker is
-    after the move. For BY_NUMBER they are numbers of idle bundles. Only a move by its price (EVENS) has a `price`.
+    `before` and `after` are how far the source is above its reachable usage (fractions), `taker` how far the
+    destination is after the move. In a move BY_NUMBER, the three are numbers of idle bundles. Only a move EVENS has a
+    `price`.
     """
 
     row: int
@@ -86,8 +87,10 @@ EVENS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The moves in their order, the flags of the brokers that had to give bundles, of those among them at which the
-    search did not arrive before the round was full, and for each broker what its best move has missed (`unevenness`).
+    """The result of a search: the moves in their order.
+
+    `asked` flags the brokers that had to give bundles, `unseen` those of them that the search did not reach before the
+    round was full. `missed` is the gain that the best move of each broker has missed (`unevenness`).
     """
 
     moves: tuple[RowMove, ...]
@@ -131,10 +134,11 @@ class Search:
         return self._found(np.zeros(len(self._snapshot.brokers)))
 
     def run_by_price(self, missed: Floats, minutes: float) -> Found:
-        """Return the single moves that are worth their price, `minutes` after the round that `missed` is from.
+        """Return the single moves whose missed gain has reached their price (`unevenness`).
 
-        If there is none, return a plan like that of `run`, which begins when a broker is far above the band, and in
-        which only brokers above the band give.
+        `missed` is the missed gain of each broker after the last round, which was `minutes` ago. If there is no such
+        move, return a plan like that of `run`, but only if a broker is far above the band; then only brokers above the
+        band give bundles.
         """
         if not self._is_possible:
             return self._found(np.zeros(len(missed)))
@@ -238,7 +242,7 @@ class Search:
     # ---- brokers above the band ----
 
     def _relieve(self, limit: float, edge: float) -> None:
-        """Relieve the brokers whose excess is more than `edge`, if that of one is more than `limit`."""
+        """If the excess of any broker is more than `limit`, relieve all brokers whose excess is more than `edge`."""
         lower = self._apart.min(axis=0)
         if not (self._gives & (lower > limit)).any():
             return
@@ -411,7 +415,11 @@ class Search:
             self._adopt(moves, apart)
 
     def _adopt(self, moves: list[RowMove], apart: Floats) -> bool:
-        """Replace the moves, unless one would leave its taker with more than its giver had; return whether it did."""
+        """Replace the chosen moves by `moves`; return whether this was done.
+
+        It is not done if a broker that takes a bundle would have at least the excess that the giver of the bundle had
+        before.
+        """
         slope, before = self._slope.tolist(), self._view.apart.T.tolist()
         adopted = []
         for move in moves:

@@ -136,12 +136,14 @@ class BundleLoads:
         return None if found is None else found.broker
 
     def was_split_into(self, bundle: str) -> bool:
-        """Return whether a bundle is a part of one of these."""
+        """Return whether `bundle` is a part of a bundle that has a row here."""
         row, part = self._found(bundle)
         return row >= 0 and part < 1
 
     def _found(self, bundle: str) -> tuple[int, float]:
-        """Return the row of a bundle and 1, or of the bundle that it was split from and its fraction; -1 if none."""
+        """Return the row of a bundle, and 1. For a part of a bundle that has a row, return that row, and the part's
+        fraction of the hash range. -1 if there is no such row.
+        """
         row = bisect_left(self.names, bundle)
         if row < len(self.names) and self.names[row] == bundle:
             return row, 1.0

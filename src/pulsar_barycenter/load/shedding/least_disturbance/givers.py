@@ -25,7 +25,9 @@ _AT_ONCE: Final = 256
 def movable_rows(
     snapshot: LoadSnapshot, loads: BundleLoads, view: Prediction, settings: Settings, now_ms: int
 ) -> Flags:
-    """Flag the rows that may move: with load data, at their owner, not just moved, neither bound nor excluded."""
+    """Flag the rows of the bundles that may move: they have load data, are at their owner, have not moved recently, and
+    are neither bound to a broker nor excluded.
+    """
     bundles = snapshot.bundles
     found = bundles.listed & ~bundles.broker_bound & ~bundles.recently_unloaded & ~bundles.suspect
     if snapshot.extensible is None:
@@ -80,8 +82,11 @@ class Giver:
 
 
 def _looked_at(work: Floats) -> Flags | slice:
-    """Return which bundles of a broker are considered: all, or of too many the heaviest and as many spread over the
-    rest, from which the last bundle to move is chosen."""
+    """Return which bundles of a broker the search considers: all of them, or at most about MOST_LOOKED_AT.
+
+    If there are too many, these are the heaviest bundles, and as many from the rest, at equal distances: the last
+    bundle to move is chosen from the light ones.
+    """
     if len(work) <= MOST_LOOKED_AT:
         return slice(None)
     half = MOST_LOOKED_AT // 2

@@ -139,7 +139,9 @@ def _numbers(shape: Mapping[str, str], kinds: Mapping[str, Any], what: str) -> d
     found = {}
     for key, text in shape.items():
         if key not in kinds:
-            raise ReplayInputError(f"--shape {key}={text}: {what} has {', '.join(sorted(kinds))}")
+            raise ReplayInputError(
+                f"--shape {key}={text}: {what} has no such key; give one of {', '.join(sorted(kinds))}"
+            )
         try:
             found[key] = kinds[key](text)
         except ValueError:

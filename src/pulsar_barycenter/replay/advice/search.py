@@ -73,7 +73,7 @@ class Question:
         return list(found.values())
 
     def around(self, scenario: Scenario) -> list[Scenario]:
-        """Return the configurations in which one setting is a notch higher or lower."""
+        """Return the configurations in which one setting has its next lower or next higher value."""
         return [] if self.is_idle(scenario) else neighbours(scenario, self.given, self.base)
 
     def changes(self, scenario: Scenario) -> dict[str, tuple[str, str]]:

@@ -109,7 +109,9 @@ def _connection(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> None:
-    """Restrict the following statements to reading the files of the tables, and keep them from changing this."""
+    """Restrict all later statements to reading the files of the tables, and prevent them from removing this
+    restriction.
+    """
     connection.execute("set allowed_directories = $1", [[storage.address(TABLES_FOLDER)]])
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")

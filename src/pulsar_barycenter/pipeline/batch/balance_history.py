@@ -18,7 +18,7 @@ def balance_intervals(
     as_of: DataFrame,
     settings: BalanceSettings,
 ) -> DataFrame:
-    """Return every settled interval.
+    """Return the balance of every interval that no later report can change.
 
     Input: LOAD_REPORTS, BROKER_USAGE, the output of `ownership_intervals`, DECISIONS; `as_of` has one row, the time of
     the newest report as `newest_ms`. Output: BALANCE.

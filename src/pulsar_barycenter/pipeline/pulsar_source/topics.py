@@ -209,7 +209,10 @@ class Topics:
                 time.sleep(_PAUSE_S)
 
     def told(self, doing: str, topic: str) -> AbstractContextManager[None]:
-        """Convert errors of the client in the block to PulsarSourceError: "cannot `doing`", the cause, what to do."""
+        """Convert errors of the client in the block to PulsarSourceError.
+
+        Its text says "cannot `doing`", the cause and what to do.
+        """
         return _told(self._options.service, doing, topic)
 
 

@@ -130,7 +130,7 @@ class AcceptedReports(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What happens to each report of a batch.
+    """The decision about each report of a batch.
 
     `accepted`: folded, the reports of a broker in the order of their sequences. `late`: only written to the tables.
     `held`: wait for a predecessor. `dropped`: copies. `reports`: all reports taken after this batch (accepted and

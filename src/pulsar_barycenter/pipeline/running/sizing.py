@@ -64,8 +64,8 @@ class Sizing:
     """What a workload needs. Sizes are bytes, times seconds; `tables` is for all days that are kept.
 
     `batch_s` is for a batch of `batch_samples`, which arrive between two triggers (or in one report, if reports are
-    rarer); `whole_s` comes on top where the publication or the state is written as a whole. `utilization` is the
-    fraction of the time in which a batch runs: at 1 and above the pipeline cannot keep up.
+    rarer). A batch that writes the whole publication or state takes `whole_s` more. `utilization` is the fraction of
+    the time in which a batch runs: at 1 and above the pipeline cannot keep up.
     """
 
     samples_per_day: float

@@ -68,7 +68,9 @@ def _setting(key: str, brokers: Sequence[BrokerView]) -> Setting:
 
 
 def _defaults_of(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the defaults of a broker of Barycenter for the version of Pulsar that it follows; for others none."""
+    """Return the defaults of a broker of Barycenter for the version of Pulsar that it follows; empty for other
+    brokers.
+    """
     if OWN_KEY not in settings:
         return {}
     return _defaults(settings[OWN_KEY])

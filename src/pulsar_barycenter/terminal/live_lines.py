@@ -78,7 +78,7 @@ class LiveLines:
             self._draw()
 
     def close(self) -> None:
-        """Remove all lines, and stop drawing. Idempotent; `show` begins again."""
+        """Remove all lines, and stop drawing. Idempotent; `show` starts drawing again."""
         self._is_over.set()
         drawer, self._drawer = self._drawer, None
         if drawer is not None and drawer is not threading.current_thread():

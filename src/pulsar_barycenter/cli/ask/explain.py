@@ -169,7 +169,9 @@ def _would_go(placed: Decided) -> str:
 
 
 def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, form: str) -> None:
-    """Print the explanation for a time in the past; end with 1 if nothing is known of that time."""
+    """Print the explanation for a time in the past; end the program with exit code 1 if nothing is known of that
+    time.
+    """
     subject = _subject(name)
     ask = of_cluster(asking_client, asked_url(url)) if data is None else of_files(data)
     lines: list[Decided] = []

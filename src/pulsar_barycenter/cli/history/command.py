@@ -215,8 +215,8 @@ def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str,
 def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: float, limit: int) -> None:
     """Show the bundles that load managers moved again soon after a move, and how often back to a former owner.
 
-    Moves that an operator requested (a drain, its undo, a move) do not count, nor does the load manager's next move
-    after them.
+    Moves that an operator requested (a drain, its undo, a move) do not count, and neither does the next move of the
+    bundle.
     """
     with _history(data, conf, since, until, form) as history:
         _answer(

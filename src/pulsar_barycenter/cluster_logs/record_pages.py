@@ -144,7 +144,7 @@ def bounded(records: list[R], limit: int, cut: Key | None) -> tuple[list[R], Key
 
 
 class _Newest(Generic[R]):
-    """Collects the newest records, each once: one more than `limit`, to find out whether there are more."""
+    """Collects the newest records, each once, at most `limit` + 1: the additional one shows that there are more."""
 
     def __init__(self, limit: int) -> None:
         self._most = limit + 1

@@ -22,7 +22,7 @@ WINDOW: Final = Window(again=AGAIN_WITHIN_S, back=math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """One owner of a bundle, None while it had none; from_s ≤ time < until_s, seconds since 1970."""
+    """A time in which a bundle had one owner, or none (None); from_s ≤ time < until_s, seconds since 1970."""
 
     owner: str | None
     from_s: float

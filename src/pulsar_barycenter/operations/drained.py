@@ -22,8 +22,9 @@ _WITHIN_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedLoad:
-    """The load of a broker: the number of bundles that it says it serves, without its own; rate in msg/s and throughput
-    in bytes/s, in + out, from the newest reports, None if not known."""
+    """The load of a broker: the number of bundles that it says it serves, without the broker's own bundles; rate in
+    msg/s and throughput in bytes/s, in + out, from the newest reports, None if not known.
+    """
 
     bundles: int = 0
     msg_rate: float | None = None

@@ -37,7 +37,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One event as a row of the table; `note` explains a move that went back."""
+    """One event as a row of the table; `note` explains a move back to a former owner."""
 
     number: int
     at_s: float

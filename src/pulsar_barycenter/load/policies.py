@@ -294,7 +294,7 @@ def namespaces_to_unload(
 
 
 def domains_of_brokers(domains: Mapping[str, FailureDomain]) -> dict[str, str]:
-    """Return broker id to failure domain; a broker in several domains belongs to the last one by name."""
+    """Return the failure domain of each broker id; a broker in several domains belongs to the last one by name."""
     return {broker: name for name in sorted(domains) for broker in domains[name].brokers}
 
 

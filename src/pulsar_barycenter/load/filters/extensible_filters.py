@@ -142,7 +142,7 @@ class AllowedTransfers:
         Bundles and brokers are row numbers in the snapshot.
 
         No filter may fail, and all must keep the destination. Without a destination, or if bundles are only unloaded
-        and not transferred, it is enough that another broker is left. Every bundle counts as one with persistent
+        and not transferred, it is enough that one other broker remains. Every bundle counts as one with persistent
         topics: Pulsar's check also knows only the name of the bundle and not its topics.
         """
         if not len(bundles):

@@ -119,7 +119,7 @@ def _candidates(
 def sparing(live: Flags, drained: Flags, judge: Callable[[Flags], FilterOutcome]) -> FilterOutcome:
     """Return the outcome of `judge` for the live brokers that are not drained.
 
-    If it keeps none of them, return its outcome for all live brokers, with a note.
+    If `judge` keeps none of them, return its outcome for all live brokers, with a note.
     """
     found = judge(live & ~drained)
     if found.left:

@@ -40,7 +40,7 @@ _KEYS: Final = (OVERLOAD_KEY,)
 
 
 class PlannedTransfer(NamedTuple):
-    """The brokers, by id, that a plan takes a bundle from and to."""
+    """The source and the destination of a planned transfer, by broker id."""
 
     source: str
     destination: str

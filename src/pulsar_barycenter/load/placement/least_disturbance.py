@@ -83,7 +83,8 @@ class RoundKnowledge:
 
     def home(self, snapshot: LoadSnapshot, bundle: str, move: Planned | None = None) -> int:
         """Return the broker whose reported usage includes the bundle, or the bundle that it was split from; NOBODY if
-        there is no live one."""
+        no live broker is known.
+        """
         if move is not None and snapshot.bundles is self.snapshot.bundles:
             return snapshot.brokers.index[move.source]
         row = snapshot.bundles.row_with_windows(bundle)
@@ -156,10 +157,11 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
-        """Choose the planned destination, else the candidate with the least predicted usage with the bundle.
+        """Choose the planned destination. Without a plan, choose the candidate with the least predicted usage with the
+        bundle.
 
-        Of equal ones it is the one with the fewest bundles. A broker with an outdated report is chosen only if all
-        reports are outdated.
+        Of candidates with equal usage, the one with the fewest bundles is chosen. A broker with an outdated report is
+        chosen only if all reports are outdated.
         """
         count = int(np.count_nonzero(candidates))
         if not count:
@@ -244,7 +246,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return expected
 
     def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
-        """Remember the moves of a LeastDisturbance plan, and what its round knew."""
+        """Remember the moves of a LeastDisturbance plan, and the knowledge of its round."""
         if not isinstance(plan, DisturbancePlan):
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names

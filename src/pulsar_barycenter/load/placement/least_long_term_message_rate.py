@@ -72,7 +72,9 @@ class LeastLongTermMessageRate(Placer[None]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
     ) -> tuple[PlacementChoice, None]:
-        """Choose the candidate with the lowest score, at random among equal ones; overloaded ones are all equal."""
+        """Choose the candidate with the lowest score, at random among equal scores. All overloaded candidates count as
+        equal.
+        """
         count = int(np.count_nonzero(candidates))
         if not count:
             return no_choice(NAME), memory

@@ -120,7 +120,7 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         )
 
     def cleared(self) -> "BrokerLoadData":
-        """Return the load before any measurement: the averages restart after a bundle came or left."""
+        """Return the load as before the first measurement: the averages restart after a bundle came or left."""
         return BrokerLoadData()
 
 
@@ -146,9 +146,10 @@ class TopBundlesLoadData(msgspec.Struct, frozen=True, rename="camel"):
     ) -> "TopBundlesLoadData":
         """Return the `count` heaviest of a broker's bundles (negative: all), the least loaded of them first.
 
-        Bundles without traffic are omitted, and those of `excluded_namespaces`, of namespaces for which `has_policies`
-        is true (pass it unless bundles with policies may be shed), of `pulsar/system`, and of namespaces that are bound
-        to one broker. The order is by `stats_rank`; of equal bundles the smaller name counts as the heavier.
+        Bundles without traffic are omitted. So are the bundles of `excluded_namespaces`, of namespaces for which
+        `has_policies` returns true, of `pulsar/system`, and of namespaces that are bound to one broker. Pass
+        `has_policies` unless bundles with policies may be shed. The order is by `stats_rank`; of equal bundles the
+        smaller name counts as the heavier.
 
         Source: `TopKBundles.update` (4.2), which fails for a negative `count`.
         """

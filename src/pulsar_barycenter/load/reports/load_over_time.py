@@ -58,8 +58,9 @@ class Moment(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadQuestion:
-    """A question for the load of all brokers, of one, or of a bundle, from `since_ms` (inclusive) to `until_ms`
-    (exclusive), epoch ms and multiples of `step_ms`. `load_question` creates it within its bounds."""
+    """A question for the load of all brokers, of one broker, or of one bundle, from `since_ms` (inclusive) to
+    `until_ms` (exclusive), epoch ms and multiples of `step_ms`. `load_question` creates it and checks its bounds.
+    """
 
     since_ms: int
     until_ms: int

@@ -44,9 +44,9 @@ HEAD_BYTES: Final = 128
 
 
 def change_file(file: str, after: PublicationId) -> str:
-    """Return the name of the file that has what changed since the publication `after`.
+    """Return the name of the file that has the changes since the publication `after`.
 
-    It is in the folder of `file`, which has the whole publication.
+    The file is in the folder of `file`, which has the whole publication.
     """
     return f"{file}{CHANGE}{after.batch_id:012d}"
 

@@ -145,7 +145,7 @@ def reported_stats(document: bytes) -> dict[str, NamespaceBundleStats]:
 
 
 def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
-    """Return the report as one of the modular load manager, for all code that reads those.
+    """Return the report as a report of the modular load manager, for all code that reads such reports.
 
     Throughput is the sum over the bundles, not the message rate.
     """

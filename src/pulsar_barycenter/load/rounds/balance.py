@@ -138,5 +138,5 @@ def _points(fraction: float) -> str:
 
 
 def _number(fraction: float) -> str:
-    """Return a fraction in percent, below 20 with one decimal unless that is 0."""
+    """Return a fraction as a text in percent: below 20 with one decimal, unless that decimal is 0."""
     return f"{100 * fraction:.0f}" if fraction >= 0.1995 else f"{100 * fraction:.1f}".removesuffix(".0")

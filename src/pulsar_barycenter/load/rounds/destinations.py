@@ -85,9 +85,10 @@ class Selection(ABC, Generic[Memory]):
     def place(
         self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random, memory: Memory | None = None
     ) -> Iterator[Placement]:
-        """Yield the owners of unowned bundles, each chosen on demand; a bundle counts for its broker from then on.
+        """Yield the owners of unowned bundles, each chosen on demand; after the choice the bundle counts for its
+        broker.
 
-        `memory` is that of previous rounds; the initial one unless given.
+        `memory` is the memory of previous rounds; None: the initial one.
         """
 
 
@@ -99,8 +100,8 @@ class FilteredSelection(Selection[SelectionMemory]):
     """The selection of the modular and the extensible load manager: policies, filters, then the placement strategy.
 
     Bundles of `excluded_namespaces` stay. With `vetoes` policies can keep a bundle on its broker, and placement decides
-    whether to use the shedder's destination. Without, the shedder has checked the policies, and its destination is
-    final.
+    whether to use the shedder's destination. Without `vetoes` the shedder has checked the policies, and its destination
+    is final.
     """
 
     placer: Placer[Any]

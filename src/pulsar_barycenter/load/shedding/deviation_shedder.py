@@ -56,7 +56,7 @@ def _bundle_throughput(snapshot: LoadSnapshot) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class DeviationShedder(Shedder[None]):
-    """A member of the family: its metrics, in `unit`, and the number of deviations above the mean that it tolerates.
+    """One shedder of the family: its metrics, in `unit`, and the number of deviations above the mean that it tolerates.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -72,7 +72,9 @@ class DeviationShedder(Shedder[None]):
 
     @classmethod
     def of(cls, config: "BrokerConfig") -> Self:
-        """Return the member that compares throughput in + out, for bundles the short-term one. It has no own key."""
+        """Return the shedder that compares throughput in + out; of bundles, the short-term one. It has no configuration
+        key of its own.
+        """
         return cls(_broker_throughput, _bundle_throughput, "bytes/s", most=bundles_of_round(config))
 
     def start(self) -> None:
@@ -246,7 +248,7 @@ class DeviationVerdicts:
 
     @property
     def need(self) -> Floats:
-        """How far each broker's metric is above the tolerated one."""
+        """How far each broker's metric is above the greatest tolerated value."""
         return self.metric - (self.mean + self.member.threshold * self.deviation)
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:

@@ -21,7 +21,7 @@ _FIRST_LOOK: Final = 64
 
 
 class FittingVerdicts(Verdicts, Protocol):
-    """`need` is the most that leaves each broker: msg/s where `by_rate`, else bytes/s."""
+    """`need` is the maximum traffic that leaves each broker: in msg/s where `by_rate`, else in bytes/s."""
 
     @property
     def by_rate(self) -> Flags: ...
@@ -102,7 +102,10 @@ def take_fitting(
 
 
 def _walk(falling: Floats, budget: float, *, whole: bool) -> tuple[Integers, Floats, float]:
-    """Return the positions taken of `falling` traffic above 0, the budget before each, and the budget at the end."""
+    """Return the positions of the bundles that are taken, the budget before each, and the budget at the end.
+
+    `falling` is the traffic of the bundles, all above 0, the greatest first.
+    """
     charges = np.minimum(np.trunc(falling), LARGEST) if whole else falling
     rising = -falling
     taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]

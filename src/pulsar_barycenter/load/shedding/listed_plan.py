@@ -53,7 +53,7 @@ class ListedPlan:
             )
         numbers = [number for shed in self.sheds for one in shed.compared for number in (one.value, one.limit)]
         if not all(map(math.isfinite, numbers)):
-            raise PluginError(f"{self.strategy} compares a number that is not finite")
+            raise PluginError(f"{self.strategy} compares a number that is not finite: ask its authors")
 
     @property
     def decided(self) -> "ListedPlan":

@@ -217,8 +217,9 @@ def _until(traffic: Floats, need: float, most: int) -> Floats:
 
 
 def _in_proportion(counts: Integers, need: Floats, most: int) -> Integers:
-    """Divide `most` in proportion to `counts`, whose sum is greater. What rounding leaves goes to the largest
-    remainders, and of equal remainders to the greater `need`."""
+    """Divide `most` in proportion to `counts`, whose sum is greater. The rest from rounding goes to the largest
+    remainders, and of equal remainders to the greater `need`.
+    """
     shares, rest = np.divmod(counts * most, counts.sum())
     shares[np.lexsort((-need, -rest))[: most - int(shares.sum())]] += 1
     return shares

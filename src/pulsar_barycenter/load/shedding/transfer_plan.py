@@ -130,7 +130,7 @@ class Statistics:
 
 
 class Imbalance(msgspec.Struct, frozen=True, gc=False):
-    """The most and the least loaded of the brokers left (rows), and why the first has to shed.
+    """The most and the least loaded one of the remaining brokers (rows), and why the most loaded one has to shed.
 
     `deviation` is the standard deviation of usages that was estimated at this point. `cause` BALANCED: no broker sheds.
     """
@@ -380,7 +380,9 @@ class TransferPlan(ShedPlan):
         return {bundles[row]: brokers[goal] for row, goal in pairs if goal >= 0}
 
     def refusals(self) -> Iterator[Refusal]:
-        """Yield why each broker that gives nothing does not, then why each examined bundle that stays does so."""
+        """Yield the reasons: first why each broker that gives no bundle gives none, then why each examined bundle
+        stays.
+        """
         yield from ShedPlan.refusals(self)
         load, names = extensible_load(self.snapshot), self.snapshot.bundles.names
         moving = set(self.rows.tolist())

@@ -70,9 +70,10 @@ class UniformLoadShedder(Shedder[None]):
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["FittingPlan", None]:
         """Return the plan: the heaviest bundles that fit into the whole part of `(highest - lowest) * share`.
 
-        It acts if the highest rate exceeds the lowest by more than `rate_difference` percent. If it does not, it acts
-        if the highest throughput is more than `throughput_factor` times the lowest. Nothing leaves a broker with fewer
-        than two bundles, or if the amount is below the minimum. Bundles without traffic always fit.
+        The rates are compared first: bundles leave if the highest rate exceeds the lowest by more than
+        `rate_difference` percent. If it does not, bundles leave if the highest throughput is more than
+        `throughput_factor` times the lowest. Nothing leaves a broker with fewer than two bundles, or if the amount is
+        below the minimum. Bundles without traffic always fit.
         """
         rate, throughput = _spread(snapshot.brokers.latest.rate), _spread(snapshot.brokers.latest.throughput)
         by_rate = self.rate_difference > 0 and _difference(rate) > self.rate_difference

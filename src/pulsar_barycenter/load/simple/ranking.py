@@ -69,7 +69,7 @@ class Ranking:
 
     @cached_property
     def estimated(self) -> Floats:
-        """Percent, one row for each of `load_report.RESOURCES`, at most 100."""
+        """The estimated usage in percent, at most 100; one row for each of `load_report.RESOURCES`."""
         brokers = self.snapshot.brokers
         allotted, coming = self._shares
         used = np.where(np.isnan(allotted), brokers.usage, np.maximum(brokers.usage, allotted))
@@ -117,7 +117,9 @@ class Ranking:
         return replace(self, snapshot=snapshot, preallocated=preallocated, pending=pending)
 
     def releasing(self, bundle: str, candidates: Flags, quota: ResourceQuota) -> "Ranking":
-        """Return the ranking in which `bundle` no longer counts for candidates that report it; for others it does."""
+        """Return the ranking in which `bundle` no longer counts for candidates that report it; it still counts for
+        other brokers.
+        """
         found = [row for row in self._owners(bundle) if candidates[row] and (row, bundle) not in self.released]
         if not found:
             return self
@@ -190,7 +192,7 @@ def ranks(ranking: Ranking) -> Integers:
 
 
 def settled(preallocated: Pins, snapshot: LoadSnapshot) -> Pins:
-    """Return the bundles that are still on their way: their broker has a report, which does not list them."""
+    """Return the bundles that are still on their way: those whose broker has a report that does not list them."""
     brokers, bundles = snapshot.brokers, snapshot.bundles
     arrived = []
     for bundle, broker in preallocated.items():

@@ -348,7 +348,7 @@ class LoadSnapshot:
 
     @property
     def on_their_way(self) -> Preallocations:
-        """The preallocations; empty ones if the snapshot was built without."""
+        """The preallocations; empty if the snapshot was built without preallocations."""
         return self.preallocations or Preallocations.none(len(self.brokers))
 
     @property
@@ -440,7 +440,9 @@ def largest_weighted(percent: Floats, weights: ResourceWeights) -> Floats:
 
 
 def unloaded_recently(bundles: BundleTable, names: Iterable[str]) -> BundleTable:
-    """Return the table in which exactly the bundles of these names count as recently unloaded; others are ignored."""
+    """Return the table in which exactly the bundles of these names count as recently unloaded; unknown names are
+    ignored.
+    """
     flags = np.zeros(len(bundles), bool)
     for name in names:
         row = bisect_left(bundles.names, name)

@@ -142,7 +142,9 @@ class _Run:
         self.refused: list[SplitRefusal] = []
 
     def judge(self, row: int, name: str, count: int) -> int:
-        """Choose the bundle or record why not; return the count to remember, 0 for none. `count` includes this run."""
+        """Choose the bundle or record why not; return the number of runs to remember, 0 for none. `count` includes this
+        run.
+        """
         if self.is_behind(row):
             most = float(self._settings.most)
             compared = Compared("splits in this run", most, "=", "maximum", most)

@@ -49,7 +49,7 @@ def flow_or_qps_equally_divide(request: SplitRequest) -> tuple[int, ...]:
 
 
 def _by_hash(loads: tuple[TopicLoad, ...]) -> list[TopicLoad]:
-    """Return the topics that have load, sorted by hash, one for each hash."""
+    """Return the topics that have load, sorted by hash; of topics with the same hash, only one."""
     found: dict[int, TopicLoad] = {}
     for load in sorted(loads, key=lambda load: (load.hash, load.rate, load.throughput)):
         if load.rate > 0 or load.throughput > 0:

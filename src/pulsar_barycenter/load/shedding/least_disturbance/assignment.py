@@ -180,7 +180,7 @@ class Search:
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
         """Make the moves whose price was reached before this round, best first.
 
-        Return what the best move of each broker has missed with this round.
+        Return the gain that the best move of each broker has missed, this round included.
         """
         now = np.zeros(len(missed))
         for source, offer in offers.items():
@@ -268,8 +268,8 @@ class Search:
     def _take_best(self, giver: Giver, source: int, apart: float) -> bool:
         """Move the bundle with the most relief per cost that fits on the broker with the most room.
 
-        Return whether there was one. Of bundles that relieve more than needed, the best is the one that leaves the
-        giver nearest to its reachable usage.
+        Return whether there was such a bundle. Of bundles that relieve more than needed, the best is the one that
+        leaves the giver nearest to its reachable usage.
         """
         # the giver is above the goal, so it has no room itself
         goal, room = self._settings.goal, self._room_to_goal
@@ -292,9 +292,9 @@ class Search:
         return True
 
     def _take_better(self, giver: Giver, source: int, apart: float) -> bool:
-        """Move the bundle after which the fuller of the two brokers has the least excess.
+        """Move the bundle after which the fuller one of giver and taker has the least excess.
 
-        Return whether there was one. That excess must be below the giver's present one by at least the goal.
+        Return whether there was such a bundle: that excess must be below the giver's present one by at least the goal.
         """
         best = int(np.argmax(np.where(self._takes, (apart - self._upper) / self._slope, -np.inf)))
         upper, slope = float(self._upper[best]), float(self._slope[best])
@@ -322,7 +322,7 @@ class Search:
     def _exchange(self, giver: Giver, source: int, apart: float) -> bool:
         """Move a bundle to one of the least loaded brokers, and a lighter one back; return whether a pair was found.
 
-        The fuller of the two brokers must end with an excess below the giver's present one by more than the goal.
+        The fuller one of giver and taker must end with an excess below the giver's present one by more than the goal.
         """
         upper = np.where(self._takes & self._gives, self._upper, np.inf)
         upper[source] = np.inf
@@ -358,7 +358,9 @@ class Search:
         return True
 
     def _room(self, limit: float) -> Floats:
-        """Return how much work each broker can take until it is `limit` above its reachable usage; -1: none."""
+        """Return how much work each broker can take until it is `limit` above its reachable usage; -1: it can take
+        none.
+        """
         return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 
     def _move(self, giver: Giver, at: int, source: int, destination: int, before: float, why: int) -> None:

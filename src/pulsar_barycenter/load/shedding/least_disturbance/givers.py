@@ -45,8 +45,8 @@ def movable_rows(
 class Giver:
     """The bundles that one broker may give, the cost of each, and how much usage leaves the broker with it.
 
-    `order` has positions sorted by worth (relief per cost), highest first, of equals the lightest first. All before
-    `first` have left.
+    `order` has positions sorted by worth (relief per cost), highest first, of equals the lightest first. All bundles
+    before `first` have left.
     """
 
     __slots__ = ("cost", "first", "heavy", "order", "relief", "rows", "there", "work", "worth")
@@ -67,7 +67,7 @@ class Giver:
         self.first = 0
 
     def in_order(self, heaviest: float) -> Iterator[int]:
-        """Yield the positions of bundles that are still here and at most this heavy, in `order`."""
+        """Yield the positions of the bundles that have not left and whose work is at most `heaviest`, in `order`."""
         for start in range(self.first, len(self.order), _AT_ONCE):
             places = self.order[start : start + _AT_ONCE]
             places = places[self.there[places]]

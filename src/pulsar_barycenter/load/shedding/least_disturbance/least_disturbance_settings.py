@@ -74,7 +74,7 @@ class Settings:
 
     @property
     def soon_ms(self) -> int:
-        """How long a broker with many new bundles is left alone."""
+        """How long (ms) a bundle counts as new. Brokers with much work of new bundles are left alone."""
         return round(self.patience_min * MINUTE_MS)
 
     def moves_of_an_hour(self, brokers: int) -> int:

@@ -146,7 +146,7 @@ def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fr
 
 
 def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.0) -> float:
-    """Return the level at which all brokers have the same usage, with `more` work to share.
+    """Return the level at which all brokers have the same usage, after they share `more` additional work.
 
     Brokers whose background alone is above the level take no part.
     """

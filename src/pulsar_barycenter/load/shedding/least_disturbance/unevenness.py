@@ -73,7 +73,9 @@ class Unevenness:
         return rows[np.argsort(-bound[rows], kind="stable")][:_MOST_SOURCES]
 
     def gains(self, source: int, taker: int, slope: Floats, work: Floats) -> Floats:
-        """Return the gain of moving each bundle of this work from one broker to another; negative if it is a loss."""
+        """Return for each bundle, given by its work, the gain of moving it from one broker to another; negative if it
+        is a loss.
+        """
         less = self._weight[source] * -np.expm1(-slope[source] * work / self._scale)
         more = self._weight[taker] * np.expm1(np.minimum(slope[taker] * work / self._scale, _MOST_STEPS))
         after = np.maximum((self._total - less + more) / self._total, 1e-12)

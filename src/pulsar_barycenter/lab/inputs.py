@@ -195,7 +195,7 @@ def _within(demand: Demand, spec: InputSpec) -> Demand:
 def _local(address: str) -> Storage:
     folder = local_folder(address)
     if folder is None:
-        raise ReplayInputError(f"only Spark can read {address}, and no Spark session is available")
+        raise ReplayInputError(f"only Spark can read {address}, and there is no Spark session; give one, or --master")
     check_load_folder(folder)
     return PipelineLayout.of(folder)
 

@@ -206,7 +206,9 @@ class _Run:
         )
 
     def _decided_upon(self) -> list[str]:
-        """Return the bundles that moved or were split, and their parts; without those only assigned at first."""
+        """Return the bundles that moved or were split, and their parts; bundles that were only assigned at the start
+        are left out.
+        """
         moved = [move.bundle for move in self._moves if move.source]
         return moved + [name for split in self._splits for name in (split.bundle, *split.parts)]
 
@@ -217,7 +219,7 @@ class _Run:
             self._unserved_topic_s += int(self._bundles.topics[row]) * (end_ms - since_ms) / 1000
 
     def _carried(self) -> tuple[Floats, Floats]:
-        """Return the four rates of all brokers, and what they want of their resources."""
+        """Return the four rates of all brokers, and how much of their resources they would use without limits."""
         owner, count = self._bundles.owner, len(self._names)
         served = owner != NOBODY
         owners = owner[served]

@@ -16,7 +16,9 @@ FRONT: Final = {band: f"{OURS} barycenterLeastDisturbanceBandPercentage={band}" 
 
 
 def dominates(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
-    """Return whether `ours` has no more regret and no more unloads than `theirs`, and less of one of the two."""
+    """Return whether `ours` has no more regret and no more unloads than `theirs`, and less of at least one of the
+    two.
+    """
     pairs = [(ours[figure], theirs[figure]) for figure in ("regret", "unloads")]
     return all(mine <= other for mine, other in pairs) and any(mine < other for mine, other in pairs)
 

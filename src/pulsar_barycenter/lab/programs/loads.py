@@ -101,8 +101,9 @@ class Load:
         A run uses the live leader's own code for rounds. The same arguments give the same results.
 
         Args:
-            strategies: A shedder, SHEDDER+PLACEMENT, or a load manager, or several; "configured": what `settings` of
-                the load say. docs/replay.md has the names; strategies of installed packages have theirs.
+            strategies: A shedder, SHEDDER+PLACEMENT, or a load manager, or several; "configured": the strategies that
+                `Load.settings` names. docs/replay.md has the names; a strategy of an installed package has its own
+                name.
             settings: Keys of broker.conf, each with a value or a list of values to try.
             seeds: The seeds of random choices, and of synthetic load.
             parts: The number of periods to split the load into; each is a run.
@@ -200,7 +201,8 @@ def recorded_load(
     step: timedelta = timedelta(minutes=1),
     spark: "SparkSession | None" = None,
 ) -> Load:
-    """Return the load that a history recorded, with its brokers, their comings and goings, and their settings.
+    """Return the load that a history recorded, with its settings, its brokers, and the times when brokers joined or
+    left.
 
     Args:
         folder: A data folder with the pipeline's tables, or an address, as for `open_history` of

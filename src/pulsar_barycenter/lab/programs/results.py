@@ -31,7 +31,7 @@ class ReplayResults:
     """The runs of a replay; `Load.replay` returns it. A notebook shows it as a table and a picture.
 
     Tables are Arrow tables; usages are fractions of a broker, times are epoch ms or seconds as the names say, and `run`
-    is the name of a run. docs/measures.md defines the measures; of each, less is better.
+    is the name of a run. docs/measures.md defines the measures; a lower value of a measure is better.
 
     >>> from pulsar_barycenter.replay import synthetic_load
     >>> results = synthetic_load(brokers=4, bundles=16, steps=20).replay(["no-op", "AvgShedder"], seeds=[1, 2])

@@ -154,8 +154,9 @@ def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
 
 
 def candidate(question: Question, known: TrialsOfScenarios) -> Scenario:
-    """Return the best configuration, by the rule, of those whose gain over today's counts on the parts used for
-    choosing; today's if there is none.
+    """Return the best configuration, by the rule; today's if there is none.
+
+    Its gain over today's configuration must count (`Gain.counts`) on the parts used for choosing.
 
     Only configurations that the search reached are candidates, not those that were run to assess a single setting.
     """

@@ -114,11 +114,13 @@ def bundle_means_per_interval(rows: pa.Table, period: Period, width: int) -> pa.
 
 
 def step_sums(rows: pa.Table, figures: Sequence[str], period: Period, width: int) -> pa.Table:
-    """Return sums of each thing in each interval of `width` µs in which one of its reports holds, unsorted.
+    """Return sums of each thing (a broker or a bundle) in each interval of `width` µs in which one of its reports
+    holds, unsorted.
 
     Input: of (the thing), broker, reported_at, bundles, `figures`; null values are unknown. Output: step (the begin of
-    the interval, µs), of, broker (of the newest row that holds), bundles (the most); and for each of `figures`, the sum
-    of value × seconds, and, as `…_s`, the seconds for which the value is known. `summed` combines several results.
+    the interval, µs), of, broker (of the newest row that holds), bundles (the greatest number); and for each of
+    `figures`, the sum of value × seconds, and, as `…_s`, the seconds for which the value is known. `summed` combines
+    several results.
     """
     found = _sorted(rows, "of", period)
     row, starts, seconds = in_intervals(found.held, width)

@@ -55,8 +55,8 @@ def balance_intervals(
 def _figures_at_ends(
     load_reports: DataFrame, broker_usage: DataFrame, as_of: DataFrame, settings: BalanceSettings
 ) -> DataFrame:
-    """Return one row per broker and settled interval: the values of the broker's newest report before the interval's
-    end.
+    """Return one row per broker and settled interval (see `folds.balance`): the values of the broker's newest report
+    before the interval's end.
 
     There is no row if that report is older than `history_gap_ms`.
     """

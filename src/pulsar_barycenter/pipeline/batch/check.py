@@ -92,7 +92,9 @@ def check_tables(
     with progress("reading the logs"):
         first = lines.where(is_report()).select(F.min("lastUpdate")).collect()[0][0]
         if first is None:
-            raise ValueError(f"no reports in {storage.address(REPORT_LOG)} or in the archive of read reports")
+            raise ValueError(
+                f"no reports in {storage.address(REPORT_LOG)} or in the archive of read reports; give another folder"
+            )
         recorded = read_table(session, storage, "load_reports").select(F.min(F.unix_millis("reported_at")))
         begun = recorded.collect()[0][0]
     are_whole = begun is None or begun >= first

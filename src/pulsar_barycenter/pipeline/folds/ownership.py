@@ -61,7 +61,7 @@ class Ownership(msgspec.Struct, rename="camel"):
 
 
 class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
-    """How one report changed what its broker owns.
+    """The change of a broker's bundles by one report.
 
     `is_new`: the broker is new or restarted, and owns nothing from before. Gained bundles begin at `reported_at`.
     `lost` and `gained` are in the order of names.

@@ -144,7 +144,9 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Add a piece to `counts`. Return which of its bundles were cut, and how many rows each has before the cut."""
+    """Add a piece to `counts`. Return the bundles whose history restarted in the piece, and how many rows each has
+    before that.
+    """
     at, bundles = rows.at[rows.order], rows.bundles
     silence = np.diff(at, prepend=at[:1])
     before = counts.last_at[bundles]

@@ -114,7 +114,7 @@ class Topics:
         return sorted(found)
 
     def last(self, topic: str, known: Position = EARLIEST) -> Position:
-        """Return the position of the last message, at least `known`."""
+        """Return the position of the last message, or `known` if that is later."""
         with self.told(f"find the last message of {topic}", topic), closing(self.tail(topic)) as tail:
             return tail.last(known)
 
@@ -231,7 +231,7 @@ class Tail:
             self._reader = None
 
     def last(self, known: Position) -> Position:
-        """Return the position of the last message, at least `known`."""
+        """Return the position of the last message, or `known` if that is later."""
         with self._topics.told(f"find the last message of {self._topic}", self._topic):
             if self._reader is not None and self._topics.has_more(self._reader):
                 self.close()

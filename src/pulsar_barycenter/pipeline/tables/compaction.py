@@ -170,7 +170,8 @@ def _in_pieces(storage: Storage, name: str, files: list[TableFile], segments: li
 def _runs(files: list[TableFile], settings: CompactionSettings, *, is_over: bool) -> Iterator[list[TableFile]]:
     """Yield the groups of neighbouring files to merge.
 
-    If the date is not over (`is_over`), only full groups of `settings.run` files that were never merged.
+    If `is_over` is false (more rows of the date may come), yield only full groups of `settings.run` files that were
+    never merged.
     """
     least = 2 if is_over else settings.run
     run: list[TableFile] = []

@@ -35,6 +35,7 @@ from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.replay.measures import Measures, measure
 from pulsar_barycenter.replay.outcome import Divided, Moved
 from pulsar_barycenter.replay.simulator import replay
+from pulsar_barycenter.whole_files.appearing import write_whole
 
 RUNS: Final = "runs"
 GRID: Final = "grid.json"
@@ -106,13 +107,6 @@ def open_folder(out: Path, grid: GridFile) -> None:
             f"{out} has runs of another input, or with other initial settings; give another folder as --out"
         )
     write_whole(path, wanted)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically: it is complete or does not exist."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)
 
 
 def read_run(out: Path, scenario: Scenario) -> RunFile | None:

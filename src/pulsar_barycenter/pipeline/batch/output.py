@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.whole_files.appearing import sync
 
 _CURRENT: Final = ".refold"
 _PREFIX: Final = f"{_CURRENT}-"
@@ -66,7 +67,7 @@ def _replace(root: Path, new: Path, current: Path | None, number: int) -> None:
         if not (root / path.name).is_symlink():
             _link(root / path.name, Path(_CURRENT) / path.name)
     _link(root / _CURRENT, Path(new.name))
-    _sync_folder(root)
+    sync(root)
     _delete(path for path in _hidden(root) if path != new)
 
 
@@ -144,12 +145,4 @@ def _sync(folder: Path) -> None:
     """Write all files in `folder`, and its directory entries, to the disk."""
     for parent, _, files in os.walk(folder):
         for path in (*(Path(parent) / file for file in files), Path(parent)):
-            _sync_folder(path)
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync(path)

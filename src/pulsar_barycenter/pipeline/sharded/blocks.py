@@ -10,7 +10,6 @@ before/block-<shard>.arrow   the state before the batch, if there are no blocks 
 A file appears as a whole, by a rename. If it is written again, it has the same content. Does not use Spark.
 """
 
-import uuid
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from pulsar_barycenter.pipeline.reports.columns import columns_of, exploded
 from pulsar_barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES
+from pulsar_barycenter.whole_files.appearing import appearing
 
 TAGGED: Final = pa.schema(
     [
@@ -69,11 +69,13 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 def write_arrow(file: Path, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
     """Write a file with these record batches. It replaces an existing file."""
-    unfinished = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
-    with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    with (
+        appearing(file) as unfinished,
+        pa.OSFile(str(unfinished), "wb") as sink,
+        pa.ipc.new_file(sink, schema) as writer,
+    ):
         for batch in batches:
             writer.write_batch(batch)
-    unfinished.replace(file)
 
 
 def write_table(file: Path, table: pa.Table) -> None:

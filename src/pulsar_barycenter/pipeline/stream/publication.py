@@ -113,7 +113,7 @@ class Publisher:
         """Return the batch id up to which a reader can read, changes included; -1 without a readable publication."""
         try:
             document = msgspec.json.decode(self._storage.read(self._path), type=_Head)
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return -1
         found = PublicationId(document.batch_id, document.published_at)
         while True:

@@ -218,7 +218,7 @@ class Picture:
 
     @cached_property
     def bundles(self) -> Mapping[str, frozenset[str]]:
-        """The bundles of each namespace whose boundaries tile the hash range."""
+        """The bundles of each namespace whose boundaries cover the hash range without gaps and overlaps."""
         made = {}
         for name, boundaries in self.known_boundaries.items():
             try:
@@ -285,7 +285,9 @@ def namespace_of(bundle: str) -> str:
 
 
 def is_users(namespace: str) -> bool:
-    """Return whether a namespace is neither a broker's own nor the system's; these exist without policies."""
+    """Return whether a namespace is neither a broker's own nor the system's (such namespaces exist without
+    policies).
+    """
     try:
         name = NamespaceName.parse(namespace)
     except InvalidNameError:

@@ -235,7 +235,7 @@ class Collector:
         """Return the owner of each bundle in the ownership channel, and ""; if the owners are not known, None and the
         reason.
 
-        Return None and "" if `brokers` is empty or their topics are not open.
+        Return None and "" if `brokers` is empty or the topics of the load manager are not open.
         """
         if not brokers or self._topics is None:
             return None, ""

@@ -82,7 +82,7 @@ def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> I
 def anti_affinity(
     snapshot: LoadSnapshot, candidates: Flags, namespace: str, *, failure_domains: bool
 ) -> tuple[FilterOutcome, ...]:
-    """Remove domains, then brokers, that have more of the group than others.
+    """Remove failure domains, then brokers, that have more of the namespace's anti-affinity group than others.
 
     Returns an outcome for each step, of which the last one counts; none for a namespace without a group.
     """

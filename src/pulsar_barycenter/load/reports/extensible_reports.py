@@ -183,7 +183,7 @@ def _serves_the_system(namespace: str) -> bool:
 
 
 class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The addresses and the version of a registered broker; it has no load.
+    """The addresses and the version of a registered broker, without its load.
 
     `properties` are the entries of its configuration whose keys begin with `lookup.`. Barycenter's are `incarnation`,
     which is new at each start of the process, and `only_assigns` of a broker without numpy.

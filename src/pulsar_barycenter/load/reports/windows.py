@@ -212,7 +212,7 @@ class LiveFold:
         return [name for name in report.last_stats if name not in self.bundles]
 
     def remember(self, name: str, data: BundleData, as_of_ms: int) -> None:
-        """Set the data of a bundle, as of this time (epoch ms), unless it already has some."""
+        """Set the data of a bundle, as of this time (epoch ms), unless the bundle already has data."""
         if name not in self.bundles:
             self.bundles[name] = data
             self._as_of[name] = as_of_ms

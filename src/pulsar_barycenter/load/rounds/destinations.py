@@ -62,7 +62,7 @@ class Destinations(ABC, Generic[Memory]):
 
 
 class Selection(ABC, Generic[Memory]):
-    """How owners are chosen, with its settings. `drained` brokers are candidates only if there is no other one."""
+    """A way to choose owners, with its settings. `drained` brokers are candidates only if there is no other one."""
 
     drained: frozenset[str]
 

@@ -114,7 +114,7 @@ class RoundMemory(Generic[Memory]):
 
 @dataclass(frozen=True, slots=True)
 class Round(Generic[Memory]):
-    """A round with its strategies."""
+    """A round of the leader: the strategies that shed bundles and choose their destinations."""
 
     shedder: Shedder[Any]
     selection: Selection[Memory]

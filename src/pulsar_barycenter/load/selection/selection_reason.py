@@ -32,7 +32,7 @@ def explained(
 class _Explained(msgspec.Struct, frozen=True, gc=False):
     """Builds the reason of a choice. `narrowing` are the outcomes of filters that removed brokers.
 
-    It keeps only the brokers of the snapshot and not the bundles, because placements live for a whole round.
+    This object keeps only the brokers of the snapshot and not the bundles, because placements live for a whole round.
     """
 
     brokers: BrokerTable

@@ -89,8 +89,8 @@ class AvgShedder(Shedder[HitCounts]):
         """Return the plan, each bundle with its destination, and the next counts.
 
         Counts belong to brokers, not to pairs. A gap below `low` deletes the counts of both brokers, a gap below `high`
-        their high counts. A pair acts as soon as one count of one of its brokers is high enough. That deletes the
-        counts of both, even if nothing moves.
+        their high counts. A pair acts as soon as one count of one of its brokers is high enough. Then the
+        counts of both brokers are deleted, even if nothing moves.
 
         The amount to move is `share` times the difference of message rates if that is above the minimum, else `share`
         times the difference of throughputs. The heaviest bundles that fit leave the fuller broker for the other one,

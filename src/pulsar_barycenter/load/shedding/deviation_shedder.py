@@ -56,7 +56,8 @@ def _bundle_throughput(snapshot: LoadSnapshot) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class DeviationShedder(Shedder[None]):
-    """One shedder of the family: its metrics, in `unit`, and the number of deviations above the mean that it tolerates.
+    """One strategy of the family (see the module): its metrics, in `unit`, and how many deviations above the mean are
+    tolerated.
 
     `most` is the maximum number of bundles that one round unloads.
     """

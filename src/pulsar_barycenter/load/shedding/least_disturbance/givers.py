@@ -76,7 +76,7 @@ class Giver:
             yield from places[self.heavy[places] <= heaviest].tolist()
 
     def heaviest(self, most: int) -> Integers:
-        """Return the positions of the `most` heaviest bundles that are still here."""
+        """Return the positions of the `most` heaviest bundles that have not left."""
         there = np.flatnonzero(self.there)
         return there[np.argsort(-self.heavy[there], kind="stable")[:most]]
 

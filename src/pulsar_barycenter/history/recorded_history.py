@@ -252,7 +252,8 @@ class RecordedHistory:
     def sql(self, query: str, *, limit: int = 10_000) -> pa.Table:
         """Return the result of one SQL query in DuckDB over all tables, of the whole history; each table is a view.
 
-        It takes at most 1 GiB of memory in addition to the result, and cannot write. For data in a bucket use `spark`.
+        The query takes at most 1 GiB of memory in addition to the result, and cannot write. For data in a bucket use
+        `spark`.
 
         Args:
             query: A select, describe or show; docs/tables.md has examples.

@@ -41,7 +41,7 @@ class Front:
 
 
 def fronts(rows: Sequence[Row]) -> list[Front]:
-    """Return the front of each cost against regret, the cheapest row first."""
+    """Return for each cost the rows that are best for cost and regret (`Front`), the cheapest row first."""
     by_name = {figure.name: figure for figure in FIGURES}
     return [
         Front(

@@ -136,7 +136,7 @@ class History:
         return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
 
     def bundle_of(self, topic: TopicName) -> str:
-        """Return the bundle that contained a topic last, by ownership.
+        """Return the last bundle with an owner that contained a topic.
 
         If several began at the same time, the smallest one.
 

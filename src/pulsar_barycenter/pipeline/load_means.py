@@ -29,7 +29,7 @@ class Period:
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Rows sorted by thing and time; `things` are codes of `names`. `counts` flags the rows that belong to the period:
-    they were reported or hold within it."""
+    those that were reported in the period or hold in it."""
 
     table: pa.Table
     things: Indices
@@ -147,8 +147,9 @@ def summed(parts: Iterable[pa.Table], figures: Sequence[str]) -> pa.Table:
 def usage_shares(rows: pa.Table, period: Period, threshold: float) -> pa.Table:
     """Return the share of each broker's covered time in which its usage was above a threshold, unsorted.
 
-    Input: broker, reported_at, weighted_usage. Output: broker, reports and over (reported within the period, and of
-    these above), share, usage_mean, usage_max, first_over, last_over (when such reports were; null: none).
+    Input: broker, reported_at, weighted_usage. Output: broker, reports (their number in the period), over (the number
+    of these above the threshold), share, usage_mean, usage_max, first_over, last_over (the times of the first and the
+    last report above; null: none).
     """
     found = _sorted(rows, "broker", period)
     count = len(found.names)

@@ -181,7 +181,7 @@ def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Return sums of integers as 64-bit integers where they fit, as in Spark. DuckDB returns 128 bits."""
+    """Return sums of integers as 64-bit integers if they fit, as in Spark. DuckDB returns 128 bits."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_decimal(field.type) and field.type.scale == 0:
             try:

@@ -198,7 +198,10 @@ def _subject(read: _Reader) -> tuple[tuple[str, ...], TopicsPattern | None]:
     for topic in topics:
         base = str(TopicName.parse(topic).partitioned_name)
         if base != topic and base in topics:
-            raise OptionError(name, f"{topic} is a partition of {base}, which is also named, so it would be read twice")
+            raise OptionError(
+                name,
+                f"{topic} is a partition of {base}, which is also named: leave out one of them",
+            )
     return topics, None
 
 

@@ -57,7 +57,7 @@ def split_samples(reports: pa.Table, shards: int) -> list[pa.RecordBatch]:
 
 
 def split_state(bundles: pa.Table, shards: int) -> list[pa.Table]:
-    """Return BUNDLE_STATE of each shard, in the order of `bundles`."""
+    """Return the rows of `bundles` (BUNDLE_STATE) that are in each shard, in their order."""
     codes = shard_of(bundles.column("bundle").to_pylist(), shards)
     return [bundles.filter(pa.array(codes == shard)) for shard in range(shards)]
 

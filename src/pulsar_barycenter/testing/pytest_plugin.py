@@ -45,7 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send the folders that are kept from a worker of pytest-xdist to the main process: only its summary is shown."""
+    """Pass the kept folders of a worker of pytest-xdist to the main process, because a worker's summary is not
+    shown.
+    """
     output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[_WORKER_KEY] = [str(folder) for folder in session.config.stash[_KEPT]]

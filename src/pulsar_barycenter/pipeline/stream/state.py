@@ -276,7 +276,9 @@ def _write_rows(rows: pa.Table, file: Path) -> None:
 
 
 def _changed(bundles: pa.Table, changes: Iterable[tuple[pa.Table, Iterable[str]]]) -> pa.Table:
-    """Return `bundles` (BUNDLE_STATE) after `changes`, sorted by bundle. A change has changed rows and removed names."""
+    """Return `bundles` (BUNDLE_STATE) after `changes`, sorted by bundle. A change has changed rows and removed
+    names.
+    """
     tables = [bundles]
     row_of = {name: row for row, name in enumerate(bundles.column("bundle").to_pylist())}
     count = len(bundles)

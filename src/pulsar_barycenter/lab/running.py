@@ -130,7 +130,8 @@ Answer: TypeAlias = tuple[bytes, str]
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs one scenario, in a process of this machine or a task of Spark. Small, as it is sent to all of them.
+    """Runs one scenario, in a process of this machine or a task of Spark. Keep the object small: it is sent to all of
+    them.
 
     `input_of` returns the input of a seed in that process.
     """

@@ -27,7 +27,8 @@ class ReportNumbers:
     """The report numbers of one recording, stored in `file`."""
 
     def __init__(self, file: Path, *, now_ms: int) -> None:
-        """Continue with the numbers in `file`; if it is missing or torn, `now_ms` names a new recording.
+        """Continue with the numbers in `file`. If the file is missing or incomplete, begin a new recording, named by
+        `now_ms`.
 
         Raises:
             OSError: the file exists and cannot be read.

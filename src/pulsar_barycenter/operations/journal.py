@@ -90,7 +90,10 @@ class Journal:
         """
         try:
             if self._file.stat().st_size > _MAX_BYTES:
-                raise JournalError(f"{self._file} is larger than {_MAX_BYTES:,} bytes, the maximum for a journal")
+                raise JournalError(
+                    f"{self._file} is larger than {_MAX_BYTES:,} bytes, the maximum for a journal; name another file "
+                    "with --journal"
+                )
             text = self._file.read_bytes()
         except FileNotFoundError:
             return []

@@ -70,7 +70,8 @@ class Advisable:
 def advisable(
     spec: InputSpec, found: Input, strategies: tuple[str, ...], sets: Sequence[str], price: float
 ) -> Advisable:
-    """Return the prepared history. `price` is the cost of one disturbance of all clients a day, in points.
+    """Return the prepared history. `price` is what it costs to disturb every client once a day, in points of a broker's
+    usage.
 
     Raises:
         ReplayInputError: the history is too short, or a setting is not valid.

@@ -72,7 +72,7 @@ def _replace(root: Path, new: Path, current: Path | None, number: int) -> None:
 
 
 def _adopted(root: Path, new: Path, current: Path | None, number: int, names: Iterable[str]) -> tuple[Path, Path]:
-    """Convert the plain files and folders `names` of an output to links.
+    """Convert the plain files and folders `names` of an output to links. The new tables in `new` are not visible yet.
 
     Return the renamed folder of the new tables, and the folder of the converted ones.
     """
@@ -106,7 +106,7 @@ def _current(root: Path) -> Path | None:
 
 
 def _hidden(root: Path) -> list[Path]:
-    """Return the folders of refolds, and a link whose rename did not happen."""
+    """Return the folders of refolds, and the link that an interrupted refold left."""
     names = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
     return [root / name for name in names if name == _NEW_LINK or name.removeprefix(_PREFIX).isdigit()]
 

@@ -41,7 +41,9 @@ def shard_of(names: Sequence[str], shards: int) -> Any:
 
 
 def split_samples(reports: pa.Table, shards: int) -> list[pa.RecordBatch]:
-    """Return the samples of `reports` (columns of `parsing.report_rows`) as TAGGED, one batch per shard."""
+    """Return the samples of `reports` (columns of `parsing.report_rows`) with the schema TAGGED, one batch per
+    shard.
+    """
     parents, samples = exploded(reports.column("samples"))
     identity = columns_of(reports.column("load_report")).select(["broker", "incarnation", "sequence", "reported_at"])
     report = np.asarray(parents, np.int64)
@@ -55,7 +57,7 @@ def split_samples(reports: pa.Table, shards: int) -> list[pa.RecordBatch]:
 
 
 def split_state(bundles: pa.Table, shards: int) -> list[pa.Table]:
-    """Return BUNDLE_STATE of each shard, in the order of `bundles`."""
+    """Return the rows of `bundles` (BUNDLE_STATE) that are in each shard, in their order."""
     codes = shard_of(bundles.column("bundle").to_pylist(), shards)
     return [bundles.filter(pa.array(codes == shard)) for shard in range(shards)]
 

@@ -61,10 +61,10 @@ logger.gateway.level = error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaPlan:
-    """How Java is to be started; `told` says so as a short text.
+    """How Java is to be started; `told` is a short description of it.
 
-    `used` is the archive that it maps, `missing` the one to make; at most one of them is not None. `environment` is
-    that of this process before it was changed for Java.
+    `used` is the archive that Java maps, `missing` the one to make; at most one of them is not None. `environment` is
+    the environment of this process before it was changed for Java.
     """
 
     options: JavaOptions

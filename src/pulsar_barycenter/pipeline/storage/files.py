@@ -124,7 +124,9 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """A data directory that is a folder of this machine. Files appear, and folders disappear, by a rename."""
+    """A data directory that is a folder of this machine. A rename makes a written file appear, or a deleted folder
+    disappear, at once.
+    """
 
     root: Path
     """Absolute."""

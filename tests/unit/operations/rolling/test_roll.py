@@ -414,6 +414,8 @@ def test_what_an_operator_cannot_mean_is_refused() -> None:
     ):
         with pytest.raises(RefusedError, match=words):
             ordered("c1", NAMES, "a:1", world, wanted)
+    with pytest.raises(RefusedError, match="at most 1,000"):
+        ordered("c1", [f"b{number}:1" for number in range(1_001)], "a:1", world, EVERY)
     only = ordered("c1", NAMES, "a:1", world, Wanted(only=("b:1",)))
     assert only.order.batches == (("b:1",),)
     assert set(only.order.ready) == {"a:1", "c:1"}

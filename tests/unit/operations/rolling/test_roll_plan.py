@@ -117,7 +117,7 @@ def test_no_receiver_passes_its_limit_and_brokers_are_empty_when_they_restart(dr
     assert all(1 <= len(step.brokers) <= batch for step in plan.steps)
 
 
-@given(st.integers(2, 8), st.integers(1, 20))
+@given(st.integers(2, 6), st.integers(1, 8))
 def test_equal_brokers_move_each_bundle_once_and_those_of_the_first_twice(count: int, each: int) -> None:
     brokers = [f"b{number}:1" for number in range(count)]
     owners = {f"x{number}": brokers[number % count] for number in range(count * each)}

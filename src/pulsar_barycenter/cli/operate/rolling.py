@@ -412,9 +412,11 @@ def _print_plan(output: Output, order: RollOrder, plan: RollPlan, naive: int | N
         rows.append(["refill", "", f"{len(plan.refill):,}", printable(", ".join(to))])
     columns = [Column("step"), Column("brokers"), Column("moves", Kind.FIGURE), Column("to")]
     print_table(columns, rows, plain_width=_WIDTH)
-    beside = "" if naive is None or order.pool else f"; without a plan about {naive:,}"
+    refill = f" ({len(plan.refill):,} to refill)" if plan.refill else ""
+    beside = "" if naive is None or order.pool else f"; without a plan and a refill about {naive:,}"
     most = max(counts.values(), default=0)
-    click.echo(f"{count_of(plan.moves, 'move')} of {count_of(len(counts), 'bundle')}, at most {most:,} of one{beside}")
+    of = f"of {count_of(len(counts), 'bundle')}, at most {most:,} of one"
+    click.echo(f"{count_of(plan.moves, 'move')}{refill} {of}{beside}")
     _print_staying(plan)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.load.policies import IsolationPolicies
+from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_names
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.draining import allowed_brokers
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
@@ -108,12 +108,13 @@ class RunningCluster:
 
     async def may_serve(self, brokers: Collection[str]) -> MayServe:
         isolation, _ = IsolationPolicies.decode(await self._on(lambda cluster: cluster.isolation()))
+        drained = drained_names((await self.settings()).get(DRAINED_KEY, ""))  # Apache Pulsar does not have the key
         live, known = tuple(sorted(brokers)), dict[str, frozenset[str]]()
 
         def allowed(bundle: str) -> frozenset[str]:
             namespace = bundle.rpartition("/")[0]
             if namespace not in known:
-                known[namespace] = frozenset(allowed_brokers(namespace, live, isolation))
+                known[namespace] = frozenset(allowed_brokers(namespace, live, isolation)).difference(drained)
             return known[namespace]
 
         return allowed

@@ -82,7 +82,9 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
         """Return the throughput of bundles in bytes/s, as far as it is known."""
         ...
 
-    async def may_serve(self, brokers: Collection[str]) -> MayServe: ...
+    async def may_serve(self, brokers: Collection[str]) -> MayServe:
+        """Return which of the brokers may serve a bundle, by isolation policies; drained brokers may serve none."""
+        ...
 
     async def is_healthy(self, broker: str) -> bool:
         """Return whether the broker says at its own address that it is healthy."""

@@ -122,6 +122,17 @@ async def test_ctrl_c_stops_and_says_in_which_condition_the_cluster_is(tmp_path:
         assert await in_force(cluster) == dict.fromkeys(PAUSED_KEYS, "false")
 
 
+async def test_a_drained_broker_gets_no_bundles(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (cluster, url):
+        drained = cluster.brokers[1].broker_id
+        await cluster.expect(200, "POST", f"/admin/v2/brokers/configuration/barycenterDrainedBrokers/{drained}")
+        told = await roll(url, "--json")
+        (plan,) = [json.loads(line) for line in told.stdout.splitlines() if line.startswith('{"kind":"plan"')]
+        moves = [move for step in plan["steps"] for move in step["moves"]] + plan["refill"]
+        assert all(move["destination"] != drained for move in moves)
+        assert any(step["stay"] for step in plan["steps"])
+
+
 async def refused(url: str, *words: str) -> str:
     told = await roll(url, *words)
     assert told.exit_code == FAILED, told.output

@@ -80,7 +80,7 @@ class MetadataWriting(Protocol):
         """Answer a request to write that another broker sent.
 
         Raises:
-            NotWrittenByLeaderError: each broker writes for itself.
+            NotWrittenByLeaderError: in this cluster each broker writes for itself.
             msgspec.ValidationError, msgspec.DecodeError: `body` is not such a request.
         """
         ...

@@ -75,7 +75,7 @@ class OwnershipWay(Protocol):
         ...
 
     def samples(self) -> Iterator[WaySample]:
-        """Return the metrics of this way."""
+        """Return the present values of the metrics that only this way of owning bundles has."""
         ...
 
     async def close(self) -> None:

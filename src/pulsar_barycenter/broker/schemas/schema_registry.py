@@ -171,7 +171,7 @@ class SchemaRegistry:
                     if number == _ATTEMPTS - 1:
                         raise
                     await asyncio.sleep(_PAUSE_S)
-        raise AssertionError("unreachable: the last attempt returns or raises an error")
+        raise AssertionError("the last attempt neither returned nor raised an error: this is a bug of Barycenter")
 
     # ---- versions ----
 
@@ -208,7 +208,7 @@ class SchemaRegistry:
                 if number == _ATTEMPTS - 1:
                     raise
                 await asyncio.sleep(_PAUSE_S)
-        raise AssertionError("unreachable: the last attempt returns or raises an error")
+        raise AssertionError("the last attempt neither returned nor raised an error: this is a bug of Barycenter")
 
 
 class _ReplacedError(InvalidValueError):

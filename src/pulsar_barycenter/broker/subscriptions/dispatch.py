@@ -96,12 +96,14 @@ class Dispatcher:
         """
 
     def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
-        """React after `consumer` acknowledged some messages of a batch, and the cursor recorded this. `left` is the
-        number of messages of the entry that are not acknowledged.
+        """Update what `consumer` holds, and send more if there is room: it acknowledged some messages of a batch, and
+        the cursor has recorded this. `left` is the number of messages of the entry that are not acknowledged.
         """
 
     def acked_through(self, position: Position) -> None:
-        """React after everything up to `position` (inclusive) was acknowledged, and the cursor recorded this."""
+        """Update what the consumers hold, and send more if there is room: everything up to `position` (inclusive) was
+        acknowledged, and the cursor has recorded this.
+        """
 
     def passed_over(self, position: Position) -> None:
         """Continue after `position`: an operator has acknowledged everything up to it (inclusive), and the cursor has

@@ -102,8 +102,8 @@ class SequenceIds:
         return self._highest.get(name, -1)
 
     def record(self, name: str, highest: int, now_ms: int) -> list[str]:
-        """Record that a message with the id `highest` is stored; return the names that were forgotten because there
-        were too many.
+        """Record that a message of the producer `name` with the sequence id `highest` is stored. Return the names of
+        producers whose ids were deleted because there were too many.
         """
         self._highest[name] = max(highest, self._highest.get(name, -1))
         if name not in self._attached:

@@ -136,7 +136,11 @@ class _Ranked(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Known:
-    """Cached data of a table of brokers: scores without preallocated bundles, and the order by the last scores."""
+    """What is kept for a table of brokers, from one choice to the next.
+
+    These are the reported rates (msg/s), to which `scores` adds the preallocated bundles, and the order of the brokers
+    by the scores of the last choice.
+    """
 
     def __init__(self, reported: Floats) -> None:
         self._reported = reported

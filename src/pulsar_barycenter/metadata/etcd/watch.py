@@ -94,7 +94,7 @@ class EtcdWatch:
                         self._take(answer)
                 finally:
                     call.cancel()
-        raise StoreUnavailableError("/", "the server ended the watch")
+        raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts it again")
 
     async def _find_revision(self) -> None:
         """Find the revision from which to follow, and report whether changes before it were missed."""

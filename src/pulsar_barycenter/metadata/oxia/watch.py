@@ -100,7 +100,7 @@ class OxiaWatch:
                         self._back_off.reset()
                         self._failures.recovered("watch", line.endpoint)
                         self._take(leader.shard, batch)
-        raise StoreUnavailableError("/", "the server ended the watch")
+        raise StoreUnavailableError("/", "the server ended the watch of changes; the broker starts it again")
 
     async def _find_offset(self, leader: Leader) -> int:
         """Return the offset after which to follow, and report whether changes before it were missed."""

@@ -95,7 +95,8 @@ class _File:
 def refold(
     session: SparkSession, files: Sequence[str], *, history_gap_ms: int = HISTORY_GAP_MS, stretches: int | None = None
 ) -> Refolded:
-    """Fold the samples in `files` (Parquet, BUNDLE_SAMPLES without repeats; local paths or addresses that Spark reads).
+    """Fold the samples in `files`, which are Parquet files with the columns BUNDLE_SAMPLES: local paths, or addresses
+    that Spark reads. No sample may be there twice.
 
     `stretches` is the number of tasks. None: one task for up to `SMALL_HISTORY` samples in local files, otherwise one
     for each core of Spark.

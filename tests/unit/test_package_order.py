@@ -180,7 +180,7 @@ replay
     demand traces
     capacity
     events
-    bundles
+    bundles delivery
     reports
     outcome references
     simulator

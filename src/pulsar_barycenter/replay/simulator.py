@@ -34,6 +34,7 @@ from pulsar_barycenter.load.strategies import splitter_of
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.bundles import NOBODY, Bundles, summed
 from pulsar_barycenter.replay.capacity import KBIT, LIKE_MOST, Capacity, CapacityModel, limits
+from pulsar_barycenter.replay.delivery import PERFECT, Delivery
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import (
@@ -80,8 +81,11 @@ def replay(
     *,
     seed: int = 0,
     reference: Reference | None = None,
+    delivery: Delivery = PERFECT,
 ) -> Outcome:
     """Return the outcome of a cluster with this demand and these settings. A `reference` acts instead of the rounds.
+
+    `delivery` says how reports reach the leader; a reference does not see them.
 
     Raises:
         ReplayInputError: an event or an owner does not fit the cluster.
@@ -89,7 +93,7 @@ def replay(
         ConfigError: an event sets a key to a value that is not allowed.
     """
     ordered = sorted(events, key=lambda event: event.at_ms)
-    return _Run(demand, cluster, config, ordered, seed, reference).outcome()
+    return _Run(demand, cluster, config, ordered, seed, reference, delivery).outcome()
 
 
 class _Run:
@@ -101,6 +105,7 @@ class _Run:
         events: Sequence[Event],
         seed: int,
         reference: Reference | None,
+        delivery: Delivery,
     ) -> None:
         self._demand, self._cluster, self._config = demand, cluster, config
         self._events, self._rng = list(events), random.Random(seed)
@@ -116,7 +121,7 @@ class _Run:
         self._slowdown: Floats = np.ones(len(names))
         self._muted_until = np.full(len(names), -1, np.int64)
         self._bundles = Bundles(demand)
-        self._reports = Reports(names, self._bundles)
+        self._reports = Reports(names, self._bundles, delivery, seed=seed)
         self._free_at_ms: dict[str, int] = {}
         self._left: dict[str, tuple[str, int]] = {}
         self._moves: list[Moved] = []

@@ -97,7 +97,7 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
                 believed = is_urgent(lines, settings)
                 silent = was_silent(memory.lines, snapshot, settings)
                 loads = next_loads(memory.loads, snapshot, minutes, now_ms, believed, silent, settings)
-                if silent.any() or is_new_structure(memory.loads, loads):
+                if is_new_structure(memory.loads, loads):
                     budget = budget.freed(now_ms)
                 if loads.units != memory.loads.units:
                     lines = next_lines(None, snapshot, loads.units, 0.0, settings)

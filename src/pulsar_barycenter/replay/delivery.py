@@ -21,8 +21,8 @@ _STREAM: Final = 0xDE11
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The shares (0 to 1) of reports that arrive late, that never arrive (the broker does not know it if they are `lost`,
-    and knows it if they `failed`), and that arrive twice.
+    """The shares (0 to 1) of reports that arrive late, that never arrive (a broker does not know of `lost` ones, but of
+    `failed` ones), and that arrive twice.
 
     A report is at most one of these. A late report, and the second copy of a doubled one, arrives up to
     `longest_ms` late, 1 to MOST_LATE_MS; each time is equally likely.

@@ -57,7 +57,7 @@ from pulsar_barycenter.replay.scenario import (
 )
 from pulsar_barycenter.replay.simulator import Cluster, replay
 from pulsar_barycenter.replay.synthetic.demand import broker_names
-from pulsar_barycenter.replay.synthetic.shapes import Distribution, daily_swing, drawn_sizes
+from pulsar_barycenter.replay.synthetic.shapes import Distribution, daily_swing, drawn_sizes, drift
 
 USAGE: Final = 0.45
 ORACLE: Final = "oracle"
@@ -93,17 +93,6 @@ class Load(NamedTuple):
 def noise(rng: np.random.Generator, steps: int, bundles: int, deviation: float = 0.1) -> Floats:
     found: Floats = rng.lognormal(0.0, deviation, (steps, bundles))
     return found
-
-
-def drift(rng: np.random.Generator, steps: int, bundles: int, deviation: float = 0.5, hours: float = 3.0) -> Floats:
-    """Return the exponential of a process that reverts to its mean within so many hours."""
-    kept = np.exp(-1 / (60 * hours))
-    found = np.empty((steps, bundles))
-    level = rng.normal(0.0, deviation, bundles)
-    for step in range(steps):
-        found[step] = level
-        level = kept * level + rng.normal(0.0, deviation * np.sqrt(1 - kept**2), bundles)
-    return np.exp(found)
 
 
 def swing(rng: np.random.Generator, steps: int, bundles: int) -> Floats:

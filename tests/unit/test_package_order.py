@@ -189,7 +189,7 @@ replay
     inputs
     grid
     scenario
-    scenarios
+    scenarios scenario_files
     experiments
     advice
 

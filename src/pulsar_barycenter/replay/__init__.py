@@ -28,7 +28,8 @@ and inputs are arguments, and the same arguments give the same bytes.
   `simulator` runs them. `what_if` continues from a snapshot.
 - Result: `outcome` is the record of a run, `measures` how well it went, `references` how well an observer with perfect
   knowledge would have done.
-- Many runs: `grid` enumerates runs; `scenario` defines a case of `balance-bench`, `scenarios` has all of them;
+- Many runs: `grid` enumerates runs; `scenario` defines a case of `balance-bench`, `scenarios` has all of them, and
+  `scenario_files` reads others from TOML files;
   `experiments` replays published measurements; `advice` recommends a configuration from a history.
   `lab.programs` defines the public names, since they read files.
 """

@@ -393,7 +393,7 @@ def _balance(expected: Balance, outcome: Outcome) -> Verdict:
     broker = outcome.brokers[int(usage[worst].argmax())]
     text = (
         f"{broker} had {ratio[worst]:.3g} times the mean usage in {_minute(outcome, worst - expected.minutes)};"
-        f" at most {expected.at_most:g} is allowed in the last {count_of(expected.minutes, 'minute')}"
+        f" at most {expected.at_most:g} is allowed in {_last(expected.minutes)}"
     )
     return Verdict(bool(ratio[worst] <= expected.at_most), f"balance: {text}")
 
@@ -406,7 +406,7 @@ def _steady(expected: Steady, outcome: Outcome) -> Verdict:
     worst = int(off.argmax())
     text = (
         f"the usage of {outcome.brokers[worst]} was up to {off[worst]:.3g} of its mean away from it;"
-        f" at most {expected.at_most:g} is allowed in the last {count_of(expected.minutes, 'minute')}"
+        f" at most {expected.at_most:g} is allowed in {_last(expected.minutes)}"
     )
     return Verdict(bool(off[worst] <= expected.at_most), f"steady: {text}")
 
@@ -416,7 +416,7 @@ def _conforms(expected: Conforms, outcome: Outcome) -> Verdict:
     worst = int(unserved.argmax())
     text = (
         f"bundles with {unserved[worst]:.3g} msg/s had no broker in {_minute(outcome, worst - expected.minutes)};"
-        f" none is allowed in the last {count_of(expected.minutes, 'minute')}"
+        f" none is allowed in {_last(expected.minutes)}"
     )
     return Verdict(bool(unserved[worst] <= 0), f"conforms: {text}")
 
@@ -424,6 +424,10 @@ def _conforms(expected: Conforms, outcome: Outcome) -> Verdict:
 def _measure(name: str, most: float, measured: Measures) -> Verdict:
     value: Any = getattr(measured, name)
     return Verdict(bool(value <= most), f"{name}: it is {value:.4g}; at most {most:g} is allowed")
+
+
+def _last(number: int) -> str:
+    return "the last minute" if number == 1 else f"the last {count_of(number, 'minute')}"
 
 
 def _minute(outcome: Outcome, place: int) -> str:

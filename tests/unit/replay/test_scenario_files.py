@@ -63,6 +63,13 @@ def test_an_example_goes_as_expected(path: Path) -> None:
     assert [verdict.text for verdict in found if not verdict.holds] == []
 
 
+def test_the_example_of_the_page_goes_as_expected() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "replay.md").read_text()
+    scenario = scenario_of("page", page.partition("```toml\n")[2].partition("```")[0].encode())
+    found = verdicts(scenario.expect, run_setup(setup_of(scenario, 1), "LeastDisturbance", 1))
+    assert [verdict.holds for verdict in found] == [True, True], found
+
+
 def test_expectations_can_fail() -> None:
     expect = Expect(
         balance=Balance(at_most=1.2, minutes=2),

@@ -16,7 +16,6 @@ from pulsar_barycenter.lab.benches.bench_page import page, print_table_of
 from pulsar_barycenter.lab.benches.file_bench import run_files, scenario_files
 from pulsar_barycenter.lab.benches.front import FRONT
 from pulsar_barycenter.lab.benches.published_page import print_published, published_page
-from pulsar_barycenter.lab.running import write_whole
 from pulsar_barycenter.load.managers import StrategyError, in_its_place
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.errors import ReplayInputError
@@ -25,6 +24,7 @@ from pulsar_barycenter.replay.grid import settings_of
 from pulsar_barycenter.replay.references import REFERENCES
 from pulsar_barycenter.replay.scenario import BENCHED, OURS, Case, catalogue
 from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.whole_files.appearing import write_whole
 
 UNEXPECTED = 3
 Chosen = TypeVar("Chosen")

@@ -182,7 +182,7 @@ replay
     demand traces
     capacity
     events
-    bundles
+    bundles delivery
     reports
     outcome references
     simulator
@@ -191,7 +191,7 @@ replay
     inputs
     grid
     scenario
-    scenarios
+    scenarios scenario_files
     experiments
     advice
 

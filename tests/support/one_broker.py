@@ -109,10 +109,16 @@ class ConfiguredTopicPolicies:
     async def may_create(self, topic: TopicName) -> bool:
         return self.config.allow_auto_topic_creation
 
-    async def deduplicates(self, namespace: NamespaceName) -> bool:
+    async def known(self, topic: TopicName) -> None:
+        return
+
+    async def deleted(self, topic: TopicName) -> None:
+        return
+
+    async def deduplicates(self, topic: TopicName) -> bool:
         return self.config.broker_deduplication_enabled
 
-    async def compaction_threshold(self, namespace: NamespaceName) -> int:
+    async def compaction_threshold(self, topic: TopicName) -> int:
         return self.config.broker_service_compaction_threshold_in_bytes
 
     async def storage(self, topic: TopicName) -> StoragePolicies:

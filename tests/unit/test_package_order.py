@@ -119,6 +119,7 @@ broker
     system_topics
     schemas
     namespaces
+    topic_policies
     authorization
     ownership
     load_manager

@@ -150,6 +150,9 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     is_schema_validation_enforced: Annotated[
         bool, about("Refuse producers without a schema for topics that have one.")
     ] = False
+    topic_level_policies_enabled: Annotated[
+        bool, about("Let a topic have policies of its own, which replace those of its namespace.", dynamic=True)
+    ] = True
     broker_delete_inactive_topics_enabled: Annotated[
         bool, about("Delete topics without producers and subscriptions.", dynamic=True)
     ] = True

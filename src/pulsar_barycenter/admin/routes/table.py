@@ -16,6 +16,7 @@ from pulsar_barycenter.admin.routes import (
     resource_quotas,
     schemas,
     tenants,
+    topic_policies,
     topics,
 )
 from pulsar_barycenter.admin.routes.route import Route, RouteGroup
@@ -43,6 +44,7 @@ GROUPS: Final[tuple[RouteGroup, ...]] = (
     messages.TERMINATION,
     messages.BACKLOGS,
     topics.TOPIC_FIGURES,
+    topic_policies.TOPIC_POLICIES,
     topics.COMPACTION,
     schemas.SCHEMAS,
     schemas.SCHEMA_POLICIES,

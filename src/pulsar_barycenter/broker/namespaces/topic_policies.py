@@ -1,4 +1,4 @@
-"""The policies of namespaces that the topic registry needs; `resources` implements them."""
+"""The policies that the topic registry needs; `resources` implements them."""
 
 import enum
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from typing import Final, Protocol
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.ledger.ledger_settings import NO_RETENTION, Retention
-from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
 
@@ -70,12 +69,23 @@ class TopicPolicies(Protocol):
         """Return the limits of a topic."""
         ...
 
-    async def deduplicates(self, namespace: NamespaceName) -> bool:
-        """Return whether topics of the namespace use deduplication."""
+    async def known(self, topic: TopicName) -> None:
+        """Wait until the topic's own policies are known. The other methods do not wait for them.
+
+        The caller bounds the time.
+        """
         ...
 
-    async def compaction_threshold(self, namespace: NamespaceName) -> int:
-        """Return the uncompacted bytes above which a topic of the namespace is compacted; 0: it is never due."""
+    async def deleted(self, topic: TopicName) -> None:
+        """Forget the own policies of a topic that is being deleted."""
+        ...
+
+    async def deduplicates(self, topic: TopicName) -> bool:
+        """Return whether the topic uses deduplication."""
+        ...
+
+    async def compaction_threshold(self, topic: TopicName) -> int:
+        """Return the uncompacted bytes above which the topic is compacted; 0: it is never due."""
         ...
 
     async def storage(self, topic: TopicName) -> StoragePolicies:

@@ -57,6 +57,7 @@ from pulsar_barycenter.broker.rest.subscriptions import Subscriptions
 from pulsar_barycenter.broker.rest.tenants import Tenants
 from pulsar_barycenter.broker.rest.termination import Termination
 from pulsar_barycenter.broker.rest.topic_figures import TopicFigures
+from pulsar_barycenter.broker.rest.topic_policies import TopicPolicyRequests
 from pulsar_barycenter.broker.rest.topics import Topics
 
 __all__ = ["BrokerServices", "build_app"]
@@ -85,6 +86,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     Termination,
     Backlogs,
     TopicFigures,
+    TopicPolicyRequests,
     Compaction,
     Schemas,
     SchemaPolicies,

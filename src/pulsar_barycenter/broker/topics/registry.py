@@ -38,6 +38,7 @@ from pulsar_barycenter.load.splitting.request import TopicLoad
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
@@ -70,7 +71,7 @@ class TopicRegistry:
         self._loads: dict[TopicName, asyncio.Task[Topic]] = {}
         self._preparations = Preparations(self._open_ahead)
         self.schemas = SchemaRegistry(env.store, env.clock)
-        self._departures = Departures(self._forget, self._delete_schemas)
+        self._departures = Departures(self._forget, self._delete_records)
         self._counters = BrokerCounters()
         self._compactions = BrokerCompactions(
             env.clock,
@@ -212,6 +213,7 @@ class TopicRegistry:
             with self._env.instruments.loading_topic():
                 async with asyncio.timeout(self._config.topic_load_timeout_seconds):
                     change = await self._policies.pending_change(name)
+                    await self._policies.known(name)
                     topic: Topic | None = await self._preparations.take(name, owned.epoch)
                     may_make = create and not (change is not None and change.blocks_clients)
                     topic = topic or await self._opened(name, owned, create=may_make, ask_policies=ask_policies)
@@ -259,7 +261,7 @@ class TopicRegistry:
         """Return the number of bytes not compacted yet above which a topic is compacted; 0: it is never due."""
         if topic in self._compactions.strategies:
             return STRATEGIC_THRESHOLD_BYTES
-        return await self._policies.compaction_threshold(topic.namespace)
+        return await self._policies.compaction_threshold(topic)
 
     async def _open_persistent(
         self,
@@ -299,7 +301,7 @@ class TopicRegistry:
             is_deleted = isinstance(error, LedgerDeletedError)
             raise NotServedError(name, "it was deleted" if is_deleted else "a later owner has it") from error
         try:
-            await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name.namespace))
+            await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name))
             if await self.compaction_threshold(name):
                 await topic.prepare_compaction()
         except BaseException:
@@ -323,17 +325,18 @@ class TopicRegistry:
 
     # ---- closing ----
 
-    async def _delete_schemas(self, topic: TopicName) -> None:
-        """Delete the schemas of a deleted topic. Partitions share those of their topic, which has them until it is
-        deleted. Non-persistent topics keep them: such a topic is deleted whenever nobody uses it.
+    async def _delete_records(self, topic: TopicName) -> None:
+        """Delete the schemas and the own policies of a deleted topic. Partitions share those of their topic, which has
+        them until it is deleted. Non-persistent topics keep them: such a topic is deleted whenever nobody uses it.
 
-        Source: Pulsar's `BrokerService.deleteSchema`.
+        Source: Pulsar's `BrokerService.deleteSchema`, `BrokerService.deleteTopicAsync`.
         """
         if topic.is_persistent and not topic.is_partition:
             try:
                 await self.schemas.delete(topic, force=True)
             except MetadataError as error:
                 log.warning("schemas_not_deleted", topic=str(topic), reason=str(error))
+            await self._policies.deleted(topic)
 
     def _forget(self, topic: Topic) -> None:
         if self._topics.get(topic.name) is topic:
@@ -435,17 +438,25 @@ class TopicRegistry:
         topic.check_deletable(force=force, only_unused=only_unused)
         await asyncio.shield(self._departures.delete(topic, force=force, only_unused=only_unused))
 
-    async def apply_policies(self) -> int:
-        """Apply changed policies of namespaces to the loaded topics; return the number of topics that were closed.
+    def namespaces(self) -> set[NamespaceName]:
+        """Return the namespaces with topics that are loaded, or are being loaded."""
+        return {name.namespace for names in (self._topics, self._loads) for name in names}
 
-        Retention, TTL and backlog quotas apply at once. A topic whose namespace switched deduplication on or
-        off is closed: its clients reconnect, and it is loaded again with the new policy.
+    async def apply_policies(self, concerned: Callable[[TopicName], bool] = lambda _topic: True) -> int:
+        """Apply changed policies to the loaded topics for which `concerned` is true; return the number of topics that
+        were closed.
+
+        Retention, TTL and backlog quotas apply at once. A topic for which deduplication was switched on or off is
+        closed: its clients reconnect, and it is loaded again with the new policy.
         """
-        loaded = [topic for topic in self._topics.values() if isinstance(topic, PersistentTopic)]
+        loaded = [
+            topic for topic in self._topics.values() if isinstance(topic, PersistentTopic) and concerned(topic.name)
+        ]
         for topic in loaded:
             topic.follow(await self._policies.storage(topic.name))
-        wanted = {name: await self._policies.deduplicates(name) for name in {topic.name.namespace for topic in loaded}}
-        switched = [topic for topic in loaded if topic.deduplicates is not wanted[topic.name.namespace]]
+        switched = [
+            topic for topic in loaded if topic.deduplicates is not await self._policies.deduplicates(topic.name)
+        ]
         closings = [
             self._departures.close(topic, "deduplication was switched")
             for topic in switched

@@ -20,7 +20,7 @@ from pulsar_barycenter.broker.topics.states import TopicState
 from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.metadata.errors import MetadataError
-from pulsar_barycenter.naming.internal_topics import is_internal_topic
+from pulsar_barycenter.naming.topic import is_system_topic
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ class TopicUpkeep:
             and now_ms - topic.last_active_ms >= idle_ms
             and not _is_retained(topic, now_ms)
             and topic.state is TopicState.OPEN
-            and not is_internal_topic(topic.name)
+            and not is_system_topic(topic.name)
         ]
         deleted = 0
         for topic in idle:

@@ -26,7 +26,7 @@ from pulsar_barycenter.naming.topic import TopicName
 T = TopicName.parse("persistent://t/n/x")
 EMPTY = (
     "02040200020202630002021470657273697374656e7402026e02000200000000000000000000000200000000000000000000000000000000"
-    "000000000000000002000200020274020278"
+    "000000000002000200020274020278"
 )
 SOME = (
     "02040200020202630002021470657273697374656e7402026e020002022664657374696e6174696f6e5f73746f726167650002d00f010202"
@@ -42,7 +42,7 @@ OF_SOME = OwnPolicies(
     message_ttl_in_seconds=120,
     retention_policies=RetentionPolicies(10, 20),
     max_producer_per_topic=3,
-    back_log_quota_map={"destination_storage": BacklogQuota(1000, None, -1, "producer_exception")},
+    back_log_quota_map={"destination_storage": BacklogQuota(0, 1000, -1, "producer_exception")},
 )
 OF_MANY = OwnPolicies(
     dispatch_rate=DispatchRate(5, -1, True, 2),

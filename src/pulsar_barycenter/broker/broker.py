@@ -303,6 +303,11 @@ class Broker:
                 lambda: current.current.message_expiry_check_interval_in_minutes * 60,
             ),
             (
+                "subscription expiry",
+                lambda: self.upkeep.expire_subscriptions(self.env.clock.now_ms()),
+                lambda: current.current.subscription_expiry_check_interval_in_minutes * 60,
+            ),
+            (
                 "backlog quotas",
                 self._check_backlogs,
                 lambda: current.current.backlog_quota_check_interval_in_seconds,
@@ -412,6 +417,7 @@ class Broker:
 
     def _reconfigure(self, config: BrokerConfig) -> None:
         self.registry.reconfigure(config)
+        self._policies.look()
         self.wire.reconfigure(config)
 
     async def _apply_policies(self) -> None:
@@ -467,8 +473,7 @@ class Broker:
     async def _delete_inactive_topics(self) -> None:
         config = self.config.current
         if config.broker_delete_inactive_topics_enabled:
-            idle_ms = round(config.broker_delete_inactive_topics_frequency_seconds * 1000)
-            await self.upkeep.delete_inactive(self.env.clock.now_ms(), idle_ms)
+            await self.upkeep.delete_inactive(self.env.clock.now_ms())
 
     async def _check_backlogs(self) -> None:
         if self.config.current.backlog_quota_check_enabled:

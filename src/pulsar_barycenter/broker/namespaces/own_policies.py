@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pulsar_barycenter.broker.namespaces.policies import (
     AutoSubscriptionCreationOverride,
     BacklogQuota,
+    DelayedDeliveryPolicies,
     DispatchRate,
     InactiveTopicPolicies,
     PersistencePolicies,
@@ -75,14 +76,22 @@ _FIELDS: Final[Mapping[str, str]] = {
     "auto_subscription_creation_override": "auto_subscription_creation_override",
     "compaction_threshold": "compaction_threshold",
     "deduplication_enabled": "deduplication_enabled",
+    "deduplication_snapshot_interval_seconds": "deduplication_snapshot_interval_seconds",
+    "dispatcher_pause_on_ack_state_persistent_enabled": "dispatcher_pause_on_ack_state_persistent_enabled",
+    "inactive_topic_policies": "inactive_topic_policies",
     "max_consumer_per_topic": "max_consumers_per_topic",
     "max_consumers_per_subscription": "max_consumers_per_subscription",
     "max_producer_per_topic": "max_producers_per_topic",
     "max_subscriptions_per_topic": "max_subscriptions_per_topic",
+    "max_unacked_messages_on_consumer": "max_unacked_messages_per_consumer",
+    "max_unacked_messages_on_subscription": "max_unacked_messages_per_subscription",
     "message_ttl_in_seconds": "message_ttl_in_seconds",
+    "persistence": "persistence",
     "retention_policies": "retention_policies",
     "schema_compatibility_strategy": "schema_compatibility_strategy",
     "schema_validation_enforced": "schema_validation_enforced",
+    "subscription_expiration_time_in_minutes": "subscription_expiration_time_minutes",
+    "subscription_types_enabled": "subscription_types_enabled",
 }
 """The fields of a topic's own policies that replace a field of its namespace's policies as they are."""
 
@@ -127,4 +136,10 @@ def overlaid(policies: Policies, own: OwnPolicies) -> Policies:
     }
     if own.back_log_quota_map:
         changed["backlog_quota_map"] = {**policies.backlog_quota_map, **own.back_log_quota_map}
+    if own.delayed_delivery_enabled is not None:
+        changed["delayed_delivery_policies"] = DelayedDeliveryPolicies(
+            own.delayed_delivery_tick_time_millis or 0,
+            own.delayed_delivery_enabled,
+            own.delayed_delivery_max_delay_in_millis or 0,
+        )
     return replace(policies, **changed)

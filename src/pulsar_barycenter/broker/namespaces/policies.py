@@ -196,6 +196,13 @@ class Policies(msgspec.Struct, frozen=True):
     schema_compatibility_strategy: Strategy | None = Strategy.UNDEFINED
     schema_validation_enforced: bool = False
     is_allow_auto_update_schema: bool | None = None
+    deduplication_snapshot_interval_seconds: int | None = field(
+        name="deduplicationSnapshotIntervalSeconds", default=None
+    )
+    subscription_types_enabled: tuple[str, ...] = ()
+    dispatcher_pause_on_ack_state_persistent_enabled: bool | None = field(
+        name="dispatcherPauseOnAckStatePersistentEnabled", default=None
+    )
     properties: dict[str, str] = field(default_factory=dict)
     resource_group_name: str | None = None
     migrated: bool = False

@@ -21,11 +21,12 @@ from typing import Any, Final
 import structlog
 from msgspec.structs import replace
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.lookup_answers import NamespaceNotFoundError
 from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
 from pulsar_barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT
-from pulsar_barycenter.broker.namespaces.own_policies import NoOwnPolicies, OwnPolicySource, overlaid
+from pulsar_barycenter.broker.namespaces.own_policies import NO_OWN_POLICIES, NoOwnPolicies, OwnPolicySource, overlaid
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.policies import (
     ClusterData,
@@ -35,13 +36,8 @@ from pulsar_barycenter.broker.namespaces.policies import (
     TenantInfo,
 )
 from pulsar_barycenter.broker.namespaces.records import Records
-from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
-from pulsar_barycenter.broker.namespaces.topic_policies import (
-    NO_LIMITS,
-    NO_STORAGE_POLICIES,
-    StoragePolicies,
-    TopicLimits,
-)
+from pulsar_barycenter.broker.namespaces.topic_limits import NO_LIMITS, TopicLimits
+from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules, rules_of, rules_of_system_topic
 from pulsar_barycenter.broker.schemas.compatibility import Strategy, effective
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -65,6 +61,9 @@ log = structlog.get_logger(__name__)
 MANAGED_LEDGERS: Final = "/managed-ledgers"
 CHANGE_EVENTS_THRESHOLD_BYTES: Final = 256 << 10
 """The compaction threshold of topics with policies of topics: a broker reads such a topic before it serves others."""
+NO_POLICIES: Final = Policies()
+SHARED_RULES: Final = 1_000
+"""The most namespaces whose rules are kept, so that their topics share one object."""
 POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
 
 
@@ -79,6 +78,8 @@ class Resources:
         self._config = config
         self._loaded_topics: Callable[[], Iterable[TopicName]] = tuple
         self._own: OwnPolicySource = NoOwnPolicies()
+        self._shared_rules: Recent[NamespaceName, tuple[Policies, BrokerConfig, TopicRules]] = Recent(SHARED_RULES)
+        """The rules of a namespace's topics without policies of their own, with what they were made of."""
         age_s = config.current.metadata_store_cache_expiry_seconds
         self.clusters = Records(store, ClusterData, CLUSTERS_ROOT, age_s)
         self.isolation_policies: Records[dict[str, Any]] = Records(store, dict[str, Any], CLUSTERS_ROOT, age_s)
@@ -275,12 +276,20 @@ class Resources:
         own = (await self.policies_of(topic)).compaction_threshold
         return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
 
-    async def storage(self, topic: TopicName) -> StoragePolicies:
-        """Return how long the stored messages of a topic stay: its policies, else the configuration. System topics have
-        no such policies.
-        """
-        policies = await self._policies_of_clients_topic(topic)
-        return NO_STORAGE_POLICIES if policies is None else storage_policies_of(policies, self._config.current)
+    async def rules(self, topic: TopicName) -> TopicRules:
+        """Return what a topic follows besides its limits. System topics have no policies."""
+        config = self._config.current
+        if is_system_topic(topic) or needs_no_record(topic.namespace):
+            return rules_of_system_topic(config)
+        policies = await self.namespaces.get(str(topic.namespace)) or NO_POLICIES
+        own = self._own.of(topic)
+        if own is not NO_OWN_POLICIES:
+            return rules_of(policies, own, config)
+        shared = self._shared_rules.get(topic.namespace)
+        if shared is None or shared[0] is not policies or shared[1] is not config:
+            shared = policies, config, rules_of(policies, NO_OWN_POLICIES, config)
+            self._shared_rules.put(topic.namespace, shared)
+        return shared[2]
 
     async def _policies_of_clients_topic(self, topic: TopicName) -> Policies | None:
         """Return the policies for a topic of clients, None for a topic of the brokers."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from pulsar_barycenter.admin.routes.namespace_storage import QUOTA_TYPES, SIZE_QUOTA
 from pulsar_barycenter.broker.namespaces.policies import BacklogQuota, Policies, RetentionPolicies
-from pulsar_barycenter.broker.namespaces.topic_policies import BacklogLimits, QuotaPolicy, StoragePolicies
+from pulsar_barycenter.broker.namespaces.topic_limits import BacklogLimits, QuotaPolicy, StoragePolicies
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.ledger_settings import Retention
 

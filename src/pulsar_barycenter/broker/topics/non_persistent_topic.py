@@ -30,6 +30,11 @@ class NonPersistentTopic(Topic):
         self._next_entry_id = 0
 
     def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
+        if self.intake is not None:
+            sent, entries = self.intake.admitted(self.name, sent, entries, self.clock.now_ms(), are_chunks=are_chunks)
+            if not sent:
+                return
+            self.intake.count(sent)
         for (producer, sequence_id, highest_id, num_messages, size), (entry, _, _) in zip(sent, entries, strict=True):
             position = Position(0, self._next_entry_id)
             self._next_entry_id += 1
@@ -41,6 +46,7 @@ class NonPersistentTopic(Topic):
     async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
         if request.options.read_compacted:
             raise NotAllowedError("readCompacted only valid on persistent topics")
+        self.require_subscribable(link, request)
         limits = await self.host.policies.limits(self.name)
         self.check_open()
         self.check_subscription_open(request.subscription)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import structlog
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
@@ -20,6 +21,7 @@ from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.errors import NotAllowedError, TopicFencedError, TopicNotFoundError
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
+from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
 from pulsar_barycenter.broker.schemas.schema_registry import SchemaRegistry
 from pulsar_barycenter.broker.topics.departures import Departures
@@ -47,6 +49,10 @@ STRATEGIC_THRESHOLD_BYTES: Final = 5 << 20
 """The compaction threshold of topics with a compaction strategy; Pulsar sets it for its ownership channel."""
 
 
+SHARED_SETTINGS: Final = 1_000
+"""The most settings that are kept to be shared by the topics that follow the same rules."""
+
+
 class TopicRegistry:
     """The loaded topics of this broker. Call all methods in the broker's event loop."""
 
@@ -64,6 +70,7 @@ class TopicRegistry:
         self._authority = authority
         self._policies = policies
         self._settings = TopicSettings.of(config)
+        self._under_rules: Recent[TopicRules, TopicSettings] = Recent(SHARED_SETTINGS)
         self._ledger_settings = ledger_settings(config)
         self._load_limit = asyncio.Semaphore(config.max_concurrent_topic_load_request)
         self._topics: dict[TopicName, Topic] = {}
@@ -95,6 +102,14 @@ class TopicRegistry:
     def settings(self) -> TopicSettings:
         return self._settings
 
+    def settings_under(self, rules: TopicRules) -> TopicSettings:
+        """Return the settings of topics that follow these rules, the same object for the same rules."""
+        found = self._under_rules.get(rules)
+        if found is None:
+            found = self._settings.under(rules)
+            self._under_rules.put(rules, found)
+        return found
+
     @property
     def counters(self) -> BrokerCounters:
         """The number of messages and bytes in and out of this broker since it started."""
@@ -105,9 +120,12 @@ class TopicRegistry:
         return self._compactions
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Apply changed settings. An open ledger keeps its settings, except `autoSkipNonRecoverableData`."""
+        """Apply changed settings. An open ledger keeps its settings, except `autoSkipNonRecoverableData`. Loaded topics
+        follow the others by the next `apply_policies`.
+        """
         self._config = config
         self._settings = TopicSettings.of(config)
+        self._under_rules.clear()
         self._ledger_settings = ledger_settings(config)
         skip = config.auto_skip_non_recoverable_data
         for topic in self._topics.values():
@@ -218,8 +236,7 @@ class TopicRegistry:
                     may_make = create and not (change is not None and change.blocks_clients)
                     topic = topic or await self._opened(name, owned, create=may_make, ask_policies=ask_policies)
                 topic.change = change
-                if isinstance(topic, PersistentTopic):
-                    await self._let_follow(topic)
+                await self._let_follow(topic)
                 return await self._registered(topic)
         except TimeoutError:
             raise TopicFencedError(name, "it was not loaded within topicLoadTimeoutSeconds") from None
@@ -231,10 +248,10 @@ class TopicRegistry:
         finally:
             del self._loads[name]
 
-    async def _let_follow(self, topic: PersistentTopic) -> None:
+    async def _let_follow(self, topic: Topic) -> None:
         """Have a topic follow the present policies; close it if they cannot be read."""
         try:
-            topic.follow(await self._policies.storage(topic.name))
+            topic.follow(await self._policies.rules(topic.name))
         except BaseException:
             await topic.close("its policies could not be read")
             raise
@@ -277,7 +294,11 @@ class TopicRegistry:
         if create and ask_policies and not await self._policies.may_create(name):
             create = False
         topic = PersistentTopic(name, owned, self)
-        storage = await self._policies.storage(name)
+        rules = await self._policies.rules(name)
+        topic.settings = self.settings_under(rules)
+        of_ledger = replace(
+            self._ledger_settings, retention=rules.storage.retention, mark_delete_per_second=rules.mark_delete_rate
+        )
         try:
             ledger = await ManagedLedger.open(
                 self._env.store,
@@ -285,7 +306,7 @@ class TopicRegistry:
                 name,
                 epoch=owned.epoch,
                 clock=self._env.clock,
-                settings=replace(self._ledger_settings, retention=storage.retention),
+                settings=of_ledger,
                 create=create,
                 closed=closed,
                 on_durable=topic.write_durable,
@@ -446,16 +467,19 @@ class TopicRegistry:
         """Apply changed policies to the loaded topics for which `concerned` is true; return the number of topics that
         were closed.
 
-        Retention, TTL and backlog quotas apply at once. A topic for which deduplication was switched on or off is
+        They apply at once. A topic for which deduplication was switched on or off is
         closed: its clients reconnect, and it is loaded again with the new policy.
         """
-        loaded = [
-            topic for topic in self._topics.values() if isinstance(topic, PersistentTopic) and concerned(topic.name)
-        ]
+        loaded = [topic for topic in self._topics.values() if concerned(topic.name)]
         for topic in loaded:
-            topic.follow(await self._policies.storage(topic.name))
+            rules = await self._policies.rules(topic.name)
+            if topic.state is TopicState.OPEN:
+                topic.follow(rules)
         switched = [
-            topic for topic in loaded if topic.deduplicates is not await self._policies.deduplicates(topic.name)
+            topic
+            for topic in loaded
+            if isinstance(topic, PersistentTopic)
+            and topic.deduplicates is not await self._policies.deduplicates(topic.name)
         ]
         closings = [
             self._departures.close(topic, "deduplication was switched")

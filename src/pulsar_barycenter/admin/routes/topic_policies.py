@@ -106,6 +106,50 @@ SCHEMA_VALIDATION: Final = _policy(
     without_command="pulsar-admin has no such command of topicPolicies",
 )
 
+UNACKED_ON_CONSUMER: Final = _policy(
+    "/maxUnackedMessagesOnConsumer", "MAX_UNACKED", "the most unacknowledged messages of a consumer", "Limit"
+)
+UNACKED_ON_SUBSCRIPTION: Final = _policy(
+    "/maxUnackedMessagesOnSubscription", "MAX_UNACKED", "the most unacknowledged messages of a subscription", "Limit"
+)
+MAX_MESSAGE_SIZE: Final = _policy("/maxMessageSize", "MAX_MESSAGE_SIZE", "the largest message in bytes", "Limit")
+DELAYED_DELIVERY: Final = _policy(
+    "/delayedDelivery", "DELAYED_DELIVERY", "whether messages wait for their time", "DelayedDeliveryPolicies"
+)
+INACTIVE_TOPICS: Final = _policy(
+    "/inactiveTopicPolicies", "INACTIVE_TOPIC", "when the unused topic is deleted", "InactiveTopicPolicies"
+)
+DEDUPLICATION_SNAPSHOTS: Final = _policy(
+    "/deduplicationSnapshotInterval",
+    "DEDUPLICATION_SNAPSHOT",
+    "the seconds between two snapshots of deduplication",
+    "Limit",
+)
+PERSISTENCE: Final = _policy("/persistence", "PERSISTENCE", "how often cursors are stored", "PersistencePolicies")
+SUBSCRIPTION_EXPIRATION: Final = _policy(
+    "/subscriptionExpirationTime",
+    "SUBSCRIPTION_EXPIRATION_TIME",
+    "the minutes without consumers after which subscriptions are deleted",
+    None,
+    query={"subscriptionExpirationTime": number(LONGEST_TIME)},
+    without_command="pulsar-admin 4.0 has no such command",
+)
+SUBSCRIPTION_TYPES: Final = _policy(
+    "/subscriptionTypesEnabled", "SUBSCRIPTION_AUTH_MODE", "the types of subscriptions that are allowed", "Names"
+)
+PUBLISH_RATE: Final = _policy("/publishRate", "RATE", "the rate at which messages are accepted", "PublishRate")
+DISPATCH_RATE: Final = _policy("/dispatchRate", "RATE", "the rate at which messages are delivered", "DispatchRate")
+SUBSCRIPTION_DISPATCH_RATE: Final = _policy(
+    "/subscriptionDispatchRate", "RATE", "the rate at which a subscription delivers", "DispatchRate"
+)
+SUBSCRIBE_RATE: Final = _policy("/subscribeRate", "RATE", "how often a consumer may attach", "SubscribeRate")
+DISPATCHER_PAUSE: Final = _policy(
+    "/dispatcherPauseOnAckStatePersistent",
+    "DISPATCHER_PAUSE_ON_ACK_STATE_PERSISTENT",
+    "whether deliveries wait until acknowledgements can be stored",
+    None,
+)
+
 GET_BACKLOG_QUOTAS: Final = TOPIC_POLICIES.route(
     "GET",
     "/backlogQuotaMap",

@@ -37,6 +37,7 @@ from pulsar_barycenter.broker.rest.messages import Messages
 from pulsar_barycenter.broker.rest.metrics.endpoint import Metrics
 from pulsar_barycenter.broker.rest.namespace_limits import NamespaceLimits
 from pulsar_barycenter.broker.rest.namespace_policies import NamespacePolicies
+from pulsar_barycenter.broker.rest.namespace_rules import NamespaceRules
 from pulsar_barycenter.broker.rest.namespace_storage import NamespaceStorage
 from pulsar_barycenter.broker.rest.namespaces import Namespaces
 from pulsar_barycenter.broker.rest.openapi import OpenApi
@@ -73,6 +74,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     NamespacePolicies,
     NamespaceLimits,
     NamespaceStorage,
+    NamespaceRules,
     AutoCreation,
     ResourceQuotas,
     Permissions,

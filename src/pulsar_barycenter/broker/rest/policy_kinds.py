@@ -5,17 +5,41 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiohttp import web
+from msgspec import to_builtins
 from msgspec.structs import replace
 
+from pulsar_barycenter.admin.routes.route import LARGEST_EXACT
 from pulsar_barycenter.admin.routes.topic_policies import LONGEST_TIME
 from pulsar_barycenter.broker.namespaces.own_policies import OwnPolicies
 from pulsar_barycenter.broker.namespaces.policies import (
     AutoSubscriptionCreationOverride,
+    DelayedDeliveryPolicies,
+    DispatchRate,
+    InactiveDeleteMode,
+    InactiveTopicPolicies,
+    PersistencePolicies,
     Policies,
+    PublishRate,
     RetentionPolicies,
+    SubscribeRate,
 )
 from pulsar_barycenter.broker.namespaces.resources import limits_of
 from pulsar_barycenter.broker.namespaces.storage_policies import applied_retention, message_ttl_of, retention_fault
+from pulsar_barycenter.broker.namespaces.topic_rules import (
+    SUBSCRIPTION_TYPES,
+    deduplication_interval_of,
+    delayed_of,
+    dispatch_rate_of,
+    expiration_minutes_of,
+    inactive_of,
+    pauses_of,
+    persistence_of,
+    publish_rate_of,
+    subscribe_rate_of,
+    subscription_dispatch_rate_of,
+    subscription_types_of,
+    unacked_of,
+)
 from pulsar_barycenter.broker.rest.compaction import Bytes
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.namespace_limits import Limit
@@ -31,21 +55,27 @@ Applied = Callable[[Policies, OwnPolicies, BrokerConfig], Any]
 class PolicyKind:
     """A policy of a topic.
 
-    `value` is None if the topic has no value of its own. `read` raises RestError 400 if the request has no value;
-    `fault` says why a value is not valid, None if it is.
+    `read` raises RestError 400 if the request has no value. `fault` says why a value is not valid, None if it is.
+    `value` returns the topic's own value, None if it has none; `put` returns the policies with a value, or without one.
     """
 
-    field: str
     read: Callable[[web.Request], Awaitable[Any]]
     fault: Callable[[Any, BrokerConfig], str | None]
+    value: Callable[[OwnPolicies], Any]
+    put: Callable[[OwnPolicies, Any], OwnPolicies]
     applied: Applied
 
-    def value(self, own: OwnPolicies) -> Any:
-        return getattr(own, self.field)
 
-    def put(self, own: OwnPolicies, value: Any) -> OwnPolicies:
-        """Return the policies with this value; None: without a value of their own."""
-        return replace(own, **{self.field: value})
+def _kind(
+    field: str,
+    read: Callable[[web.Request], Awaitable[Any]],
+    fault: Callable[[Any, BrokerConfig], str | None],
+    applied: Applied,
+) -> PolicyKind:
+    """Return the kind of a policy that is one field of the topic's own policies."""
+    return PolicyKind(
+        read, fault, lambda own: getattr(own, field), lambda own, value: replace(own, **{field: value}), applied
+    )
 
 
 def body(kind: Any, *, what: str) -> Callable[[web.Request], Awaitable[Any]]:
@@ -60,10 +90,15 @@ def body(kind: Any, *, what: str) -> Callable[[web.Request], Awaitable[Any]]:
     return read
 
 
-async def _ttl_in_query(request: web.Request) -> int:
-    if not request.rel_url.query.get("messageTTL"):
-        raise RestError(400, "Send ?messageTTL=<seconds>. To use the namespace's value again, send a DELETE")
-    return whole_number(request, "messageTTL", 0, at_most=LONGEST_TIME)
+def in_query(name: str, unit: str) -> Callable[[web.Request], Awaitable[int]]:
+    """Return a reader of a number in the query, which is required."""
+
+    async def read(request: web.Request) -> int:
+        if not request.rel_url.query.get(name):
+            raise RestError(400, f"Send ?{name}=<{unit}>. To use the namespace's value again, send a DELETE")
+        return whole_number(request, name, 0, at_most=LONGEST_TIME)
+
+    return read
 
 
 async def _strategy(request: web.Request) -> Strategy | None:
@@ -84,8 +119,79 @@ def at_least_zero(name: str) -> Callable[[int, BrokerConfig], str | None]:
     return lambda value, _config: None if value >= 0 else f"{name} must be 0 or more, not {value}"
 
 
+async def without_body(_request: web.Request) -> bool:
+    """Return what a request without a body sets."""
+    return True
+
+
+def delayed_fault(value: DelayedDeliveryPolicies, _config: BrokerConfig) -> str | None:
+    """Return why policies of delayed delivery are not valid."""
+    if min(value.tick_time, value.max_delivery_delay_in_millis) < 0:
+        return "tickTime and maxDeliveryDelayInMillis must be 0 or more"
+    return None
+
+
+def inactive_fault(value: InactiveTopicPolicies, _config: BrokerConfig) -> str | None:
+    """Return why policies of inactive topics are not valid."""
+    if value.inactive_topic_delete_mode is None:
+        return f"inactiveTopicDeleteMode must be one of {', '.join(InactiveDeleteMode)}"
+    if not 0 < value.max_inactive_duration_seconds <= LONGEST_TIME:
+        return f"maxInactiveDurationSeconds must be from 1 to {LONGEST_TIME}, not {value.max_inactive_duration_seconds}"
+    return None
+
+
+def persistence_fault(value: PersistencePolicies, _config: BrokerConfig) -> str | None:
+    """Return why persistence policies are not valid."""
+    sizes = value.bookkeeper_ensemble, value.bookkeeper_write_quorum, value.bookkeeper_ack_quorum
+    if not LONGEST_TIME >= sizes[0] >= sizes[1] >= sizes[2] > 0:
+        return "Bookkeeper Ensemble ({}) >= WriteQuorum ({}) >= AckQuoru ({}) must hold, all above 0".format(*sizes)
+    if not 0 <= value.managed_ledger_max_mark_delete_rate <= LONGEST_TIME:
+        return f"managedLedgerMaxMarkDeleteRate must be 0 or more, not {value.managed_ledger_max_mark_delete_rate}"
+    return None
+
+
+def types_fault(value: list[str], _config: BrokerConfig) -> str | None:
+    """Return why the names of types of subscriptions are not valid."""
+    unknown = [name for name in value if name not in SUBSCRIPTION_TYPES]
+    if unknown or len(set(value)) < len(value):
+        return f"{', '.join(value)[:100]} is not a list of different types out of {', '.join(SUBSCRIPTION_TYPES)}"
+    return None
+
+
+def rate_fault(value: PublishRate | DispatchRate | SubscribeRate, _config: BrokerConfig) -> str | None:
+    """Return why a rate is not valid. Rates of messages and periods have 32 bits, rates of bytes 64."""
+    for name, number in to_builtins(value).items():
+        most = LARGEST_EXACT if name.endswith("InByte") else LONGEST_TIME
+        if not isinstance(number, bool) and not -1 <= number <= most:
+            return f"{name} must be from -1 (no limit) to {most}, not {number}"
+    if isinstance(value, DispatchRate | SubscribeRate) and value.rate_period_in_second < 1:
+        return f"ratePeriodInSecond must be 1 or more, not {value.rate_period_in_second}"
+    return None
+
+
+def own_delayed(own: OwnPolicies) -> DelayedDeliveryPolicies | None:
+    """Return the delayed delivery that a topic itself has."""
+    if own.delayed_delivery_enabled is None:
+        return None
+    return DelayedDeliveryPolicies(
+        own.delayed_delivery_tick_time_millis or 0,
+        own.delayed_delivery_enabled,
+        own.delayed_delivery_max_delay_in_millis or 0,
+    )
+
+
+def with_delayed(own: OwnPolicies, value: DelayedDeliveryPolicies | None) -> OwnPolicies:
+    """Return the policies with, or without, a delayed delivery of their own."""
+    return replace(
+        own,
+        delayed_delivery_enabled=None if value is None else value.active,
+        delayed_delivery_tick_time_millis=None if value is None else value.tick_time,
+        delayed_delivery_max_delay_in_millis=None if value is None else value.max_delivery_delay_in_millis,
+    )
+
+
 def _limit(name: str, field: str, applied: Applied) -> PolicyKind:
-    return PolicyKind(field, body(Limit, what="a number"), at_least_zero(name), applied)
+    return _kind(field, body(Limit, what="a number"), at_least_zero(name), applied)
 
 
 def _own_else(configured: Callable[[BrokerConfig], Any], field: str) -> Applied:
@@ -97,7 +203,7 @@ def _own_else(configured: Callable[[BrokerConfig], Any], field: str) -> Applied:
 
 
 POLICY_KINDS: Final[Mapping[str, PolicyKind]] = {
-    "retention": PolicyKind(
+    "retention": _kind(
         "retention_policies",
         body(RetentionPolicies, what="retentionTimeInMinutes and retentionSizeInMB"),
         lambda value, _config: (
@@ -105,19 +211,19 @@ POLICY_KINDS: Final[Mapping[str, PolicyKind]] = {
         ),
         lambda policies, _own, config: applied_retention(policies, config),
     ),
-    "messageTTL": PolicyKind(
+    "messageTTL": _kind(
         "message_ttl_in_seconds",
-        _ttl_in_query,
+        in_query("messageTTL", "seconds"),
         valid,
         lambda policies, _own, config: message_ttl_of(policies, config),
     ),
-    "compactionThreshold": PolicyKind(
+    "compactionThreshold": _kind(
         "compaction_threshold",
         body(Bytes, what="a number of bytes"),
         at_least_zero("compactionThreshold"),
         _own_else(lambda config: config.broker_service_compaction_threshold_in_bytes, "compaction_threshold"),
     ),
-    "deduplicationEnabled": PolicyKind(
+    "deduplicationEnabled": _kind(
         "deduplication_enabled",
         body(bool, what="true or false"),
         valid,
@@ -139,7 +245,7 @@ POLICY_KINDS: Final[Mapping[str, PolicyKind]] = {
         "max_subscriptions_per_topic",
         lambda policies, _own, config: limits_of(policies, config).subscriptions,
     ),
-    "autoSubscriptionCreation": PolicyKind(
+    "autoSubscriptionCreation": _kind(
         "auto_subscription_creation_override",
         body(AutoSubscriptionCreationOverride, what="allowAutoSubscriptionCreation"),
         valid,
@@ -148,7 +254,7 @@ POLICY_KINDS: Final[Mapping[str, PolicyKind]] = {
             "auto_subscription_creation_override",
         ),
     ),
-    "schemaCompatibilityStrategy": PolicyKind(
+    "schemaCompatibilityStrategy": _kind(
         "schema_compatibility_strategy",
         _strategy,
         valid,
@@ -156,11 +262,84 @@ POLICY_KINDS: Final[Mapping[str, PolicyKind]] = {
             policies.schema_compatibility_strategy or Strategy.UNDEFINED, Strategy(config.schema_compatibility_strategy)
         ),
     ),
-    "schemaValidationEnforced": PolicyKind(
+    "schemaValidationEnforced": _kind(
         "schema_validation_enforced",
         body(bool, what="true or false"),
         valid,
         lambda policies, _own, config: policies.schema_validation_enforced or config.is_schema_validation_enforced,
+    ),
+    "maxUnackedMessagesOnConsumer": _kind(
+        "max_unacked_messages_on_consumer",
+        body(Limit, what="a number"),
+        at_least_zero("maxUnackedNum"),
+        lambda policies, _own, config: unacked_of(policies, config)[0],
+    ),
+    "maxUnackedMessagesOnSubscription": _kind(
+        "max_unacked_messages_on_subscription",
+        body(Limit, what="a number"),
+        at_least_zero("maxUnackedNum"),
+        lambda policies, _own, config: unacked_of(policies, config)[1],
+    ),
+    "maxMessageSize": _kind(
+        "max_message_size",
+        body(Limit, what="a number of bytes"),
+        lambda value, config: (
+            None
+            if 0 <= value <= config.max_message_size
+            else "topic-level maxMessageSize must be greater than or equal to 0 and must be smaller than that in the "
+            f"broker-level, which is {config.max_message_size}: it is {value}"
+        ),
+        lambda _policies, own, config: own.max_message_size or config.max_message_size,
+    ),
+    "delayedDelivery": PolicyKind(
+        body(DelayedDeliveryPolicies, what="active and tickTime"),
+        delayed_fault,
+        own_delayed,
+        with_delayed,
+        lambda policies, _own, config: delayed_of(policies, config),
+    ),
+    "inactiveTopicPolicies": _kind(
+        "inactive_topic_policies",
+        body(InactiveTopicPolicies, what="inactiveTopicDeleteMode and maxInactiveDurationSeconds"),
+        inactive_fault,
+        lambda policies, _own, config: inactive_of(policies, config),
+    ),
+    "deduplicationSnapshotInterval": _kind(
+        "deduplication_snapshot_interval_seconds",
+        body(Limit, what="seconds"),
+        at_least_zero("interval"),
+        lambda policies, _own, config: round(deduplication_interval_of(policies, config)),
+    ),
+    "persistence": _kind(
+        "persistence",
+        body(PersistencePolicies, what="managedLedgerMaxMarkDeleteRate"),
+        persistence_fault,
+        lambda policies, _own, config: persistence_of(policies, config),
+    ),
+    "subscriptionExpirationTime": _kind(
+        "subscription_expiration_time_in_minutes",
+        in_query("subscriptionExpirationTime", "minutes"),
+        valid,
+        lambda policies, _own, config: expiration_minutes_of(policies, config),
+    ),
+    "subscriptionTypesEnabled": PolicyKind(
+        body(list[str], what="the names of types"),
+        types_fault,
+        lambda own: list(own.subscription_types_enabled or ()),
+        lambda own, value: replace(own, subscription_types_enabled=tuple(value) if value else None),
+        lambda policies, _own, config: list(subscription_types_of(policies, config)),
+    ),
+    "publishRate": _kind("publish_rate", body(PublishRate, what="a rate"), rate_fault, publish_rate_of),
+    "dispatchRate": _kind("dispatch_rate", body(DispatchRate, what="a rate"), rate_fault, dispatch_rate_of),
+    "subscriptionDispatchRate": _kind(
+        "subscription_dispatch_rate", body(DispatchRate, what="a rate"), rate_fault, subscription_dispatch_rate_of
+    ),
+    "subscribeRate": _kind("subscribe_rate", body(SubscribeRate, what="a rate"), rate_fault, subscribe_rate_of),
+    "dispatcherPauseOnAckStatePersistent": _kind(
+        "dispatcher_pause_on_ack_state_persistent_enabled",
+        without_body,
+        valid,
+        lambda policies, _own, config: pauses_of(policies, config),
     ),
 }
 """The policies, by the last segment of their path."""

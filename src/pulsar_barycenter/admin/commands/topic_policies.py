@@ -1,46 +1,19 @@
 """The policies of single topics: the commands of `topicPolicies`. Source: Pulsar's `CmdTopicPolicies`."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
+from pulsar_barycenter.admin.commands import rules
 from pulsar_barycenter.admin.commands.output import Form
 from pulsar_barycenter.admin.commands.schemas import STRATEGIES
 from pulsar_barycenter.admin.commands.storage import OF_TYPE, QUOTA_FLAGS, QUOTA_TYPE, quota_body, retention_body
-from pulsar_barycenter.admin.commands.table import TOPIC, Command, Flag, Kind, Resource, Values, command, request
+from pulsar_barycenter.admin.commands.table import TOPIC, Flag, Kind, Resource, Values, command, request
 from pulsar_barycenter.admin.commands.units import bytes_of
 from pulsar_barycenter.admin.routes import topic_policies as routes
 
-_APPLIED: Final = Flag("-ap -a --applied", "applied", "Show the value that the topic follows.", Kind.SWITCH)
 _QUERY: Final = {"applied": "applied"}
-
-
-def _of(
-    name: str,
-    policy: routes.PolicyRoutes,
-    what: str,
-    body: Callable[[Values], Any] | None,
-    *flags: Flag,
-    query: dict[str, str] | None = None,
-) -> tuple[Command, ...]:
-    return (
-        command(
-            f"get-{name}",
-            f"Show {what} of a topic.",
-            request(policy.show, query=_QUERY),
-            TOPIC,
-            _APPLIED,
-            form=Form.VALUE,
-        ),
-        command(
-            f"set-{name}", f"Set {what} of a topic.", request(policy.change, query=query, body=body), TOPIC, *flags
-        ),
-        command(f"remove-{name}", f"Use the namespace's policy again: {what}.", request(policy.remove), TOPIC),
-    )
-
-
-def _number(name: str, policy: routes.PolicyRoutes, what: str, spellings: str) -> tuple[Command, ...]:
-    most = Flag(spellings, "limit", "The limit; 0 means no limit.", Kind.NUMBER, required=True)
-    return _of(name, policy, what, lambda values: values["limit"], most)
+_of: Final = partial(rules.policy_commands, TOPIC)
+_number: Final = partial(rules.number_commands, TOPIC)
 
 
 def _switched(values: Values) -> bool:
@@ -64,7 +37,7 @@ TOPIC_POLICIES: Final = Resource(
             "Show the age in seconds at which messages of a topic expire.",
             request(routes.MESSAGE_TTL.show, query=_QUERY),
             TOPIC,
-            _APPLIED,
+            rules.APPLIED,
             form=Form.VALUE,
         ),
         command(
@@ -85,7 +58,7 @@ TOPIC_POLICIES: Final = Resource(
             "Show the backlog quotas of a topic.",
             request(routes.GET_BACKLOG_QUOTAS, query=_QUERY),
             TOPIC,
-            _APPLIED,
+            rules.APPLIED,
             aliases=("get-backlog-quotas",),
             form=Form.PAIRS,
         ),
@@ -145,6 +118,87 @@ TOPIC_POLICIES: Final = Resource(
             "how new schemas are compared",
             lambda values: values["strategy"],
             Flag("-s --strategy", "strategy", "The strategy.", choices=STRATEGIES, required=True),
+        ),
+        *_number(
+            "max-unacked-messages-per-consumer",
+            routes.UNACKED_ON_CONSUMER,
+            "the most unacknowledged messages of a consumer",
+            "-m --maxNum",
+        ),
+        *_number(
+            "max-unacked-messages-per-subscription",
+            routes.UNACKED_ON_SUBSCRIPTION,
+            "the most unacknowledged messages of a subscription",
+            "-m --maxNum",
+        ),
+        *_number("max-message-size", routes.MAX_MESSAGE_SIZE, "the largest message", "-m --max-message-size"),
+        *_of(
+            "delayed-delivery",
+            routes.DELAYED_DELIVERY,
+            "whether messages wait for their time",
+            rules.delayed_body,
+            *rules.DELAYED_FLAGS,
+        ),
+        *_of(
+            "inactive-topic-policies",
+            routes.INACTIVE_TOPICS,
+            "when the unused topic is deleted",
+            rules.inactive_body,
+            *rules.INACTIVE_FLAGS,
+        ),
+        *_number(
+            "deduplication-snapshot-interval",
+            routes.DEDUPLICATION_SNAPSHOTS,
+            "the seconds between snapshots of deduplication",
+            "-i --interval",
+        ),
+        *_of(
+            "persistence",
+            routes.PERSISTENCE,
+            "how often cursors are stored",
+            rules.persistence_body,
+            *rules.PERSISTENCE_FLAGS,
+        ),
+        *_of(
+            "subscription-types-enabled",
+            routes.SUBSCRIPTION_TYPES,
+            "the allowed types of subscriptions",
+            lambda values: values["types"],
+            rules.TYPES_FLAG,
+        ),
+        *_of(
+            "publish-rate",
+            routes.PUBLISH_RATE,
+            "the rate at which messages are accepted",
+            rules.publish_body,
+            *rules.PUBLISH_FLAGS,
+        ),
+        *_of(
+            "dispatch-rate",
+            routes.DISPATCH_RATE,
+            "the rate of all deliveries",
+            rules.dispatch_body,
+            *rules.DISPATCH_FLAGS,
+        ),
+        *_of(
+            "subscription-dispatch-rate",
+            routes.SUBSCRIPTION_DISPATCH_RATE,
+            "the rate of the deliveries of a subscription",
+            rules.dispatch_body,
+            *rules.DISPATCH_FLAGS,
+        ),
+        *_of(
+            "subscribe-rate",
+            routes.SUBSCRIBE_RATE,
+            "how often a consumer may attach",
+            rules.subscribe_body,
+            *rules.SUBSCRIBE_FLAGS,
+        ),
+        *_of(
+            "dispatcher-pause-on-ack-state-persistent",
+            routes.DISPATCHER_PAUSE,
+            "whether deliveries wait until acknowledgements can be stored",
+            None,
         ),
         command(
             "delete-policies",

@@ -8,11 +8,10 @@ Source: Pulsar's `AbstractTopic.isExceedMaximumMessageSize`, `isExceedMaximumDel
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.clients.producer import Sent
-from pulsar_barycenter.broker.errors import NotAllowedError
 from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.protocol.errors import MalformedFrameError
@@ -49,23 +48,14 @@ class Intake:
         if self.throttle.wait_s(now_s) > 0:
             sent[0][0].link.hold_reading(self.throttle)
 
-    def admitted(
-        self, topic: object, sent: Sequence[Sent], entries: Sequence[NewEntry], now_ms: int, *, are_chunks: bool
-    ) -> tuple[Sequence[Sent], Sequence[NewEntry]]:
-        """Return the messages that are accepted; the producer gets an error for each of the others."""
+    def refusals(self, entries: Sequence[NewEntry], now_ms: int, *, are_chunks: bool) -> Iterator[tuple[int, str]]:
+        """Yield the index of each entry that is refused, ascending, and the reason."""
         if not self._max_delay_ms and (not self._max_size or are_chunks):
-            return sent, entries
-        kept_sent, kept = [], []
-        for send, entry in zip(sent, entries, strict=True):
+            return
+        for index, entry in enumerate(entries):
             refusal = self._refusal(entry[0], now_ms, is_chunk=are_chunks)
-            if refusal is None:
-                kept_sent.append(send)
-                kept.append(entry)
-            else:
-                producer, sequence_id, _, _, size = send
-                producer.link.publish_failed(producer, size)
-                producer.link.refuse_message(producer, sequence_id, NotAllowedError(f"{refusal} of {topic}"))
-        return kept_sent, kept
+            if refusal is not None:
+                yield index, refusal
 
     def _refusal(self, entry: bytes, now_ms: int, *, is_chunk: bool) -> str | None:
         if self._max_size and not is_chunk and len(entry) > self._max_size:

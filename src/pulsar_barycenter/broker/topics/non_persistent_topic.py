@@ -29,12 +29,7 @@ class NonPersistentTopic(Topic):
         self.subscriptions: dict[str, NonPersistentSubscription] = {}
         self._next_entry_id = 0
 
-    def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
-        if self.intake is not None:
-            sent, entries = self.intake.admitted(self.name, sent, entries, self.clock.now_ms(), are_chunks=are_chunks)
-            if not sent:
-                return
-            self.intake.count(sent)
+    def accept(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool) -> None:
         for (producer, sequence_id, highest_id, num_messages, size), (entry, _, _) in zip(sent, entries, strict=True):
             position = Position(0, self._next_entry_id)
             self._next_entry_id += 1

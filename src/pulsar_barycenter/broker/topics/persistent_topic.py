@@ -126,14 +126,9 @@ class PersistentTopic(Topic):
 
     # ---- publishing ----
 
-    def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
+    def accept(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool) -> None:
         if are_chunks:
             sent[0][0].chunked_messages += len(sent)
-        if self.intake is not None:
-            sent, entries = self.intake.admitted(self.name, sent, entries, self.clock.now_ms(), are_chunks=are_chunks)
-            if not sent:
-                return
-            self.intake.count(sent)
         if self.deduplication is None:
             self._append(sent, entries)
         else:

@@ -391,7 +391,30 @@ class Topic:
 
         Receipts and errors go to the producer's link in the order of the SENDs.
         """
+        if self.intake is None:
+            self.accept(sent, entries, are_chunks=are_chunks)
+        else:
+            self._accept_allowed(self.intake, sent, entries, are_chunks=are_chunks)
+
+    def accept(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool) -> None:
+        """Accept entries that the policies allow; otherwise as `publish`."""
         raise NotImplementedError
+
+    def _accept_allowed(
+        self, intake: Intake, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
+    ) -> None:
+        """Accept the entries that the policies allow; the producer gets an error for each of the others, in turn."""
+        start = 0
+        for index, reason in intake.refusals(entries, self.clock.now_ms(), are_chunks=are_chunks):
+            if index > start:
+                self.accept(sent[start:index], entries[start:index], are_chunks=are_chunks)
+            producer, sequence_id, _, _, size = sent[index]
+            producer.link.publish_failed(producer, size)
+            producer.link.refuse_message(producer, sequence_id, NotAllowedError(f"{reason}: topic {self.name}"))
+            start = index + 1
+        if start < len(sent):
+            self.accept(sent[start:], entries[start:], are_chunks=are_chunks)
+        intake.count(sent)
 
     def published(self, producer: Producer, messages: int, size: int) -> None:
         """Count messages that were accepted, `size` bytes together."""

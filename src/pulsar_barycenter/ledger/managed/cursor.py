@@ -90,7 +90,7 @@ class Cursor:
     @property
     def is_storable(self) -> bool:
         """Whether all acknowledgements fit into the record, so that a restart delivers none of these entries again."""
-        return len(self._ranges) <= self._owner.settings.max_persisted_ranges
+        return self._ranges.count <= self._owner.settings.max_persisted_ranges
 
     @property
     def acked_ranges(self) -> list[tuple[int, int, int]]:

@@ -121,7 +121,7 @@ class SingleActiveDispatcher(Dispatcher):
 
     def _deliver_run(self, consumer: Consumer, permits: int) -> bool:
         """Send cached entries in one run, of at least `permits` messages if there are as many. Return False, and send
-        nothing, if none is cached, or if one of them may be acknowledged.
+        nothing, if no entry is cached, or if one of the cached entries may be acknowledged already.
         """
         subscription = self.subscription
         start = self.read_position

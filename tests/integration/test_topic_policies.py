@@ -65,3 +65,40 @@ def test_a_topic_has_its_own_limits_expiry_and_quota(cluster: Cluster, client: p
     client.create_producer(other).close()
     policy(cluster, "DELETE", limited, "maxProducers")
     client.create_producer(limited).close()
+
+
+def test_policies_outlive_the_death_of_the_broker_that_has_them(cluster: Cluster, client: pulsar.Client) -> None:
+    topic = "persistent://public/own/outlives"
+    client.create_producer(topic).close()
+    policy(cluster, "POST", topic, "maxProducers", 1)
+    policy(cluster, "POST", topic, "subscriptionTypesEnabled", ["Shared"])
+    events = cluster.owner("persistent://public/own/__change_events")
+    cluster.kill(events)
+    cluster.restart(events)
+    until(lambda: policy(cluster, "GET", topic, "maxProducers") == 1, "the policy is shown")
+    first = client.create_producer(topic)
+    with pytest.raises(pulsar.PulsarException):
+        client.create_producer(topic)
+    with pytest.raises(pulsar.PulsarException):
+        client.subscribe(topic, "s")
+    client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared).close()
+    first.close()
+
+
+def test_deliveries_and_producers_keep_the_rates_of_a_topic(cluster: Cluster, client: pulsar.Client) -> None:
+    """Ratios of what passed to what the elapsed time allows; the time is measured, and has no bound."""
+    topic = "persistent://public/own/rates"
+    producer = client.create_producer(topic, batching_enabled=False)
+    policy(cluster, "POST", topic, "publishRate", {"publishThrottlingRateInMsg": 50})
+    began = time.monotonic()
+    for number in range(100):
+        producer.send(b"%d" % number)
+    assert 50 * (time.monotonic() - began + 1) + 1 >= 100, "one period passes at once"
+    policy(cluster, "DELETE", topic, "publishRate")
+    policy(cluster, "POST", topic, "dispatchRate", {"dispatchThrottlingRateInMsg": 50})
+    began = time.monotonic()
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    numbers = [int(reader.read_next(20_000).data()) for _ in range(100)]
+    assert 50 * (time.monotonic() - began + 1) + 1 >= 100
+    assert numbers == list(range(100)), "in order, each once"
+    reader.close()

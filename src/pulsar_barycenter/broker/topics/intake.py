@@ -9,6 +9,8 @@ Source: Pulsar's `AbstractTopic.isExceedMaximumMessageSize`, `isExceedMaximumDel
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Final
 
 from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.clients.producer import Sent
@@ -16,6 +18,10 @@ from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.protocol.errors import MalformedFrameError
 from pulsar_barycenter.protocol.frames import read_metadata
+
+_MESSAGES: Final = itemgetter(3)
+_SIZE: Final = itemgetter(4)
+"""The messages and the bytes of a `Sent`."""
 
 
 class Intake:
@@ -44,7 +50,7 @@ class Intake:
         if self.throttle is None:
             return
         now_s = asyncio.get_running_loop().time()
-        self.throttle.take(sum(send[3] for send in sent), sum(send[4] for send in sent), now_s)
+        self.throttle.take(sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent)), now_s)
         if self.throttle.wait_s(now_s) > 0:
             sent[0][0].link.hold_reading(self.throttle)
 

@@ -421,6 +421,7 @@ class Broker:
     def _reconfigure(self, config: BrokerConfig) -> None:
         self.registry.reconfigure(config)
         self._policies.look()
+        self._topic_policies_watch.look()
         self.wire.reconfigure(config)
 
     async def _apply_policies(self) -> None:

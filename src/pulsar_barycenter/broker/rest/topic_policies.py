@@ -121,6 +121,7 @@ class TopicPolicyRequests:
         if not await self._services.topic_policies.exist(topic.namespace):
             return NO_OWN_POLICIES
         await require_topic_here(request, self._services, events_topic(topic.namespace))
+        await self._services.topic_policies.look(topic.namespace)
         await self._services.topic_policies.known(topic)
         return self._services.topic_policies.of(topic)
 

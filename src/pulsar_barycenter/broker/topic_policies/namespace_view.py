@@ -22,7 +22,7 @@ CATCH_UP_S: Final = 20.0
 CHANGE_S: Final = 20.0
 """How long a change may take."""
 REMOVE_S: Final = 5.0
-"""How long the deletion of a topic waits until its policies are removed."""
+"""How long the deletion of a topic waits for the removal of its policies."""
 
 
 class NamespaceView:
@@ -83,7 +83,7 @@ class NamespaceView:
     async def remove(self, topic: TopicName) -> None:
         """Remove the policies of a deleted topic, if it has any. Errors as of `change`."""
         if self.of(topic) != NO_OWN_POLICIES:
-            await self._table.remove(key_of(topic), timeout_s=REMOVE_S)
+            await self._table.remove(key_of(topic))
 
     async def close(self) -> None:
         """Stop reading. Who waits for the policies gets a CancelledError. Idempotent."""

@@ -17,7 +17,8 @@ from pulsar_barycenter.broker.namespaces.own_policies import NO_OWN_POLICIES, Ow
 from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
 from pulsar_barycenter.broker.system_topics.errors import SystemTopicError
 from pulsar_barycenter.broker.topic_policies.events import events_topic, key_of
-from pulsar_barycenter.broker.topic_policies.namespace_view import NamespaceView
+from pulsar_barycenter.broker.topic_policies.namespace_view import REMOVE_S, NamespaceView
+from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
 from pulsar_barycenter.naming.topic import CHANGE_EVENTS, TopicName, is_change_events
@@ -63,13 +64,16 @@ class PolicyViews:
 
     async def known(self, topic: TopicName) -> None:
         namespace = topic.namespace
-        if is_system_namespace(namespace) or is_broker_bound(namespace) or not self._is_enabled():
+        if not self._may_follow(namespace):
             return
         if namespace not in self._followed:
-            await self._look(namespace)
+            await self.look(namespace)
         view = self._followed.get(namespace)
         if view is not None:
             await view.known()
+
+    def _may_follow(self, namespace: NamespaceName) -> bool:
+        return self._is_enabled() and not is_system_namespace(namespace) and not is_broker_bound(namespace)
 
     def of(self, topic: TopicName) -> OwnPolicies:
         view = self._followed.get(topic.namespace)
@@ -90,13 +94,16 @@ class PolicyViews:
 
     async def remove(self, topic: TopicName) -> None:
         """Remove the policies of a deleted topic. An error is logged: then a new topic of the name has them."""
-        view = self._followed.get(topic.namespace)
-        if view is None or is_change_events(topic):
+        if is_change_events(topic):
             return
         try:
-            await view.remove(topic)
-        except SystemTopicError as error:
-            log.warning("topic_policies_not_removed", topic=str(topic), reason=str(error))
+            async with asyncio.timeout(REMOVE_S):
+                await self.known(topic)
+                view = self._followed.get(topic.namespace)
+                if view is not None:
+                    await view.remove(topic)
+        except (SystemTopicError, MetadataError, TimeoutError) as error:
+            log.warning("topic_policies_not_removed", topic=str(topic), reason=str(error) or f"not within {REMOVE_S} s")
 
     def _on_change(self, namespace: NamespaceName, key: str | None) -> None:
         self._changed.add(namespace if key is None else key)
@@ -111,14 +118,15 @@ class PolicyViews:
     # ---- following ----
 
     async def refresh(self, used: Collection[NamespaceName]) -> None:
-        """Look which followed namespaces have policies now, and stop to follow those that are not in `used`."""
+        """Look which namespaces in `used` have policies of topics now, and stop to follow all others."""
         for namespace in list(self._followed):
-            if namespace in used or self._followed[namespace] is None:
-                await self._look(namespace)
             if namespace not in used:
                 self._stop(namespace)
+        for namespace in sorted(used, key=str):
+            if self._may_follow(namespace):
+                await self.look(namespace)
 
-    async def _look(self, namespace: NamespaceName) -> None:
+    async def look(self, namespace: NamespaceName) -> None:
         """Start or stop the view of a namespace, as its `__change_events` exists or not."""
         exists = await self.exist(namespace)
         present = self._followed.setdefault(namespace, None)

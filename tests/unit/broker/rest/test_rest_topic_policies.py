@@ -182,6 +182,35 @@ async def test_partitions_have_the_policies_of_their_topic() -> None:
         await cluster.expect(204, "GET", f"{ROOT}/p/maxProducers")
 
 
+async def test_any_broker_removes_the_policies_of_a_deleted_topic() -> None:
+    """A broker that serves no topic of the namespace does not know its policies before it has to remove some."""
+    async with rest_cluster(2) as cluster:
+        await cluster.create_namespace(bundles=1)
+        await cluster.expect(204, "PUT", f"{ROOT}/p/partitions", 1)
+        await cluster.expect(204, "POST", f"{ROOT}/p/maxProducers", 7)
+        owner = await cluster.owner(EVENTS)
+        (other,) = [broker for broker in cluster.brokers if broker is not owner]
+        name = TopicName.parse("persistent://public/ns/p")
+        assert owner.topic_policies.of(name).max_producer_per_topic == 7
+        await other.topic_policies.remove(name)
+        await until(lambda: owner.topic_policies.of(name).max_producer_per_topic is None)
+        await other.topic_policies.refresh(other.registry.namespaces())
+        assert not other.topic_policies._followed, "it reads them no longer"
+
+
+async def test_policies_that_are_switched_on_again_are_followed() -> None:
+    async with rest_cluster() as cluster:
+        await cluster_with_topic(cluster)
+        await cluster.expect(204, "POST", f"{T}/retention", RETENTION)
+        kept = Retention(10 * 60_000, 20 << 20)
+        assert loaded(cluster, "t").storage.retention == kept
+        path = "/admin/v2/brokers/configuration/topicLevelPoliciesEnabled"
+        await cluster.expect(200, "POST", f"{path}/false")
+        await until(lambda: loaded(cluster, "t").storage.retention != kept)
+        await cluster.expect(200, "POST", f"{path}/true")
+        await until(lambda: loaded(cluster, "t").storage.retention == kept)
+
+
 async def test_a_deleted_topic_leaves_no_policies_and_a_namespace_can_be_deleted() -> None:
     async with rest_cluster() as cluster:
         await cluster_with_topic(cluster)

@@ -121,6 +121,7 @@ broker
     system_topics
     schemas
     namespaces
+    topic_policies
     authorization
     ownership
     load_manager

@@ -22,6 +22,7 @@ html_pages    -
 terminal      -
 bounds        -
 metadata      config bounds
+bookkeeper    naming bounds metadata
 load          naming config
 ledger        metadata naming bounds
 cluster_logs  naming load
@@ -80,6 +81,11 @@ metadata
     memory sqlite
     zookeeper etcd oxia
     open
+
+bookkeeper
+    errors
+    wire
+    metadata
 
 load
     bundle_load moved_back reasons managers growing_map regexes

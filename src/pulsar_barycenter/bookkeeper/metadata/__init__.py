@@ -1,0 +1,5 @@
+"""What BookKeeper stores of ledgers and bookies in the metadata store, and the keys where it does.
+
+`ledger_metadata` is the value of a ledger: who has which entries, whether it is open, and how it ended. `ledger_paths`
+has the keys of ledgers and the layouts of a cluster. `bookie_info` reads where a bookie listens. All are pure.
+"""

@@ -86,6 +86,7 @@ bookkeeper
     errors
     wire
     metadata
+    machines
 
 load
     bundle_load moved_back reasons managers growing_map regexes

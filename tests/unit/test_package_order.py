@@ -87,6 +87,7 @@ bookkeeper
     wire
     metadata
     machines
+    client
 
 load
     bundle_load moved_back reasons managers growing_map regexes

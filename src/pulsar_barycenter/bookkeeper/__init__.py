@@ -10,7 +10,8 @@ closes it. Every change of a ledger's key is a compare-and-set from a state that
 sent again byte for byte, or the ledger ends before it. Bytes whose digest does not match are an error of that replica.
 
 `wire` has the packets and the bytes of entries, `metadata` the keys and values of the metadata store. Both know no
-ledger's life; that is in `machines`, which decide without I/O. `errors` has what can fail.
+ledger's life; that is in `machines`, which decide without I/O. `client` has the connections, and what programs call.
+`errors` has what can fail.
 
 This room knows nothing of topics and brokers.
 

@@ -96,6 +96,11 @@ class Writer:
         """The number that the next appended entry gets."""
         return self._next
 
+    @property
+    def may_close(self) -> bool:
+        """Whether no other client took the ledger over, as far as the writer knows."""
+        return self.state is not WriterState.LOST
+
     def append(self, data: bytes) -> list[Action]:
         """Send `data` as the entry `next_entry`.
 

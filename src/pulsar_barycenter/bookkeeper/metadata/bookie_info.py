@@ -3,6 +3,7 @@
 Source: `org.apache.bookkeeper.discover.BookieServiceInfo`.
 """
 
+import json
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -35,3 +36,24 @@ def bookie_address(bookie: str, value: bytes) -> Address:
             f"bookie {bookie}: its registration has no endpoint of bookie-rpc, and its id is not host:port"
         )
     return Address(host, int(port))
+
+
+def parse_racks(value: bytes) -> dict[str, str]:
+    """Return the racks of bookies by their ids, from the value of Pulsar's key `/bookies`; "" and `{}` have none.
+
+    Raises:
+        LedgerMetadataError: the value cannot be read.
+    """
+    try:
+        groups = json.loads(value or b"{}")
+        return {
+            bookie: str(info["rack"])
+            for group in groups.values()
+            for bookie, info in group.items()
+            if info.get("rack") is not None
+        }
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise LedgerMetadataError(
+            f"/bookies is no JSON of groups of bookies with a rack: {error}; correct it with `pulsar-admin bookies"
+            " set-bookie-rack`"
+        ) from error

@@ -6,6 +6,7 @@ A bookie to which no connection could be made counts as failed for a while, and 
 import asyncio
 import random
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 import structlog
 
@@ -14,7 +15,11 @@ from pulsar_barycenter.bookkeeper.client.connection import BookieConnection, Req
 from pulsar_barycenter.bookkeeper.machines.placement import choose, replace_failed
 from pulsar_barycenter.bookkeeper.metadata.bookie_registry import BookieRegistry
 from pulsar_barycenter.bookkeeper.wire.packets import Code
+from pulsar_barycenter.bounds.back_off import Doubling
 from pulsar_barycenter.bounds.background import BackgroundTasks
+
+_LONGEST_WAIT: Final = 16
+"""So many times `reconnect_s` is the longest wait."""
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +34,7 @@ class BookiePool:
         self._connections: dict[str, BookieConnection] = {}
         self._connecting: dict[str, list[Request]] = {}
         self._failed_until_s: dict[str, float] = {}
+        self._waits: dict[str, Doubling] = {}
         self._tasks = BackgroundTasks("bookie_not_connected")
         self._is_closed = False
 
@@ -77,6 +83,10 @@ class BookiePool:
     def _is_failed(self, bookie: str) -> bool:
         return self._failed_until_s.get(bookie, 0.0) > asyncio.get_running_loop().time()
 
+    def _wait_s(self, bookie: str) -> float:
+        first_s = self._settings.reconnect_s
+        return self._waits.setdefault(bookie, Doubling(first_s, first_s * _LONGEST_WAIT)).next_s()
+
     async def _connect(self, bookie: str) -> None:
         loop = asyncio.get_running_loop()
         address = self._registry.address(bookie)
@@ -102,10 +112,11 @@ class BookiePool:
             made.append(connection)
         except (OSError, TimeoutError) as error:
             log.warning("bookie_unreachable", bookie=bookie, error=str(error) or type(error).__name__)
-            self._failed_until_s[bookie] = loop.time() + self._settings.reconnect_s
+            self._failed_until_s[bookie] = loop.time() + self._wait_s(bookie)
             _fail(self._connecting.pop(bookie, []))
             return
         self._failed_until_s.pop(bookie, None)
+        self._waits.pop(bookie, None)
         if not connection.is_lost:
             self._connections[bookie] = connection
         for request in self._connecting.pop(bookie, []):

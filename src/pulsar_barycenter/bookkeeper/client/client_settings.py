@@ -53,7 +53,8 @@ class ClientSettings:
     max_reads: int = 64
     """The number of entries of a ledger that are read at a time."""
     reconnect_s: float = 1.0
-    """How long a bookie to which no connection could be made counts as failed before the next attempt."""
+    """How long a bookie counts as failed after the first attempt to connect that failed; twice that after the next, up
+    to 16 times."""
 
     def __post_init__(self) -> None:
         minima = {

@@ -113,8 +113,13 @@ class LedgerWriter:
         return await asyncio.shield(self._end)
 
     def abandon(self) -> None:
-        """Stop without closing the ledger: entries that are not confirmed fail, and the next owner recovers it."""
+        """Stop without closing the ledger: entries that are not confirmed fail, and the next owner recovers it.
+
+        Nothing is reported of a writer that has ended.
+        """
         self._driver.close()
+        if self._end.done():
+            return
         self._fail(WriterClosedError(f"ledger {self.ledger}: the client was closed before entries were confirmed"))
         self._finish(WriterClosedError(f"ledger {self.ledger}: the client was closed; it is left open"))
 

@@ -81,6 +81,18 @@ def test_entries_are_written_read_and_closed(kind):
     played(3, test)
 
 
+def test_it_runs_on_the_loop_of_a_broker():
+    async def play() -> None:
+        async with BookieCluster(1) as cluster:
+            client = await cluster.client()
+            writer = await client.create(LedgerShape(1, 1, 1), Reports())
+            assert await writer.add(b"0") == 0
+
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(play(), 10))
+
+
 def test_a_ledger_without_entries_is_closed_and_recovered():
     async def test(cluster: BookieCluster) -> None:
         client = await cluster.client()

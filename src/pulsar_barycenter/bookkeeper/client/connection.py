@@ -8,7 +8,7 @@ connection ends or the answer does not come in time.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import structlog
 
@@ -68,8 +68,7 @@ class BookieConnection(asyncio.Protocol):
             transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport.append(transport)
+        self._transport.append(cast(asyncio.Transport, transport))  # that of uvloop is no instance of it
         self._check = self._loop.call_later(self._timeout_s / _CHECKS_PER_TIMEOUT, self._check_deadlines)
 
     def data_received(self, data: bytes) -> None:

@@ -12,6 +12,7 @@ from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import write_set
 class _Pending:
     body: bytes
     length: int
+    members: tuple[str, ...]
     stored: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
 
@@ -51,26 +52,25 @@ class AddWindow:
         """The members that failed for an entry that is not confirmed."""
         return frozenset().union(*(self._pending[entry].failed for entry in self._troubled))
 
-    def write_set(self, entry: int) -> tuple[str, ...]:
-        return write_set(self.ensemble, entry, self._write_quorum)
-
     def add(self, entry: int, body: bytes, length: int) -> tuple[str, ...]:
         """Note the next entry, with the bytes of data up to it; return the members to send it to."""
-        self._pending[entry] = _Pending(body, length)
-        return self.write_set(entry)
+        members = write_set(self.ensemble, entry, self._write_quorum)
+        self._pending[entry] = _Pending(body, length, members)
+        return members
 
     def stored(self, bookie: str, entry: int) -> None:
         """Note that a bookie has an entry."""
         pending = self._pending.get(entry)
-        if pending is not None and bookie in self.write_set(entry):
+        if pending is not None and bookie in pending.members:
             pending.stored.add(bookie)
-            pending.failed.discard(bookie)
-            self._judge(entry, pending)
+            if bookie in pending.failed:
+                pending.failed.remove(bookie)
+                self._judge(entry, pending)
 
     def failed(self, bookie: str, entry: int) -> None:
         """Note that a bookie did not say that it has an entry, and will not."""
         pending = self._pending.get(entry)
-        if pending is not None and bookie in self.write_set(entry) and bookie not in pending.stored:
+        if pending is not None and bookie in pending.members and bookie not in pending.stored:
             pending.failed.add(bookie)
             self._judge(entry, pending)
 
@@ -99,11 +99,11 @@ class AddWindow:
 
         Answers of members that were replaced do not count any more, nor do their failures.
         """
-        before = self.ensemble
         self.ensemble = ensemble
         sends = []
         for entry, pending in self._pending.items():
-            old, new = write_set(before, entry, self._write_quorum), self.write_set(entry)
+            old, new = pending.members, write_set(ensemble, entry, self._write_quorum)
+            pending.members = new
             pending.stored.intersection_update(new)
             pending.failed.intersection_update(new)
             sends += [(bookie, entry, pending.body) for was, bookie in zip(old, new, strict=True) if was != bookie]

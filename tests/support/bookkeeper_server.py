@@ -13,7 +13,8 @@ from typing import Final
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings
 from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
 from pulsar_barycenter.bookkeeper.wire.packets import Code, Flag, Operation
-from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.store import MetadataStore
 
 _HEAD: Final = struct.Struct(">BBH")
 _NUMBERS: Final = struct.Struct(">qq")
@@ -106,12 +107,11 @@ class BookieServer:
 
 
 class BookieCluster:
-    """Bookies that are registered in a metadata store in memory."""
+    """Bookies that are registered in a metadata store: in one in memory, or in that of the caller."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, store: MetadataStore | None = None) -> None:
         self.bookies = [BookieServer() for _ in range(count)]
-        self.backend = MemoryBackend()
-        self.store: MemoryStore = self.backend.connect()
+        self.store = store or MemoryBackend().connect()
         self._clients: list[LedgerClient] = []
 
     async def __aenter__(self) -> "BookieCluster":

@@ -60,12 +60,14 @@ class NoTablesError(NoHistoryError):
 
 @dataclass(frozen=True, slots=True)
 class BundleLife:
-    """The record of a bundle in the period, as Arrow tables, oldest row first. A part without rows is empty.
+    """What the tables have about a bundle in the period, as Arrow tables, oldest row first.
 
-    `owners` has broker, owned_from, owned_to (null: it still owns the bundle), ended. `decisions` has the decisions
-    about the bundle: at, by, manager, strategy, kind, source, destination, refused, principal, sentence, request.
-    `load` has the means of each interval, weighted by time: interval_start, broker (the last one), samples, covered
-    (the share of the interval with reports), msg_rate (msg/s in + out), msg_throughput (bytes/s in + out), topics.
+    `owners` has broker, owned_from, owned_to (null: it still owns the bundle), ended (why the ownership ended: "moved",
+    "split" or "broker gone"). `decisions` has the decisions about the bundle: at, by (the broker that decided),
+    manager, strategy, kind, source, destination, refused, principal, sentence (the reason as a text), request. `load`
+    has the means of each interval, weighted by time: interval_start, broker (the owner at the end of the interval),
+    samples, covered (the share of the interval with reports), msg_rate (msg/s in + out), msg_throughput (bytes/s in +
+    out), topics.
     """
 
     bundle: str
@@ -136,7 +138,7 @@ class History:
         return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
 
     def bundle_of(self, topic: TopicName) -> str:
-        """Return the bundle that contained a topic last, by ownership.
+        """Return the last bundle with an owner that contained a topic.
 
         If several began at the same time, the smallest one.
 
@@ -512,7 +514,7 @@ _Unloads: TypeAlias = dict[tuple[str, str], list[dict[str, Any]]]
 def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
     """Return the decision that moved a bundle away from its source: the last one since its previous move.
 
-    Empty if none.
+    Return {} if no such decision is recorded.
     """
     before = _NEVER if move.since_last is None else move.at - move.since_last
     of_bundle = decided.get((move.bundle, move.source), ())

@@ -81,8 +81,8 @@ class DuplicateStatus(enum.Enum):
 class SequenceIds:
     """The highest stored sequence id of each producer name. Times are from the caller's clock, in ms.
 
-    There are at most `max_names` names, or as many as producers are attached. A name whose producer is not attached is
-    *absent*, since its last message or since the producer left.
+    It keeps at most `max_names` names; if more producers are attached, the names of these producers. A name whose
+    producer is not attached is *absent*, since its last message or since the producer left.
     """
 
     __slots__ = ("_absent", "_attached", "_highest", "_max_names")
@@ -102,8 +102,8 @@ class SequenceIds:
         return self._highest.get(name, -1)
 
     def record(self, name: str, highest: int, now_ms: int) -> list[str]:
-        """Record that a message with the id `highest` is stored; return the names that were forgotten because there
-        were too many.
+        """Record that a message of the producer `name` with the sequence id `highest` is stored. Return the names of
+        producers whose ids were deleted because there were too many.
         """
         self._highest[name] = max(highest, self._highest.get(name, -1))
         if name not in self._attached:
@@ -166,7 +166,7 @@ class SequenceIds:
 
 
 class Deduplication:
-    """The sequence ids of one topic's producers: those that are stored, and those that are being written."""
+    """The sequence ids of one topic's producers: the stored ids, and the ids of messages that are being written."""
 
     __slots__ = (
         "_clock", "_cursor", "_is_storing", "_ledger", "_pushed", "_queue", "_settings", "_since_snapshot",

@@ -244,7 +244,8 @@ BALANCE = Columns(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table, partitioned by the UTC date of the column `time`; `key` identifies a row, or its versions.
+    """One table, partitioned by the UTC date of the column `time`. No two rows have equal values in the columns `key`;
+    in a table that keeps versions of rows, no two rows of one version.
 
     Only `ownership` is partitioned in another way, see `pipeline.folds.ownership`.
     """

@@ -59,7 +59,9 @@ class Chaos:
 
 
 def chaos(rounds: int, hot: Hot, seed: int) -> Chaos:
-    """Return `rounds` rounds, drawn from a seed."""
+    """Return a random input of `rounds` periods of MINUTES each: in each period other brokers are healthy, bundles have
+    other rates, and one bundle may be hot, as `hot` says. Equal seeds give equal inputs.
+    """
     rng = np.random.default_rng([seed, 7])
     cluster = Cluster(dict.fromkeys(broker_names(BROKERS), _CAPACITY), CapacityModel(idle_cpu=8.0))
     carried = (100 * _CAPACITY.cores - cluster.model.idle_cpu) / (2 * cluster.model.cpu_per_message)
@@ -98,7 +100,7 @@ def _shares(rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Evenness:
-    """The balance at the end of each round: `over` and `under`, as fractions of a broker.
+    """The balance at the end of each round: `over` and `under` (see the module), as fractions of a broker.
 
     `moves` is the number of unloads in the round, `load` the share of all traffic that they moved.
     """

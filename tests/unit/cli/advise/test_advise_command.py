@@ -233,7 +233,7 @@ def test_next_to_no_load_is_told() -> None:
         ((*MADE_UP, "--prefer", "peace"), 2, "--prefer peace: give balance, both, calm, or a number"),
         ((*MADE_UP, "--prefer", "-1"), 2, "--prefer -1: give balance, both, calm, or a number"),
         (("--input", "generated", "--shape", "steps=59"), 1, "a history of 59 min in 59 steps is too short"),
-        (("--input", str(RECORDED)), 1, "is too short to choose with one part of it"),
+        (("--input", str(RECORDED)), 1, "is too short to choose settings by one part of it"),
         (("--input", str(RECORDED), "--until", "2001-01-01T00:00"), 1, "no matching rows in this period"),
         (("--input", "{tmp}"), 1, "there is no history yet"),
         (("--input", "{tmp}/none"), 1, "there is no folder"),

@@ -52,12 +52,17 @@ def connected(test: Callable[[Bookie, BookieConnection], Awaitable[None]], timeo
         port = server.sockets[0].getsockname()[1]
 
         def made() -> BookieConnection:
-            return BookieConnection("b", timeout_s=timeout_s, max_frame_bytes=1000, on_lost=lambda: None)
+            return BookieConnection(
+                "b", timeout_s=timeout_s, max_frame_bytes=1000, max_unsent_bytes=1 << 20, on_lost=lambda: None
+            )
 
         _, connection = await loop.create_connection(made, "127.0.0.1", port)
         await test(bookie, connection)
         connection.abort()
+        for transport in bookie.transports:
+            transport.abort()
         server.close()
+        await asyncio.sleep(0)
 
     asyncio.run(asyncio.wait_for(play(), 20))
 
@@ -151,3 +156,21 @@ def test_a_request_without_an_answer_in_time_ends_the_connection():
         assert connection.is_lost
 
     connected(test, timeout_s=0.1)
+
+
+def test_a_bookie_that_does_not_read_costs_its_connection():
+    async def test(bookie: Bookie, connection: BookieConnection) -> None:
+        asker = Asker(connection)
+        asker.send("first", PLAIN)
+        await bookie.frames(PLAIN)
+        bookie.transports[0].pause_reading()
+        count = 1
+        while not connection.is_lost:
+            asker.send("large", bytes(1 << 19), (Operation.READ, 8, count))
+            count += 1
+            await asyncio.sleep(0)
+        assert count < 100
+        await asker.until(count)
+        assert {code for _, code, _ in asker.answers} == {Code.NO_ANSWER}
+
+    connected(test)

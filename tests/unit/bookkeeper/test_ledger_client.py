@@ -72,7 +72,9 @@ def test_entries_are_written_read_and_closed(kind):
         assert await writer.close() == metadata
         reader = await client.open_unfenced(writer.ledger, password=b"secret")
         assert await reader.read(0, 50, max_bytes=MANY) == [*entries, b"last"]
+        before = sum(bookie.requests[Operation.READ] for bookie in cluster.bookies)
         assert await reader.read(0, 50, max_bytes=30) == entries[:3]
+        assert sum(bookie.requests[Operation.READ] for bookie in cluster.bookies) - before <= 4
         assert await reader.read(20, 50, max_bytes=1) == [entries[20]]
         assert (reports.last, reports.errors) == (50, [])
         with pytest.raises(WriterClosedError):
@@ -346,6 +348,34 @@ def test_closing_the_client_leaves_ledgers_open_and_fails_what_is_not_confirmed(
         other = await cluster.client()
         assert (await other.recover(writer.ledger)).last_entry >= 0
         assert reports.last == 0
+        with pytest.raises(WriterClosedError):
+            writer.append(b"2")
+
+    played(1, test)
+
+
+def test_requests_that_wait_for_a_connection_are_bounded():
+    async def test(cluster: BookieCluster) -> None:
+        client = await cluster.client(max_unsent_bytes=100)
+        reports = Reports()
+        writer = await client.create(LedgerShape(1, 1, 1), reports)
+        writer.append(bytes(99))
+        writer.append(b"too much")
+        with pytest.raises(TooFewBookiesError):
+            await writer.add(b"1")
+        assert (await writer.close()).last_entry == reports.last
+
+    played(1, test)
+
+
+def test_a_store_that_is_closed_ends_what_waits_for_it():
+    async def test(cluster: BookieCluster) -> None:
+        client = await cluster.client()
+        writer = await client.create(LedgerShape(1, 1, 1), Reports())
+        await writer.add(b"0")
+        await cluster.store.close()
+        with pytest.raises(BookKeeperError, match="the metadata store was closed"):
+            await writer.close()
 
     played(1, test)
 

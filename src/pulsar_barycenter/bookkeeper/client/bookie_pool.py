@@ -6,6 +6,7 @@ A bookie to which no connection could be made counts as failed for a while, and 
 import asyncio
 import random
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -24,6 +25,14 @@ _LONGEST_WAIT: Final = 16
 log = structlog.get_logger(__name__)
 
 
+@dataclass(slots=True)
+class _Connecting:
+    """The requests that wait until a connection is made."""
+
+    requests: list[Request] = field(default_factory=list)
+    unsent_bytes: int = 0
+
+
 class BookiePool:
     """Sends requests to bookies by their ids."""
 
@@ -32,7 +41,7 @@ class BookiePool:
         self._settings = settings
         self._random = source
         self._connections: dict[str, BookieConnection] = {}
-        self._connecting: dict[str, list[Request]] = {}
+        self._connecting: dict[str, _Connecting] = {}
         self._failed_until_s: dict[str, float] = {}
         self._waits: dict[str, Doubling] = {}
         self._tasks = BackgroundTasks("bookie_not_connected")
@@ -43,13 +52,13 @@ class BookiePool:
         connection = self._connections.get(bookie)
         if connection is not None:
             connection.send(request)
-        elif bookie in self._connecting:
-            self._connecting[bookie].append(request)
         elif self._is_closed or self._is_failed(bookie):
             _fail([request])
         else:
-            self._connecting[bookie] = [request]
-            self._tasks.start(self._connect(bookie), f"connect {bookie}")
+            if bookie not in self._connecting:
+                self._connecting[bookie] = _Connecting()
+                self._tasks.start(self._connect(bookie), f"connect {bookie}")
+            self._wait_for_connection(self._connecting[bookie], request)
 
     def choose(self, count: int) -> tuple[str, ...]:
         """Return `count` writable bookies for a new ledger; those that failed lately only if there are no others.
@@ -70,12 +79,19 @@ class BookiePool:
         """End all connections; requests that have no answer are answered with NO_ANSWER."""
         self._is_closed = True
         self._tasks.cancel()
-        for requests in self._connecting.values():
-            _fail(requests)
+        for waiting in self._connecting.values():
+            _fail(waiting.requests)
         self._connecting.clear()
         for connection in list(self._connections.values()):
             connection.abort()
         await asyncio.sleep(0)
+
+    def _wait_for_connection(self, waiting: "_Connecting", request: Request) -> None:
+        if waiting.unsent_bytes > self._settings.max_unsent_bytes:
+            _fail([request])
+            return
+        waiting.unsent_bytes += len(request.frame)
+        waiting.requests.append(request)
 
     def _shuffled(self) -> list[str]:
         return self._random.sample(self._registry.writable, len(self._registry.writable))
@@ -101,6 +117,7 @@ class BookiePool:
                 bookie,
                 timeout_s=self._settings.timeout_s,
                 max_frame_bytes=self._settings.max_frame_bytes,
+                max_unsent_bytes=self._settings.max_unsent_bytes,
                 on_lost=lost,
             )
 
@@ -113,13 +130,13 @@ class BookiePool:
         except (OSError, TimeoutError) as error:
             log.warning("bookie_unreachable", bookie=bookie, error=str(error) or type(error).__name__)
             self._failed_until_s[bookie] = loop.time() + self._wait_s(bookie)
-            _fail(self._connecting.pop(bookie, []))
+            _fail(self._connecting.pop(bookie, _Connecting()).requests)
             return
         self._failed_until_s.pop(bookie, None)
         self._waits.pop(bookie, None)
         if not connection.is_lost:
             self._connections[bookie] = connection
-        for request in self._connecting.pop(bookie, []):
+        for request in self._connecting.pop(bookie, _Connecting()).requests:
             connection.send(request)
 
 

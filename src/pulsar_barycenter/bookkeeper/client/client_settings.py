@@ -50,6 +50,8 @@ class ClientSettings:
     """The largest packet (`nettyMaxFrameSizeBytes` of the bookies)."""
     max_unconfirmed_bytes: int = 64 << 20
     """The data of entries that are not confirmed, over all ledgers; one entry is always accepted."""
+    max_unsent_bytes: int = 64 << 20
+    """What waits to be sent to one bookie; its connection is closed when it is more."""
     max_reads: int = 64
     """The number of entries of a ledger that are read at a time."""
     reconnect_s: float = 1.0
@@ -62,6 +64,7 @@ class ClientSettings:
             "speculative_read_s": 0.0,
             "max_frame_bytes": 1024,
             "max_unconfirmed_bytes": 1,
+            "max_unsent_bytes": 1,
             "max_reads": 1,
             "reconnect_s": 0.0,
         }

@@ -2,7 +2,8 @@
 
 At most one request of a key is under way, as answers have no request id; others of the same key wait for its answer.
 Every request is answered exactly once, on a later turn of the event loop: by the bookie, or by NO_ANSWER when the
-connection ends or the answer does not come in time.
+connection ends or the answer does not come in time. A bookie that does not read what is sent costs its connection, too:
+entries that other bookies confirm would fill the memory.
 """
 
 import asyncio
@@ -35,8 +36,11 @@ class Request(NamedTuple):
 class BookieConnection(asyncio.Protocol):
     """Created by `loop.create_connection`. `on_lost` is called once, when the connection has ended."""
 
-    def __init__(self, bookie: str, *, timeout_s: float, max_frame_bytes: int, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self, bookie: str, *, timeout_s: float, max_frame_bytes: int, max_unsent_bytes: int, on_lost: Callable[[], None]
+    ) -> None:
         self._bookie = bookie
+        self._max_unsent_bytes = max_unsent_bytes
         self._timeout_s = timeout_s
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
@@ -103,8 +107,13 @@ class BookieConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         frames, self._frames = self._frames, []
-        if frames and not self._is_lost:
-            self._transport[0].write(b"".join(frames))
+        if not frames or self._is_lost:
+            return
+        transport = self._transport[0]
+        transport.write(b"".join(frames))
+        if transport.get_write_buffer_size() > self._max_unsent_bytes:
+            log.warning("bookie_too_slow", bookie=self._bookie, unsent_bytes=transport.get_write_buffer_size())
+            self.abort()
 
     def _take(self, answer: Answer) -> None:
         key = answer.operation, answer.ledger, answer.entry

@@ -8,7 +8,7 @@ import structlog
 
 from pulsar_barycenter.bookkeeper.client.bookie_pool import BookiePool
 from pulsar_barycenter.bookkeeper.client.connection import Request
-from pulsar_barycenter.bookkeeper.errors import LedgerMetadataError, NoSuchLedgerError
+from pulsar_barycenter.bookkeeper.errors import BookKeeperError, LedgerMetadataError, NoSuchLedgerError
 from pulsar_barycenter.bookkeeper.machines.actions import (
     Action,
     Confirmed,
@@ -35,7 +35,7 @@ from pulsar_barycenter.bookkeeper.wire.packets import (
 )
 from pulsar_barycenter.bounds.back_off import Doubling
 from pulsar_barycenter.bounds.background import BackgroundTasks
-from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.errors import MetadataError, StoreClosedError
 
 log = structlog.get_logger(__name__)
 
@@ -148,6 +148,10 @@ class Driver:
             except NoSuchLedgerError:
                 stored = []
                 break
+            except StoreClosedError:
+                error = BookKeeperError(f"ledger {self._ledger}: the metadata store was closed while it was changed")
+                self._on_result(Failed(error))
+                return
             except (MetadataError, LedgerMetadataError) as error:
                 log.warning("ledger_not_read", ledger=self._ledger, error=str(error))
                 await asyncio.sleep(waits.next_s())

@@ -8,7 +8,7 @@ reader = await client.recover(ledger)
 import asyncio
 import random
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pulsar_barycenter.bookkeeper.client.bookie_pool import BookiePool
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
@@ -101,7 +101,16 @@ class LedgerClient:
     def reader_of(self, writer: LedgerWriter) -> LedgerReader:
         """Return a reader of what `writer` has confirmed; it grows with it."""
         codec = _codec(writer.ledger, writer.metadata, writer.metadata.password)
-        return self._reader(writer.ledger, lambda: writer.metadata, lambda: writer.last_confirmed, codec)
+        return LedgerReader(
+            writer.ledger,
+            lambda: writer.metadata,
+            lambda: writer.last_confirmed,
+            lambda: writer.length,
+            codec,
+            self._pool,
+            self._store,
+            self._settings,
+        )
 
     async def recover(self, ledger: int, *, password: bytes = b"") -> LedgerReader:
         """Take a ledger over: whoever writes it confirms no entry any more. Return a reader of all its entries.
@@ -133,7 +142,7 @@ class LedgerClient:
             metadata = await end
         finally:
             driver.close()
-        return self._reader(ledger, lambda: metadata, lambda: metadata.last_entry, codec)
+        return self._reader(ledger, metadata, metadata.last_entry, metadata.length, codec)
 
     async def open_unfenced(self, ledger: int, *, password: bytes = b"") -> LedgerReader:
         """Return a reader of a closed ledger, or of what a ledger that is written has confirmed for sure.
@@ -149,9 +158,10 @@ class LedgerClient:
         metadata, _ = await self._store.read(ledger)
         codec = _codec(ledger, metadata, password)
         if metadata.state is LedgerState.CLOSED:
-            return self._reader(ledger, lambda: metadata, lambda: metadata.last_entry, codec)
-        last = await self._last_confirmed(ledger, metadata, codec)
-        return self._reader(ledger, lambda: metadata, lambda: last, codec)
+            return self._reader(ledger, metadata, metadata.last_entry, metadata.length, codec)
+        machine = await self._ask_last_confirmed(ledger, metadata, codec)
+        length = max((answer.length for answer in machine.answers), default=0)
+        return self._reader(ledger, metadata, machine.last_confirmed, length, codec)
 
     async def metadata(self, ledger: int) -> LedgerMetadata:
         """Return what is stored of a ledger.
@@ -179,12 +189,12 @@ class LedgerClient:
         self.registry.close()
         await self._pool.close()
 
-    def _reader(
-        self, ledger: int, metadata: Callable[[], LedgerMetadata], last_entry: Callable[[], int], codec: EntryCodec
-    ) -> LedgerReader:
-        return LedgerReader(ledger, metadata, last_entry, codec, self._pool, self._store, self._settings)
+    def _reader(self, ledger: int, metadata: LedgerMetadata, last: int, length: int, codec: EntryCodec) -> LedgerReader:
+        return LedgerReader(
+            ledger, lambda: metadata, lambda: last, lambda: length, codec, self._pool, self._store, self._settings
+        )
 
-    async def _last_confirmed(self, ledger: int, metadata: LedgerMetadata, codec: EntryCodec) -> int:
+    async def _ask_last_confirmed(self, ledger: int, metadata: LedgerMetadata, codec: EntryCodec) -> LastConfirmedRead:
         machine = LastConfirmedRead(metadata, codec, is_fencing=False)
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -202,7 +212,7 @@ class LedgerClient:
             raise UnreadableEntryError(
                 f"ledger {ledger}: {', '.join(sorted(machine.silent))} did not answer; its last entry is unknown"
             )
-        return machine.last_confirmed
+        return machine
 
 
 def _codec(ledger: int, metadata: LedgerMetadata, password: bytes) -> EntryCodec:

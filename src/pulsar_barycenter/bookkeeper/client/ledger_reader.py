@@ -25,6 +25,7 @@ class LedgerReader:
         ledger: int,
         metadata: Callable[[], LedgerMetadata],
         last_entry: Callable[[], int],
+        length: Callable[[], int],
         codec: EntryCodec,
         pool: BookiePool,
         store: LedgerStore,
@@ -33,6 +34,7 @@ class LedgerReader:
         self.ledger = ledger
         self._metadata = metadata
         self._last_entry = last_entry
+        self._length = length
         self._codec = codec
         self._pool = pool
         self._store = store
@@ -50,8 +52,8 @@ class LedgerReader:
     async def read(self, first: int, last: int, *, max_bytes: int) -> list[bytes]:
         """Return the data of the entries `first` to `last`, both inclusive, oldest first.
 
-        Returns at least one entry, and further ones while the total is at most `max_bytes`. More may be read than is
-        returned, by up to `max_reads` entries.
+        Returns at least one entry, and further ones while the total is at most `max_bytes`. As many are read at a time
+        as have that size if all entries of the ledger are alike, and at most `max_reads`.
 
         Raises:
             NoSuchEntryError: the entries are not part of the ledger, or the first is on none of its bookies.
@@ -62,18 +64,27 @@ class LedgerReader:
                 f"ledger {self.ledger}: entries {first} to {last} were asked for, it has 0 to {self.last_entry}"
             )
         found: list[bytes] = []
-        total = 0
+        total = asked = 0
+        begin = first
         while first <= last:
-            count = min(last - first + 1, self._settings.max_reads)
+            count = min(last - first + 1, self._settings.max_reads, self._fitting(max_bytes - total, found))
             for entry in await self._read_all(first, count, is_first=not found):
                 total += len(entry.data)
                 if found and total > max_bytes:
                     return found
                 found.append(entry.data)
-            if len(found) < count or total >= max_bytes:
+            first = begin + len(found)
+            if len(found) < asked + count or total >= max_bytes:
                 return found
-            first += count
+            asked += count
         return found
+
+    def _fitting(self, room: int, found: list[bytes]) -> int:
+        """Return how many entries of the usual size fit into `room` bytes, at least 1."""
+        usual = self._length() // (self.last_entry + 1)
+        if found:
+            usual = max(usual, sum(map(len, found)) // len(found))
+        return max(1, room // max(1, usual))
 
     async def _read_all(self, first: int, count: int, *, is_first: bool) -> list[Entry]:
         """Read `count` entries at once. Of the first that fails and all after it nothing is returned."""

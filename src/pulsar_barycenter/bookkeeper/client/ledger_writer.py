@@ -120,6 +120,7 @@ class LedgerWriter:
         self._driver.close()
         if self._end.done():
             return
+        self._machine.close()  # it appends no more; what it asks for is not carried out
         self._fail(WriterClosedError(f"ledger {self.ledger}: the client was closed before entries were confirmed"))
         self._finish(WriterClosedError(f"ledger {self.ledger}: the client was closed; it is left open"))
 
@@ -135,6 +136,8 @@ class LedgerWriter:
                 if not self._end.done():
                     self._end.set_result(stored.metadata)
             case Failed(error):
+                if self._sizes:
+                    self._fail(error)
                 self._finish(error)
 
     def _confirm(self, last: int) -> None:

@@ -7,7 +7,7 @@ WORKERS ?= $(shell python3 -c "import os; print(min(8, 1 + (os.cpu_count() or 1)
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist loadgroup
 
-.PHONY: help install demo test coverage peer fuzz lint types format lock bench dist docs site clean
+.PHONY: help install demo test coverage peer compatibility fuzz lint types format lock bench dist docs site clean
 help:            ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -24,6 +24,9 @@ coverage: .dev   ## what all tests run of the code, and what none does; build/co
 
 peer: .dev       ## against Apache Pulsar itself, HDFS, S3, an OpenID provider; needs Maven, a JDK, node
 	$(PY) -m pytest -q tests/peer --peer-required --peer-cases 2000 --peer-version both $(ARGS)
+
+compatibility: .dev ## run every verb of pulsar-admin at both clusters and write docs/compatibility.md; as peer
+	$(PY) -m pytest -q -n0 tests/peer/test_admin_verbs.py --peer-required --peer-write --timeout 3600 $(ARGS)
 
 fuzz: .dev       ## send a broker what nobody would send, for hours: frames and HTTP requests
 	$(PY) -m pytest -q tests/fuzz --fuzz-examples $(or $(EXAMPLES),100000) --fuzz-requests $(or $(REQUESTS),500) \

@@ -171,6 +171,7 @@ class ApachePulsar:
         configuration: Mapping[str, str],
         hosts: Sequence[str],
         deployment: Deployment = QUICK,
+        java: str = "java",
     ) -> None:
         self.folder = folder
         self.logging = folder / "log4j2.properties"
@@ -184,8 +185,9 @@ class ApachePulsar:
         self.certificate = folder / "certificate.pem"
         self._key = folder / "key.pem"
         self._class_path = class_path
+        self._java_path = java
         self._deployment = deployment
-        self._classes = _archive_of(class_path) if deployment.maps_classes else None
+        self._classes = _archive_of(java, class_path) if deployment.maps_classes else None
         self._configuration = _CONFIGURATION | dict(configuration)
         self._metadata_port = ports[0]
         self._bookie_port = ports[1]
@@ -371,7 +373,7 @@ class ApachePulsar:
         options = [*self._deployment.jvm, *self._class_options(), *JVM_OPTIONS, logs]
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                ["java", *options, "-cp", self._class_path, *command],
+                [self._java_path, *options, "-cp", self._class_path, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -381,9 +383,9 @@ class ApachePulsar:
         return process
 
 
-def _archive_of(class_path: str) -> Path:
+def _archive_of(java_path: str, class_path: str) -> Path:
     """Return the path of the class archive of a Java and these jars; Java itself checks that they are unchanged."""
-    java = Path(tool("java")).resolve()
+    java = Path(tool(java_path)).resolve()
     made_from = f"{java} {java.stat().st_mtime_ns} {class_path}"
     return default_cache() / "classes" / f"broker-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}.jsa"
 
@@ -396,18 +398,19 @@ def apache_pulsar(
     configuration: Mapping[str, str] | None = None,
     deployment: Deployment = QUICK,
     hosts: Sequence[str] = (),
+    java_and_jars: tuple[str, Sequence[str]] | None = None,
 ) -> Iterator[ApachePulsar]:
     """Run a cluster whose data and logs are in `folder`; `configuration` overrides that of all brokers.
 
     `hosts` are the names of this machine by which the brokers are known, one each. By default all are localhost, the
-    only name in their certificate.
+    only name in their certificate. `java_and_jars` are those of another version than the newest 4.x.
 
     Raises:
         PeerUnavailableError: there is no Maven, no JDK or no network.
     """
-    _, jars = resolve_class_path()
+    java, jars = java_and_jars or ("java", resolve_class_path()[1])
     cluster = ApachePulsar(
-        folder, os.pathsep.join(jars), configuration or {}, hosts or ("localhost",) * brokers, deployment
+        folder, os.pathsep.join(jars), configuration or {}, hosts or ("localhost",) * brokers, deployment, java
     )
     try:
         cluster.start()

@@ -33,6 +33,13 @@ _POM: Final = """\
 <dependencies>{dependencies}</dependencies>
 </project>
 """
+_COPY_POM: Final = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion><groupId>barycenter</groupId><artifactId>tests</artifactId><version>1</version>
+<build><plugins><plugin><artifactId>maven-dependency-plugin</artifactId>
+<configuration><artifactItems>{items}</artifactItems></configuration></plugin></plugins></build>
+</project>
+"""
 
 
 class PeerUnavailableError(RuntimeError):
@@ -126,6 +133,32 @@ def single_jar(artifact: str, version: str) -> str:
             asked = [f"-Dartifact={artifact}:{version}", "-Dtransitive=false"]
             _run([maven, "-q", "-B", f"-Dmaven.repo.local={repository}", "dependency:get", *asked])
         return str(jar)
+
+
+def single_jars(*dependencies: Dependency) -> list[str]:
+    """Return one jar each, without what these depend on, and without reading any of their parent projects.
+
+    Raises:
+        PeerUnavailableError: there is no Maven, or no network and a jar is not in the cache.
+    """
+    maven = tool("mvn")
+    with _alone(default_cache()) as cache:
+        repository = cache / "repository"
+        jars = [_jar_in(repository, each) for each in dependencies]
+        if not all(jar.exists() for jar in jars):
+            items = "".join(f"<artifactItem>{each.xml()[12:-13]}</artifactItem>" for each in dependencies)
+            with tempfile.TemporaryDirectory(dir=cache) as folder:
+                file = Path(folder) / "pom.xml"
+                file.write_text(_COPY_POM.format(items=re.sub("<exclusions>.*?</exclusions>", "", items)))
+                options = [f"-Dmaven.repo.local={repository}", f"-DoutputDirectory={folder}/jars"]
+                _run([maven, "-q", "-B", "-f", str(file), *options, "dependency:copy"])
+        return [str(jar) for jar in jars]
+
+
+def _jar_in(repository: Path, dependency: Dependency) -> Path:
+    group, name = dependency.artifact.split(":")
+    version = dependency.version
+    return repository.joinpath(*group.split("."), name, version, f"{name}-{version}.jar")
 
 
 @contextmanager

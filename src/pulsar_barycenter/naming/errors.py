@@ -2,6 +2,7 @@
 
 ValueError
 ├── InvalidNameError      not a valid name of a topic, namespace, tenant, cluster or bundle
+│   └── UnservedDomainError   a scalable topic of Pulsar 5, or a segment of one
 ├── InvalidBundlesError   boundaries or a number of bundles that are not valid for a namespace
 ├── UnknownBundleError    a range that is not a bundle of the namespace now
 └── InvalidSplitError     a bundle that cannot be split in this way
@@ -25,6 +26,15 @@ class InvalidNameError(ValueError):
         )
         self.name = name
         self.detail = detail
+
+
+class UnservedDomainError(InvalidNameError):
+    """The name of a scalable topic of Pulsar 5 (`topic://`), or of a segment of one (`segment://`)."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            name, "Scalable topics are not served by this cluster: use a topic whose name begins with persistent://"
+        )
 
 
 class InvalidBundlesError(ValueError):

@@ -9,12 +9,14 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import quote_plus, unquote_plus
 
-from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.errors import InvalidNameError, UnservedDomainError
 from pulsar_barycenter.naming.namespace import MAX_ENTITY_NAME, RESERVED_PATH_SEGMENTS, NamespaceName, heartbeat_broker
 
 PERSISTENT: Final = "persistent"
 NON_PERSISTENT: Final = "non-persistent"
 DOMAINS: Final = (PERSISTENT, NON_PERSISTENT)
+SCALABLE_DOMAINS: Final = ("topic", "segment")
+"""The domains of Pulsar 5's scalable topics and their segments, which are not served."""
 
 MAX_LOCAL_NAME_BYTES: Final = 1000
 """The maximum length of a local name in UTF-8, without `-partition-<n>`.
@@ -93,6 +95,7 @@ class TopicName:
 
         Raises:
             InvalidNameError: the text has none of these forms, or a part is too long or has an invalid character.
+            UnservedDomainError: the topic is a scalable topic of Pulsar 5, or a segment of one.
         """
         if len(text) <= _ALWAYS_MEMOISED or (len(text) <= _LONGEST_MEMOISED and text.isascii()):
             return _remembered(text)
@@ -252,6 +255,8 @@ def _parsed(text: str) -> TopicName:
         )
     scheme, _, rest = _full_name(text).partition("://")
     domain = scheme.lower()
+    if domain in SCALABLE_DOMAINS:
+        raise UnservedDomainError(text)
     if domain not in DOMAINS:
         raise InvalidNameError(text, "Invalid topic domain: it must be persistent or non-persistent")
     pieces = rest.split("/", 3)

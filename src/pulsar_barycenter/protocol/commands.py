@@ -349,6 +349,33 @@ def partitions_failed(request_id: int, code: api.ServerError.ValueType, message:
     )
 
 
+def scalable_topic_layout(session_id: int, topic: str, segments: list[api.SegmentInfoProto]) -> bytes:
+    """Answer SCALABLE_TOPIC_LOOKUP of an ordinary topic, whose name begins with its domain; its layout has epoch 0."""
+    return command_frame(
+        TYPE.SCALABLE_TOPIC_UPDATE,
+        session_id=session_id,
+        dag=api.ScalableTopicDAG(epoch=0, segments=segments),
+        resolved_topic_name=f"topic://{topic.partition('://')[2]}",
+    )
+
+
+def scalable_topic_failed(session_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
+    return command_frame(TYPE.SCALABLE_TOPIC_UPDATE, session_id=session_id, error=code, message=message)
+
+
+def scalable_subscribe_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
+    return command_frame(TYPE.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE, request_id=request_id, error=code, message=message)
+
+
+def no_scalable_topics(watch_id: int) -> bytes:
+    """Answer WATCH_SCALABLE_TOPICS: the namespace has no scalable topic."""
+    return command_frame(TYPE.WATCH_SCALABLE_TOPICS_UPDATE, watch_id=watch_id, snapshot=api.ScalableTopicsSnapshot())
+
+
+def scalable_topics_failed(watch_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
+    return command_frame(TYPE.WATCH_SCALABLE_TOPICS_UPDATE, watch_id=watch_id, error=code, message=message)
+
+
 def lookup_connect(
     request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
 ) -> bytes:

@@ -89,6 +89,10 @@ _TO_CLIENT: Final = frozenset(
         api.BaseCommand.WATCH_TOPIC_LIST_SUCCESS,
         api.BaseCommand.WATCH_TOPIC_UPDATE,
         api.BaseCommand.TOPIC_MIGRATED,
+        api.BaseCommand.SCALABLE_TOPIC_UPDATE,
+        api.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE,
+        api.BaseCommand.SCALABLE_TOPIC_ASSIGNMENT_UPDATE,
+        api.BaseCommand.WATCH_SCALABLE_TOPICS_UPDATE,
     }
 )
 _LEGAL_WHEN_OPEN: Final[dict[Role, frozenset[int]]] = {

@@ -256,6 +256,22 @@ COMMIT: TxnAction.ValueType  # 0
 ABORT: TxnAction.ValueType  # 1
 Global___TxnAction: _TypeAlias = TxnAction  # noqa: Y015
 
+class _SegmentState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SegmentStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SegmentState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ACTIVE: _SegmentState.ValueType  # 0
+    SEALED: _SegmentState.ValueType  # 1
+
+class SegmentState(_SegmentState, metaclass=_SegmentStateEnumTypeWrapper):
+    """--------------------------------------------------------------------------------------------- scalable topics"""
+
+ACTIVE: SegmentState.ValueType  # 0
+SEALED: SegmentState.ValueType  # 1
+Global___SegmentState: _TypeAlias = SegmentState  # noqa: Y015
+
 @_typing.final
 class KeyValue(_message.Message):
     """---------------------------------------------------------------------------------------------- shared values"""
@@ -669,6 +685,7 @@ class FeatureFlags(_message.Message):
     SUPPORTS_REPL_DEDUP_BY_LID_AND_EID_FIELD_NUMBER: _builtins.int
     SUPPORTS_TOPIC_WATCHER_RECONCILE_FIELD_NUMBER: _builtins.int
     SUPPORTS_SCALABLE_TOPICS_FIELD_NUMBER: _builtins.int
+    SUPPORTS_TC_METADATA_DISCOVERY_FIELD_NUMBER: _builtins.int
     supports_auth_refresh: _builtins.bool
     supports_broker_entry_metadata: _builtins.bool
     supports_partial_producer: _builtins.bool
@@ -677,6 +694,7 @@ class FeatureFlags(_message.Message):
     supports_repl_dedup_by_lid_and_eid: _builtins.bool
     supports_topic_watcher_reconcile: _builtins.bool
     supports_scalable_topics: _builtins.bool
+    supports_tc_metadata_discovery: _builtins.bool
     def __init__(
         self,
         *,
@@ -688,10 +706,11 @@ class FeatureFlags(_message.Message):
         supports_repl_dedup_by_lid_and_eid: _builtins.bool | None = ...,
         supports_topic_watcher_reconcile: _builtins.bool | None = ...,
         supports_scalable_topics: _builtins.bool | None = ...,
+        supports_tc_metadata_discovery: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_scalable_topics", b"supports_scalable_topics", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_scalable_topics", b"supports_scalable_topics", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["supports_auth_refresh", b"supports_auth_refresh", "supports_broker_entry_metadata", b"supports_broker_entry_metadata", "supports_get_partitioned_metadata_without_auto_creation", b"supports_get_partitioned_metadata_without_auto_creation", "supports_partial_producer", b"supports_partial_producer", "supports_repl_dedup_by_lid_and_eid", b"supports_repl_dedup_by_lid_and_eid", "supports_scalable_topics", b"supports_scalable_topics", "supports_tc_metadata_discovery", b"supports_tc_metadata_discovery", "supports_topic_watcher_reconcile", b"supports_topic_watcher_reconcile", "supports_topic_watchers", b"supports_topic_watchers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2703,9 +2722,344 @@ class CommandTcClientConnectResponse(_message.Message):
 Global___CommandTcClientConnectResponse: _TypeAlias = CommandTcClientConnectResponse  # noqa: Y015
 
 @_typing.final
-class BaseCommand(_message.Message):
-    """------------------------------------------------------------------------------------------------ the envelope"""
+class SegmentInfoProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
+    SEGMENT_ID_FIELD_NUMBER: _builtins.int
+    HASH_START_FIELD_NUMBER: _builtins.int
+    HASH_END_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    PARENT_IDS_FIELD_NUMBER: _builtins.int
+    CHILD_IDS_FIELD_NUMBER: _builtins.int
+    CREATED_AT_EPOCH_FIELD_NUMBER: _builtins.int
+    SEALED_AT_EPOCH_FIELD_NUMBER: _builtins.int
+    CREATED_AT_MS_FIELD_NUMBER: _builtins.int
+    SEALED_AT_MS_FIELD_NUMBER: _builtins.int
+    LEGACY_TOPIC_NAME_FIELD_NUMBER: _builtins.int
+    segment_id: _builtins.int
+    hash_start: _builtins.int
+    hash_end: _builtins.int
+    state: Global___SegmentState.ValueType
+    created_at_epoch: _builtins.int
+    sealed_at_epoch: _builtins.int
+    created_at_ms: _builtins.int
+    sealed_at_ms: _builtins.int
+    legacy_topic_name: _builtins.str
+    @_builtins.property
+    def parent_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def child_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        segment_id: _builtins.int | None = ...,
+        hash_start: _builtins.int | None = ...,
+        hash_end: _builtins.int | None = ...,
+        state: Global___SegmentState.ValueType | None = ...,
+        parent_ids: _abc.Iterable[_builtins.int] | None = ...,
+        child_ids: _abc.Iterable[_builtins.int] | None = ...,
+        created_at_epoch: _builtins.int | None = ...,
+        sealed_at_epoch: _builtins.int | None = ...,
+        created_at_ms: _builtins.int | None = ...,
+        sealed_at_ms: _builtins.int | None = ...,
+        legacy_topic_name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at_epoch", b"created_at_epoch", "created_at_ms", b"created_at_ms", "hash_end", b"hash_end", "hash_start", b"hash_start", "legacy_topic_name", b"legacy_topic_name", "sealed_at_epoch", b"sealed_at_epoch", "sealed_at_ms", b"sealed_at_ms", "segment_id", b"segment_id", "state", b"state"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["child_ids", b"child_ids", "created_at_epoch", b"created_at_epoch", "created_at_ms", b"created_at_ms", "hash_end", b"hash_end", "hash_start", b"hash_start", "legacy_topic_name", b"legacy_topic_name", "parent_ids", b"parent_ids", "sealed_at_epoch", b"sealed_at_epoch", "sealed_at_ms", b"sealed_at_ms", "segment_id", b"segment_id", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SegmentInfoProto: _TypeAlias = SegmentInfoProto  # noqa: Y015
+
+@_typing.final
+class ScalableTopicDAG(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    SEGMENTS_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    @_builtins.property
+    def segments(self) -> _containers.RepeatedCompositeFieldContainer[Global___SegmentInfoProto]: ...
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int | None = ...,
+        segments: _abc.Iterable[Global___SegmentInfoProto] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "segments", b"segments"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScalableTopicDAG: _TypeAlias = ScalableTopicDAG  # noqa: Y015
+
+@_typing.final
+class CommandScalableTopicLookup(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    CREATE_IF_MISSING_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.int
+    topic: _builtins.str
+    create_if_missing: _builtins.bool
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.int | None = ...,
+        topic: _builtins.str | None = ...,
+        create_if_missing: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_if_missing", b"create_if_missing", "session_id", b"session_id", "topic", b"topic"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_if_missing", b"create_if_missing", "session_id", b"session_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandScalableTopicLookup: _TypeAlias = CommandScalableTopicLookup  # noqa: Y015
+
+@_typing.final
+class CommandScalableTopicUpdate(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    DAG_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    RESOLVED_TOPIC_NAME_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.int
+    error: Global___ServerError.ValueType
+    message: _builtins.str
+    resolved_topic_name: _builtins.str
+    @_builtins.property
+    def dag(self) -> Global___ScalableTopicDAG: ...
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.int | None = ...,
+        dag: Global___ScalableTopicDAG | None = ...,
+        error: Global___ServerError.ValueType | None = ...,
+        message: _builtins.str | None = ...,
+        resolved_topic_name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dag", b"dag", "error", b"error", "message", b"message", "resolved_topic_name", b"resolved_topic_name", "session_id", b"session_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dag", b"dag", "error", b"error", "message", b"message", "resolved_topic_name", b"resolved_topic_name", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandScalableTopicUpdate: _TypeAlias = CommandScalableTopicUpdate  # noqa: Y015
+
+@_typing.final
+class CommandScalableTopicClose(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandScalableTopicClose: _TypeAlias = CommandScalableTopicClose  # noqa: Y015
+
+@_typing.final
+class CommandScalableTopicSubscribe(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    SUBSCRIPTION_FIELD_NUMBER: _builtins.int
+    CONSUMER_NAME_FIELD_NUMBER: _builtins.int
+    CONSUMER_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.int
+    topic: _builtins.str
+    subscription: _builtins.str
+    consumer_name: _builtins.str
+    consumer_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.int | None = ...,
+        topic: _builtins.str | None = ...,
+        subscription: _builtins.str | None = ...,
+        consumer_name: _builtins.str | None = ...,
+        consumer_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "consumer_name", b"consumer_name", "request_id", b"request_id", "subscription", b"subscription", "topic", b"topic"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "consumer_name", b"consumer_name", "request_id", b"request_id", "subscription", b"subscription", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandScalableTopicSubscribe: _TypeAlias = CommandScalableTopicSubscribe  # noqa: Y015
+
+@_typing.final
+class CommandScalableTopicSubscribeResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.int
+    error: Global___ServerError.ValueType
+    message: _builtins.str
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.int | None = ...,
+        error: Global___ServerError.ValueType | None = ...,
+        message: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "message", b"message", "request_id", b"request_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "message", b"message", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandScalableTopicSubscribeResponse: _TypeAlias = CommandScalableTopicSubscribeResponse  # noqa: Y015
+
+@_typing.final
+class CommandScalableTopicAssignmentUpdate(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONSUMER_ID_FIELD_NUMBER: _builtins.int
+    consumer_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        consumer_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandScalableTopicAssignmentUpdate: _TypeAlias = CommandScalableTopicAssignmentUpdate  # noqa: Y015
+
+@_typing.final
+class CommandWatchScalableTopics(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WATCH_ID_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    watch_id: _builtins.int
+    namespace: _builtins.str
+    def __init__(
+        self,
+        *,
+        watch_id: _builtins.int | None = ...,
+        namespace: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["namespace", b"namespace", "watch_id", b"watch_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["namespace", b"namespace", "watch_id", b"watch_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandWatchScalableTopics: _TypeAlias = CommandWatchScalableTopics  # noqa: Y015
+
+@_typing.final
+class ScalableTopicsSnapshot(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPICS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        topics: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScalableTopicsSnapshot: _TypeAlias = ScalableTopicsSnapshot  # noqa: Y015
+
+@_typing.final
+class CommandWatchScalableTopicsUpdate(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WATCH_ID_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    watch_id: _builtins.int
+    error: Global___ServerError.ValueType
+    message: _builtins.str
+    @_builtins.property
+    def snapshot(self) -> Global___ScalableTopicsSnapshot: ...
+    def __init__(
+        self,
+        *,
+        watch_id: _builtins.int | None = ...,
+        snapshot: Global___ScalableTopicsSnapshot | None = ...,
+        error: Global___ServerError.ValueType | None = ...,
+        message: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "message", b"message", "snapshot", b"snapshot", "watch_id", b"watch_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "message", b"message", "snapshot", b"snapshot", "watch_id", b"watch_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandWatchScalableTopicsUpdate: _TypeAlias = CommandWatchScalableTopicsUpdate  # noqa: Y015
+
+@_typing.final
+class CommandWatchScalableTopicsClose(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WATCH_ID_FIELD_NUMBER: _builtins.int
+    watch_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        watch_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["watch_id", b"watch_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["watch_id", b"watch_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandWatchScalableTopicsClose: _TypeAlias = CommandWatchScalableTopicsClose  # noqa: Y015
+
+@_typing.final
+class CommandScalableTopicUnsubscribe(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CONSUMER_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.int
+    consumer_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.int | None = ...,
+        consumer_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "request_id", b"request_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommandScalableTopicUnsubscribe: _TypeAlias = CommandScalableTopicUnsubscribe  # noqa: Y015
+
+@_typing.final
+class BaseCommand(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     class _Type:
@@ -2772,6 +3126,16 @@ class BaseCommand(_message.Message):
         WATCH_TOPIC_UPDATE: BaseCommand._Type.ValueType  # 66
         WATCH_TOPIC_LIST_CLOSE: BaseCommand._Type.ValueType  # 67
         TOPIC_MIGRATED: BaseCommand._Type.ValueType  # 68
+        SCALABLE_TOPIC_LOOKUP: BaseCommand._Type.ValueType  # 70
+        SCALABLE_TOPIC_UPDATE: BaseCommand._Type.ValueType  # 71
+        SCALABLE_TOPIC_CLOSE: BaseCommand._Type.ValueType  # 72
+        SCALABLE_TOPIC_SUBSCRIBE: BaseCommand._Type.ValueType  # 73
+        SCALABLE_TOPIC_SUBSCRIBE_RESPONSE: BaseCommand._Type.ValueType  # 74
+        SCALABLE_TOPIC_ASSIGNMENT_UPDATE: BaseCommand._Type.ValueType  # 75
+        WATCH_SCALABLE_TOPICS: BaseCommand._Type.ValueType  # 76
+        WATCH_SCALABLE_TOPICS_UPDATE: BaseCommand._Type.ValueType  # 77
+        WATCH_SCALABLE_TOPICS_CLOSE: BaseCommand._Type.ValueType  # 78
+        SCALABLE_TOPIC_UNSUBSCRIBE: BaseCommand._Type.ValueType  # 82
 
     class Type(_Type, metaclass=_TypeEnumTypeWrapper): ...
     CONNECT: BaseCommand.Type.ValueType  # 2
@@ -2832,6 +3196,16 @@ class BaseCommand(_message.Message):
     WATCH_TOPIC_UPDATE: BaseCommand.Type.ValueType  # 66
     WATCH_TOPIC_LIST_CLOSE: BaseCommand.Type.ValueType  # 67
     TOPIC_MIGRATED: BaseCommand.Type.ValueType  # 68
+    SCALABLE_TOPIC_LOOKUP: BaseCommand.Type.ValueType  # 70
+    SCALABLE_TOPIC_UPDATE: BaseCommand.Type.ValueType  # 71
+    SCALABLE_TOPIC_CLOSE: BaseCommand.Type.ValueType  # 72
+    SCALABLE_TOPIC_SUBSCRIBE: BaseCommand.Type.ValueType  # 73
+    SCALABLE_TOPIC_SUBSCRIBE_RESPONSE: BaseCommand.Type.ValueType  # 74
+    SCALABLE_TOPIC_ASSIGNMENT_UPDATE: BaseCommand.Type.ValueType  # 75
+    WATCH_SCALABLE_TOPICS: BaseCommand.Type.ValueType  # 76
+    WATCH_SCALABLE_TOPICS_UPDATE: BaseCommand.Type.ValueType  # 77
+    WATCH_SCALABLE_TOPICS_CLOSE: BaseCommand.Type.ValueType  # 78
+    SCALABLE_TOPIC_UNSUBSCRIBE: BaseCommand.Type.ValueType  # 82
 
     TYPE_FIELD_NUMBER: _builtins.int
     CONNECT_FIELD_NUMBER: _builtins.int
@@ -2892,6 +3266,16 @@ class BaseCommand(_message.Message):
     WATCHTOPICUPDATE_FIELD_NUMBER: _builtins.int
     WATCHTOPICLISTCLOSE_FIELD_NUMBER: _builtins.int
     TOPICMIGRATED_FIELD_NUMBER: _builtins.int
+    SCALABLETOPICLOOKUP_FIELD_NUMBER: _builtins.int
+    SCALABLETOPICUPDATE_FIELD_NUMBER: _builtins.int
+    SCALABLETOPICCLOSE_FIELD_NUMBER: _builtins.int
+    SCALABLETOPICSUBSCRIBE_FIELD_NUMBER: _builtins.int
+    SCALABLETOPICSUBSCRIBERESPONSE_FIELD_NUMBER: _builtins.int
+    SCALABLETOPICASSIGNMENTUPDATE_FIELD_NUMBER: _builtins.int
+    WATCHSCALABLETOPICS_FIELD_NUMBER: _builtins.int
+    WATCHSCALABLETOPICSUPDATE_FIELD_NUMBER: _builtins.int
+    WATCHSCALABLETOPICSCLOSE_FIELD_NUMBER: _builtins.int
+    SCALABLETOPICUNSUBSCRIBE_FIELD_NUMBER: _builtins.int
     type: Global___BaseCommand.Type.ValueType
     @_builtins.property
     def connect(self) -> Global___CommandConnect: ...
@@ -3009,6 +3393,26 @@ class BaseCommand(_message.Message):
     def watchTopicListClose(self) -> Global___CommandWatchTopicListClose: ...
     @_builtins.property
     def topicMigrated(self) -> Global___CommandTopicMigrated: ...
+    @_builtins.property
+    def scalableTopicLookup(self) -> Global___CommandScalableTopicLookup: ...
+    @_builtins.property
+    def scalableTopicUpdate(self) -> Global___CommandScalableTopicUpdate: ...
+    @_builtins.property
+    def scalableTopicClose(self) -> Global___CommandScalableTopicClose: ...
+    @_builtins.property
+    def scalableTopicSubscribe(self) -> Global___CommandScalableTopicSubscribe: ...
+    @_builtins.property
+    def scalableTopicSubscribeResponse(self) -> Global___CommandScalableTopicSubscribeResponse: ...
+    @_builtins.property
+    def scalableTopicAssignmentUpdate(self) -> Global___CommandScalableTopicAssignmentUpdate: ...
+    @_builtins.property
+    def watchScalableTopics(self) -> Global___CommandWatchScalableTopics: ...
+    @_builtins.property
+    def watchScalableTopicsUpdate(self) -> Global___CommandWatchScalableTopicsUpdate: ...
+    @_builtins.property
+    def watchScalableTopicsClose(self) -> Global___CommandWatchScalableTopicsClose: ...
+    @_builtins.property
+    def scalableTopicUnsubscribe(self) -> Global___CommandScalableTopicUnsubscribe: ...
     def __init__(
         self,
         *,
@@ -3071,10 +3475,20 @@ class BaseCommand(_message.Message):
         watchTopicUpdate: Global___CommandWatchTopicUpdate | None = ...,
         watchTopicListClose: Global___CommandWatchTopicListClose | None = ...,
         topicMigrated: Global___CommandTopicMigrated | None = ...,
+        scalableTopicLookup: Global___CommandScalableTopicLookup | None = ...,
+        scalableTopicUpdate: Global___CommandScalableTopicUpdate | None = ...,
+        scalableTopicClose: Global___CommandScalableTopicClose | None = ...,
+        scalableTopicSubscribe: Global___CommandScalableTopicSubscribe | None = ...,
+        scalableTopicSubscribeResponse: Global___CommandScalableTopicSubscribeResponse | None = ...,
+        scalableTopicAssignmentUpdate: Global___CommandScalableTopicAssignmentUpdate | None = ...,
+        watchScalableTopics: Global___CommandWatchScalableTopics | None = ...,
+        watchScalableTopicsUpdate: Global___CommandWatchScalableTopicsUpdate | None = ...,
+        watchScalableTopicsClose: Global___CommandWatchScalableTopicsClose | None = ...,
+        scalableTopicUnsubscribe: Global___CommandScalableTopicUnsubscribe | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addPartitionToTxnResponse", b"addPartitionToTxnResponse", "addSubscriptionToTxn", b"addSubscriptionToTxn", "addSubscriptionToTxnResponse", b"addSubscriptionToTxnResponse", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnPartitionResponse", b"endTxnOnPartitionResponse", "endTxnOnSubscription", b"endTxnOnSubscription", "endTxnOnSubscriptionResponse", b"endTxnOnSubscriptionResponse", "endTxnResponse", b"endTxnResponse", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "newTxnResponse", b"newTxnResponse", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "tcClientConnectResponse", b"tcClientConnectResponse", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addPartitionToTxnResponse", b"addPartitionToTxnResponse", "addSubscriptionToTxn", b"addSubscriptionToTxn", "addSubscriptionToTxnResponse", b"addSubscriptionToTxnResponse", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnPartitionResponse", b"endTxnOnPartitionResponse", "endTxnOnSubscription", b"endTxnOnSubscription", "endTxnOnSubscriptionResponse", b"endTxnOnSubscriptionResponse", "endTxnResponse", b"endTxnResponse", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "newTxnResponse", b"newTxnResponse", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "scalableTopicAssignmentUpdate", b"scalableTopicAssignmentUpdate", "scalableTopicClose", b"scalableTopicClose", "scalableTopicLookup", b"scalableTopicLookup", "scalableTopicSubscribe", b"scalableTopicSubscribe", "scalableTopicSubscribeResponse", b"scalableTopicSubscribeResponse", "scalableTopicUnsubscribe", b"scalableTopicUnsubscribe", "scalableTopicUpdate", b"scalableTopicUpdate", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "tcClientConnectResponse", b"tcClientConnectResponse", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchScalableTopics", b"watchScalableTopics", "watchScalableTopicsClose", b"watchScalableTopicsClose", "watchScalableTopicsUpdate", b"watchScalableTopicsUpdate", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addPartitionToTxnResponse", b"addPartitionToTxnResponse", "addSubscriptionToTxn", b"addSubscriptionToTxn", "addSubscriptionToTxnResponse", b"addSubscriptionToTxnResponse", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnPartitionResponse", b"endTxnOnPartitionResponse", "endTxnOnSubscription", b"endTxnOnSubscription", "endTxnOnSubscriptionResponse", b"endTxnOnSubscriptionResponse", "endTxnResponse", b"endTxnResponse", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "newTxnResponse", b"newTxnResponse", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "tcClientConnectResponse", b"tcClientConnectResponse", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "ackResponse", b"ackResponse", "active_consumer_change", b"active_consumer_change", "addPartitionToTxn", b"addPartitionToTxn", "addPartitionToTxnResponse", b"addPartitionToTxnResponse", "addSubscriptionToTxn", b"addSubscriptionToTxn", "addSubscriptionToTxnResponse", b"addSubscriptionToTxnResponse", "authChallenge", b"authChallenge", "authResponse", b"authResponse", "close_consumer", b"close_consumer", "close_producer", b"close_producer", "connect", b"connect", "connected", b"connected", "consumerStats", b"consumerStats", "consumerStatsResponse", b"consumerStatsResponse", "endTxn", b"endTxn", "endTxnOnPartition", b"endTxnOnPartition", "endTxnOnPartitionResponse", b"endTxnOnPartitionResponse", "endTxnOnSubscription", b"endTxnOnSubscription", "endTxnOnSubscriptionResponse", b"endTxnOnSubscriptionResponse", "endTxnResponse", b"endTxnResponse", "error", b"error", "flow", b"flow", "getLastMessageId", b"getLastMessageId", "getLastMessageIdResponse", b"getLastMessageIdResponse", "getOrCreateSchema", b"getOrCreateSchema", "getOrCreateSchemaResponse", b"getOrCreateSchemaResponse", "getSchema", b"getSchema", "getSchemaResponse", b"getSchemaResponse", "getTopicsOfNamespace", b"getTopicsOfNamespace", "getTopicsOfNamespaceResponse", b"getTopicsOfNamespaceResponse", "lookupTopic", b"lookupTopic", "lookupTopicResponse", b"lookupTopicResponse", "message", b"message", "newTxn", b"newTxn", "newTxnResponse", b"newTxnResponse", "partitionMetadata", b"partitionMetadata", "partitionMetadataResponse", b"partitionMetadataResponse", "ping", b"ping", "pong", b"pong", "producer", b"producer", "producer_success", b"producer_success", "reachedEndOfTopic", b"reachedEndOfTopic", "redeliverUnacknowledgedMessages", b"redeliverUnacknowledgedMessages", "scalableTopicAssignmentUpdate", b"scalableTopicAssignmentUpdate", "scalableTopicClose", b"scalableTopicClose", "scalableTopicLookup", b"scalableTopicLookup", "scalableTopicSubscribe", b"scalableTopicSubscribe", "scalableTopicSubscribeResponse", b"scalableTopicSubscribeResponse", "scalableTopicUnsubscribe", b"scalableTopicUnsubscribe", "scalableTopicUpdate", b"scalableTopicUpdate", "seek", b"seek", "send", b"send", "send_error", b"send_error", "send_receipt", b"send_receipt", "subscribe", b"subscribe", "success", b"success", "tcClientConnectRequest", b"tcClientConnectRequest", "tcClientConnectResponse", b"tcClientConnectResponse", "topicMigrated", b"topicMigrated", "type", b"type", "unsubscribe", b"unsubscribe", "watchScalableTopics", b"watchScalableTopics", "watchScalableTopicsClose", b"watchScalableTopicsClose", "watchScalableTopicsUpdate", b"watchScalableTopicsUpdate", "watchTopicList", b"watchTopicList", "watchTopicListClose", b"watchTopicListClose", "watchTopicListSuccess", b"watchTopicListSuccess", "watchTopicUpdate", b"watchTopicUpdate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

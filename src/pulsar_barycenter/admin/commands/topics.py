@@ -7,6 +7,7 @@ from pulsar_barycenter.admin.commands.cursors import TOPIC_CURSORS
 from pulsar_barycenter.admin.commands.messages import TERMINATION, TOPIC_MESSAGES
 from pulsar_barycenter.admin.commands.output import Form
 from pulsar_barycenter.admin.commands.permissions import TOPIC_PERMISSIONS
+from pulsar_barycenter.admin.commands.properties import TOPIC_PROPERTIES
 from pulsar_barycenter.admin.commands.table import (
     FORCE,
     NAMESPACE,
@@ -282,6 +283,7 @@ TOPICS: Final = Resource(
             _PROPERTIES,
             Flag("-c --clear", "clear", "Remove all properties.", Kind.SWITCH),
         ),
+        *TOPIC_PROPERTIES,
         command(
             "unsubscribe",
             "Delete a subscription.",

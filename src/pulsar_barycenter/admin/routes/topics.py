@@ -173,6 +173,37 @@ REPLACE_SUBSCRIPTION_PROPERTIES: Final = SUBSCRIPTION_PROPERTIES.route(
 )
 
 
+TOPIC_PROPERTIES: Final = RouteGroup("TopicProperties", TOPIC)
+
+GET_TOPIC_PROPERTIES: Final = TOPIC_PROPERTIES.route(
+    "GET",
+    "/properties",
+    "show",
+    OnTopic(TopicOperation.GET_METADATA),
+    "Show the properties of a topic.",
+    query={"authoritative": FLAG},
+)
+
+ADD_TOPIC_PROPERTIES: Final = TOPIC_PROPERTIES.route(
+    "PUT",
+    "/properties",
+    "add",
+    OnTopic(TopicOperation.PRODUCE),
+    "Add or replace properties of a topic.",
+    body=dict[str, str],
+    query={"authoritative": FLAG},
+)
+
+REMOVE_TOPIC_PROPERTY: Final = TOPIC_PROPERTIES.route(
+    "DELETE",
+    "/properties",
+    "remove",
+    OnTopic(TopicOperation.PRODUCE),
+    "Remove the property `key` of a topic.",
+    query={"key": TEXT, "authoritative": FLAG},
+)
+
+
 TOPIC_FIGURES: Final = RouteGroup("TopicFigures", TOPIC)
 
 GET_STATS: Final = TOPIC_FIGURES.route(

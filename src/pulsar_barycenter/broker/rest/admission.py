@@ -74,6 +74,7 @@ _FREE_PARTS: Final = {
     "subscription": MAX_LOCAL_NAME_BYTES,
     "value": 4_000,
     "role": LONGEST_ROLE,
+    "rest": 4_000,  # of paths that are refused as a whole
 }
 """The most characters of the path parameters that may have any character but NUL; a topic's has room for
 `-partition-<n>`."""

@@ -35,11 +35,14 @@ from pulsar_barycenter.broker.rest.leader_writes import LeaderWritesResource
 from pulsar_barycenter.broker.rest.lookup import Lookup
 from pulsar_barycenter.broker.rest.messages import Messages
 from pulsar_barycenter.broker.rest.metrics.endpoint import Metrics
+from pulsar_barycenter.broker.rest.namespace_clusters import NamespaceClusters
 from pulsar_barycenter.broker.rest.namespace_limits import NamespaceLimits
 from pulsar_barycenter.broker.rest.namespace_policies import NamespacePolicies
+from pulsar_barycenter.broker.rest.namespace_properties import NamespaceProperties
 from pulsar_barycenter.broker.rest.namespace_rules import NamespaceRules
 from pulsar_barycenter.broker.rest.namespace_storage import NamespaceStorage
 from pulsar_barycenter.broker.rest.namespaces import Namespaces
+from pulsar_barycenter.broker.rest.not_served import NotServed
 from pulsar_barycenter.broker.rest.openapi import OpenApi
 from pulsar_barycenter.broker.rest.partition_changes import PartitionChanges
 from pulsar_barycenter.broker.rest.partitioned_topics import PartitionedTopics
@@ -59,6 +62,7 @@ from pulsar_barycenter.broker.rest.tenants import Tenants
 from pulsar_barycenter.broker.rest.termination import Termination
 from pulsar_barycenter.broker.rest.topic_figures import TopicFigures
 from pulsar_barycenter.broker.rest.topic_policies import TopicPolicyRequests
+from pulsar_barycenter.broker.rest.topic_properties import TopicProperties
 from pulsar_barycenter.broker.rest.topics import Topics
 
 __all__ = ["BrokerServices", "build_app"]
@@ -72,6 +76,8 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     Tenants,
     Namespaces,
     NamespacePolicies,
+    NamespaceClusters,
+    NamespaceProperties,
     NamespaceLimits,
     NamespaceStorage,
     NamespaceRules,
@@ -83,6 +89,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     PartitionChanges,
     Subscriptions,
     SubscriptionProperties,
+    TopicProperties,
     Cursors,
     Messages,
     Termination,
@@ -94,6 +101,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     SchemaPolicies,
     Brokers,
     BrokerStats,
+    NotServed,
     Metrics,
     Decisions,
     Audit,

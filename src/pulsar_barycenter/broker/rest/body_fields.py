@@ -58,6 +58,7 @@ PULSAR_DEFAULTS: Final[Mapping[type, Mapping[str, tuple[Any, ...]]]] = {
         "schema_auto_update_compatibility_strategy": ("Full",),
         "offload_threshold": (-1,),
         "offload_threshold_in_seconds": (-1,),
+        "is_allow_auto_update_schema_with_replicator": (True,),
     },
     ClusterData: {
         "brokerClientTlsTrustStoreType": ("JKS",),

@@ -4,7 +4,8 @@ Source: Pulsar's `PersistentTopicsBase` and `PartitionedTopicStatsImpl`.
 """
 
 import asyncio
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from aiohttp import web
@@ -24,6 +25,7 @@ from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.naming.topic import TopicName
 
 _MEAN: Final = "averageMsgSize"
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _NOT_ADDED: Final = frozenset(
     {
         "lastOffloadLedgerId",
@@ -263,5 +265,10 @@ def _cursor(subscription: PersistentSubscription) -> dict[str, Any]:
         "active": bool(subscription.consumers),
         "numberOfEntriesSinceFirstNotAckedMessage": cursor.backlog_entries,
         "totalNonContiguousDeletedMessagesRange": len(ranges),
-        "properties": dict(cursor.properties),
+        "properties": _numbers(cursor.properties),
     }
+
+
+def _numbers(properties: Mapping[str, str]) -> dict[str, int]:
+    """Return the properties that are numbers: Pulsar's clients read no other ones here."""
+    return {name: int(value) for name, value in properties.items() if _NUMBER.fullmatch(value)}

@@ -31,6 +31,7 @@ from pulsar_barycenter.broker.rest.requests import (
     topic_of,
 )
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.rest.topic_properties import require_no_shadow
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName, is_system_topic
@@ -95,6 +96,7 @@ class Topics:
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         properties = await body_of(request, dict[str, str])
+        require_no_shadow(properties or {})
         if properties and not topic.is_persistent:
             raise RestError(400, f"{topic} is not persistent, so properties cannot be stored: send no body")
         await self._require_legal_partition(topic)

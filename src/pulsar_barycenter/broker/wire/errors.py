@@ -16,7 +16,7 @@ from pulsar_barycenter.broker.schemas.errors import SchemaError, SchemaNotFoundE
 from pulsar_barycenter.broker.wire.bounds import TEXT_LENGTH
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError, LedgerTerminatedError
 from pulsar_barycenter.metadata.errors import MetadataError
-from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.errors import InvalidNameError, UnservedDomainError
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
 log = structlog.get_logger(__name__)
@@ -44,6 +44,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (SchemaNotFoundError, api.TopicNotFound),
     (SchemaError, api.IncompatibleSchema),
     (errors.InvalidPositionError, api.MetadataError),
+    (UnservedDomainError, api.NotAllowedError),
     (InvalidNameError, api.InvalidTopicName),
     (LedgerFencedError, api.ServiceNotReady),
     (LedgerClosedError, api.ServiceNotReady),

@@ -3,7 +3,7 @@
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from pulsar_barycenter.broker.wire import attach_requests, consume_requests, lookup_requests
+from pulsar_barycenter.broker.wire import attach_requests, consume_requests, lookup_requests, scalable_requests
 from pulsar_barycenter.broker.wire.connection import Connection, Handler
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
@@ -41,6 +41,12 @@ HANDLERS: Final[dict[int, Handler]] = {
         (_TYPE.GET_OR_CREATE_SCHEMA, lookup_requests.get_or_create_schema),
         (_TYPE.WATCH_TOPIC_LIST, lookup_requests.refuse_watch),
         (_TYPE.WATCH_TOPIC_LIST_CLOSE, lookup_requests.refuse_watch),
+        (_TYPE.SCALABLE_TOPIC_LOOKUP, scalable_requests.look_up),
+        (_TYPE.SCALABLE_TOPIC_CLOSE, scalable_requests.close_session),
+        (_TYPE.SCALABLE_TOPIC_SUBSCRIBE, scalable_requests.subscribe),
+        (_TYPE.SCALABLE_TOPIC_UNSUBSCRIBE, scalable_requests.unsubscribe),
+        (_TYPE.WATCH_SCALABLE_TOPICS, scalable_requests.watch_namespace),
+        (_TYPE.WATCH_SCALABLE_TOPICS_CLOSE, scalable_requests.close_session),
         (_TYPE.NEW_TXN, lookup_requests.refuse_transaction(50)),
         (_TYPE.ADD_PARTITION_TO_TXN, lookup_requests.refuse_transaction(52)),
         (_TYPE.ADD_SUBSCRIPTION_TO_TXN, lookup_requests.refuse_transaction(54)),

@@ -22,7 +22,9 @@ from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.connection_state import Connection as Wire
 
-_FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
+_FEATURES: Final = api.FeatureFlags(
+    supports_get_partitioned_metadata_without_auto_creation=True, supports_scalable_topics=True
+)
 
 
 class Handshake:

@@ -80,7 +80,7 @@ async def topics_of_namespace(connection: Connection, request: api.CommandGetTop
         namespace = NamespaceName.parse(request.namespace)
         # One list at a time, and only when the client has read earlier answers: a short request may have a long one.
         async with connection.listing:
-            await _wait_writable(connection)
+            await wait_writable(connection)
             topics = await connection.services.lookup.topics_of_namespace(namespace, _MODES[request.mode])
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         connection.send(commands.error(request_id, lookup_error_code(error), error_text(error)))
@@ -99,7 +99,7 @@ class _Waiting:
             self.woken.set_result(None)
 
 
-async def _wait_writable(connection: Connection) -> None:
+async def wait_writable(connection: Connection) -> None:
     """Wait until the client has read enough of the earlier answers and messages."""
     while not connection.writable:
         waiting = _Waiting(asyncio.get_running_loop().create_future())
@@ -113,7 +113,7 @@ async def get_schema(connection: Connection, request: api.CommandGetSchema) -> N
     schemas = connection.services.registry.schemas
     # One at a time, and only when the client has read earlier answers: a short request may have a long one.
     async with connection.listing:
-        await _wait_writable(connection)
+        await wait_writable(connection)
         if request.schema_version:
             found = await schemas.version(topic, version_of_bytes(request.schema_version))
         else:

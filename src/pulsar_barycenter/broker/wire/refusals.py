@@ -17,6 +17,7 @@ _ERROR_RESPONSES: Final[dict[int, Callable[[int, ErrorCode, str], bytes]]] = {
     _TYPE.PARTITIONED_METADATA: commands.partitions_failed,
     _TYPE.CONSUMER_STATS: commands.consumer_stats_failed,
     _TYPE.GET_SCHEMA: commands.schema_failed,
+    _TYPE.SCALABLE_TOPIC_SUBSCRIBE: commands.scalable_subscribe_failed,
     _TYPE.GET_OR_CREATE_SCHEMA: lambda request_id, code, text: commands.create_schema_response(
         request_id, code=code, message=text
     ),
@@ -27,6 +28,10 @@ def refusal(number: int, request: Any, code: ErrorCode, text: str) -> bytes | No
     """Return the frame that refuses a request; None if the command has no answer, for example FLOW or an ACK without an
     id.
     """
+    if number == _TYPE.SCALABLE_TOPIC_LOOKUP:
+        return commands.scalable_topic_failed(request.session_id, code, text)
+    if number == _TYPE.WATCH_SCALABLE_TOPICS:
+        return commands.scalable_topics_failed(request.watch_id, code, text)
     if "request_id" not in request.DESCRIPTOR.fields_by_name or not request.HasField("request_id"):
         return None
     request_id = request.request_id

@@ -268,6 +268,12 @@ class ManagedLedger(Generic[Context]):
         self._ledgers.properties = {**self._ledgers.properties, **properties}
         await self._ledgers.save()
 
+    async def replace_properties(self, properties: Mapping[str, str]) -> None:
+        """Store these properties instead of all. After a LedgerUnavailableError they may be stored."""
+        self.check_open()
+        self._ledgers.properties = dict(properties)
+        await self._ledgers.save()
+
     # ---- termination ----
 
     @property

@@ -35,8 +35,12 @@ EXPECTED_OF_NOBODY = {
     TYPE.PRODUCER: TYPE.ERROR,
     TYPE.SUBSCRIBE: TYPE.ERROR,
     TYPE.GET_TOPICS_OF_NAMESPACE: TYPE.ERROR,
+    TYPE.SCALABLE_TOPIC_LOOKUP: TYPE.SCALABLE_TOPIC_UPDATE,
+    TYPE.WATCH_SCALABLE_TOPICS: TYPE.WATCH_SCALABLE_TOPICS_UPDATE,
 }
 """What needs a right by itself, and what it is answered by. The rest is about who is attached, or refused to all."""
+OF_NOTHING = (TYPE.CLOSE_PRODUCER, TYPE.CLOSE_CONSUMER, TYPE.SCALABLE_TOPIC_UNSUBSCRIBE)
+"""What succeeds for who is not attached."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -112,7 +116,7 @@ async def refuse_every_command(broker: Broker, role: str) -> None:
         if expected is not None:
             answer = await client.expect(expected)
             assert code_of(answer) == api.AuthorizationError, FIELD_OF_TYPE[number]
-        if number not in (TYPE.CLOSE_PRODUCER, TYPE.CLOSE_CONSUMER):  # of what is not there
+        if number not in OF_NOTHING:
             assert not [name for name, _, _ in client.received if name in (TYPE.SUCCESS, TYPE.PRODUCER_SUCCESS)]
         client.close()
     for topic in broker.registry.loaded():

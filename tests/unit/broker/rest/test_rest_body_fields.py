@@ -196,6 +196,7 @@ def test_a_new_policies_object_of_java_is_accepted() -> None:
         "schema_auto_update_compatibility_strategy": "Full",
         "schema_compatibility_strategy": "UNDEFINED",
         "is_allow_auto_update_schema": None,
+        "is_allow_auto_update_schema_with_replicator": True,
         "schema_validation_enforced": False,
         "offload_policies": None,
         "deduplicationSnapshotIntervalSeconds": None,

@@ -132,7 +132,7 @@ async def test_the_figures_are_those_of_pulsar() -> None:
         ledger = internal["compactedLedger"]
         assert (ledger["ledgerId"] > 0, ledger["entries"], ledger["size"] > 0) == (True, 1, True)
         cursor = internal["cursors"]["__compaction"]
-        assert cursor["properties"] == {"CompactedTopicLedger": str(ledger["ledgerId"])}
+        assert cursor["properties"] == {"CompactedTopicLedger": ledger["ledgerId"]}
         assert cursor["markDeletePosition"] == internal["lastConfirmedEntry"]
         metrics = (await cluster.expect(200, "GET", "/metrics")).body.decode()
         labels = f'{{cluster="standalone",namespace="public/ns",topic="{FULL}/t"}}'

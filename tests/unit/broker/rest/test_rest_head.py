@@ -34,6 +34,10 @@ NAMED = {
     "seconds": "1",
     "count": "1",
     "version": "0",
+    "key": "k",
+    "scalable": "segments",
+    "functions": "functions",
+    "rest": "/none",
 }
 PATHS = sorted({row.path for row in ROUTES})
 LAST = b"GET /status.html HTTP/1.1\r\nHost: localhost\r\n\r\n"

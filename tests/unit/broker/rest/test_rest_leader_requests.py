@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from pulsar_barycenter.admin.routes.table import BY_PATH
+from pulsar_barycenter.admin.routes.topic_policies import TOPIC_POLICIES
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
 from pulsar_barycenter.broker.rest.server import RestServer
@@ -16,6 +17,7 @@ TENANT = {"allowedClusters": ["standalone"]}
 MODE = {"leader_only_metadata_writes": "administration"}
 MODES = pytest.mark.parametrize("mode", ["administration", "true"])
 
+REFUSED = ("{rest}", "{functions}{rest}", "packages{rest}", "transactions{rest}")
 OF_OWNERS = {
     ("PUT", "unload"),
     ("PUT", "split"),
@@ -47,6 +49,9 @@ OF_OWNERS = {
     ("POST", "{subscription}"),
     ("POST", "analyzeBacklog"),
     ("DELETE", "truncate"),
+    ("DELETE", "properties"),
+    *((method, refused) for method in ("POST", "PUT", "DELETE") for refused in REFUSED),
+    *((row.method, row.path.rpartition("/")[2]) for row in TOPIC_POLICIES.routes),
 }
 """What changes something and is for whoever owns a bundle or a topic, or for the broker that is asked."""
 

@@ -35,7 +35,7 @@ async def test_properties_are_kept_and_shown_and_survive_an_unload() -> None:
             assert (await stats_of(cluster))["subscriptionProperties"] == {"team": "x"}
             assert (await cluster.expect(200, "GET", f"{SUB}/properties")).json == {"team": "x"}
             internal = (await cluster.expect(200, "GET", f"{PATH}/internalStats")).json
-            assert internal["cursors"]["a"]["properties"] == {"team": "x"}
+            assert internal["cursors"]["a"]["properties"] == {}  # of numbers alone: Pulsar's tool hangs at others
             await cluster.expect(204, "PUT", f"{PATH}/unload")
 
 

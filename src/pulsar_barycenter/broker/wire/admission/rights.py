@@ -77,7 +77,9 @@ def _of_consumer(operation: TopicOperation) -> CommandRight:
     return CommandRight(needs, granted_by(operation))
 
 
-def _topics_of_namespace(connection: Connection, request: api.CommandGetTopicsOfNamespace) -> Needs:
+def _topics_of_namespace(
+    connection: Connection, request: api.CommandGetTopicsOfNamespace | api.CommandWatchScalableTopics
+) -> Needs:
     return (OfNamespace(NamespaceName.parse(request.namespace), NamespaceOperation.GET_TOPICS),)
 
 
@@ -113,6 +115,15 @@ NEEDS: Final[Mapping[int, CommandRight]] = {
         (_TYPE.CLOSE_CONSUMER, _ATTACHED),
         (_TYPE.WATCH_TOPIC_LIST, _UNSUPPORTED),
         (_TYPE.WATCH_TOPIC_LIST_CLOSE, _UNSUPPORTED),
+        (_TYPE.SCALABLE_TOPIC_LOOKUP, _at_topic(TopicOperation.LOOKUP)),
+        (_TYPE.SCALABLE_TOPIC_CLOSE, _ATTACHED),
+        (_TYPE.SCALABLE_TOPIC_SUBSCRIBE, _UNSUPPORTED),
+        (_TYPE.SCALABLE_TOPIC_UNSUBSCRIBE, _ATTACHED),
+        (
+            _TYPE.WATCH_SCALABLE_TOPICS,
+            CommandRight(_topics_of_namespace, granted_by(NamespaceOperation.GET_TOPICS)),
+        ),
+        (_TYPE.WATCH_SCALABLE_TOPICS_CLOSE, _ATTACHED),
         (_TYPE.NEW_TXN, _UNSUPPORTED),
         (_TYPE.ADD_PARTITION_TO_TXN, _UNSUPPORTED),
         (_TYPE.ADD_SUBSCRIPTION_TO_TXN, _UNSUPPORTED),

@@ -1,0 +1,47 @@
+"""Refuses requests about what this broker leaves out, with Pulsar's status where it is switched off and a sentence."""
+
+from typing import Final, NoReturn
+
+from aiohttp import web
+
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.ownership import require_namespace
+from pulsar_barycenter.broker.rest.requests import json_response, namespace_of
+from pulsar_barycenter.broker.rest.services import BrokerServices
+
+_FUNCTIONS: Final = (
+    "Pulsar Function Worker is not enabled: this broker runs no functions, sources or sinks. "
+    "Run them in a function worker of Apache Pulsar"
+)
+_PACKAGES: Final = (
+    "Package Management Service is not enabled in the broker: this broker stores no packages. "
+    "Keep the files in a store of your own"
+)
+_TRANSACTIONS: Final = (
+    "This Broker is not configured with transactionCoordinatorEnabled=true: transactions are not served by this cluster"
+)
+_SCALABLE: Final = (
+    "Scalable topics are not served by this cluster: use a topic whose name begins with persistent://, "
+    "with as many partitions as needed"
+)
+
+
+class NotServed:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    async def scalable_topics(self, request: web.Request) -> web.Response:
+        await require_namespace(self._services, namespace_of(request))
+        return json_response([])
+
+    async def refuse_scalable_topics(self, request: web.Request) -> NoReturn:
+        raise RestError(405, _SCALABLE)
+
+    async def refuse_functions(self, request: web.Request) -> NoReturn:
+        raise RestError(409, _FUNCTIONS)
+
+    async def refuse_packages(self, request: web.Request) -> NoReturn:
+        raise RestError(503, _PACKAGES)
+
+    async def refuse_transactions(self, request: web.Request) -> NoReturn:
+        raise RestError(503, _TRANSACTIONS)

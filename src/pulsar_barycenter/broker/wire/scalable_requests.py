@@ -1,0 +1,97 @@
+"""Answers the commands of Pulsar 5's clients (their V5 API) about topics that are made of segments.
+
+Such a client opens each topic by SCALABLE_TOPIC_LOOKUP, the ordinary ones, too. Their answer is a layout with one
+segment for each partition, which names the ordinary topic of that segment; the client then attaches to these topics by
+ordinary commands. The layout of an ordinary topic never changes, so the broker keeps no session and pushes nothing.
+Topics of the domains `topic` and `segment` are not served (`naming.topic`), and a namespace has none of them.
+
+Source: Pulsar's `ServerCnx`, `DagWatchSession` and its PIP-475.
+"""
+
+from typing import Final
+
+from pulsar_barycenter.broker.errors import NotAllowedError, TopicNotFoundError
+from pulsar_barycenter.broker.wire.connection import Connection
+from pulsar_barycenter.broker.wire.lookup_requests import wait_writable
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+
+_HASHES: Final = 0x10000
+"""How many hashes of keys there are: a segment has a range of them."""
+
+
+def segments_of(topic: TopicName, partitions: int) -> list[api.SegmentInfoProto]:
+    """Return the segments of an ordinary topic: one for each partition, or for the topic if it has none.
+
+    The ranges are inclusive and cover all hashes. Clients do not route by them: they choose partitions as older ones.
+    """
+    names = [topic.partition(index) for index in range(partitions)] or [topic]
+    width = _HASHES // len(names)
+    return [
+        api.SegmentInfoProto(
+            segment_id=number,
+            hash_start=min(number * width, _HASHES - 1),
+            hash_end=_HASHES - 1 if number == len(names) - 1 else max((number + 1) * width - 1, 0),
+            state=api.ACTIVE,
+            created_at_epoch=0,
+            created_at_ms=0,
+            legacy_topic_name=str(name),
+        )
+        for number, name in enumerate(names)
+    ]
+
+
+async def look_up(connection: Connection, request: api.CommandScalableTopicLookup) -> None:
+    """Answer SCALABLE_TOPIC_LOOKUP with the layout of an ordinary topic.
+
+    Whether the topic exists or may be made is decided when the client attaches to it.
+
+    Raises:
+        NotAllowedError: it is one partition of a topic.
+        UnservedDomainError: the topic is of the domain `topic` or `segment`.
+    """
+    topic = TopicName.parse(request.topic)
+    if topic.is_partition:
+        raise NotAllowedError(
+            f"{topic} is one partition, which has no layout. Open the topic {topic.partitioned_name} instead"
+        )
+    # One at a time, and only when the client has read earlier answers: a short request may have a long one.
+    async with connection.listing:
+        await wait_writable(connection)
+        try:
+            partitions = await connection.services.lookup.partitions(topic, auto_create=False)
+        except TopicNotFoundError:
+            partitions = 0
+        segments = segments_of(topic, partitions)
+        connection.send(commands.scalable_topic_layout(request.session_id, str(topic), segments))
+
+
+def close_session(
+    connection: Connection, request: api.CommandScalableTopicClose | api.CommandWatchScalableTopicsClose
+) -> None:
+    """Do nothing: layouts of ordinary topics and the list of no topics do not change, so that no session is kept."""
+
+
+async def subscribe(connection: Connection, request: api.CommandScalableTopicSubscribe) -> None:
+    """Refuse SCALABLE_TOPIC_SUBSCRIBE, by which a client asks for a part of the segments of a topic.
+
+    Raises:
+        NotAllowedError: always.
+        UnservedDomainError: the topic is of the domain `topic` or `segment`.
+    """
+    topic = TopicName.parse(request.topic)
+    raise NotAllowedError(
+        f"{topic} has no segments to share out among consumers, because it is an ordinary topic. "
+        "Use a queue consumer or a checkpoint consumer without a group"
+    )
+
+
+def unsubscribe(connection: Connection, request: api.CommandScalableTopicUnsubscribe) -> None:
+    """Answer SCALABLE_TOPIC_UNSUBSCRIBE: nobody is subscribed."""
+    connection.send(commands.success(request.request_id))
+
+
+def watch_namespace(connection: Connection, request: api.CommandWatchScalableTopics) -> None:
+    """Answer WATCH_SCALABLE_TOPICS: a namespace has no topic of segments, and gets none."""
+    connection.send(commands.no_scalable_topics(request.watch_id))

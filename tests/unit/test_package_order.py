@@ -23,6 +23,7 @@ terminal      -
 whole_files   -
 bounds        -
 metadata      config bounds
+bookkeeper    naming bounds metadata
 load          naming config
 ledger        metadata naming bounds
 cluster_logs  naming load
@@ -83,6 +84,13 @@ metadata
     zookeeper etcd oxia
     open
 
+bookkeeper
+    errors
+    wire
+    metadata
+    machines
+    client
+
 load
     bundle_load moved_back reasons managers growing_map regexes
     installed strategy_plugins strategy_page policies
@@ -121,6 +129,7 @@ broker
     system_topics
     schemas
     namespaces
+    topic_policies
     authorization
     ownership
     load_manager
@@ -182,7 +191,7 @@ replay
     demand traces
     capacity
     events
-    bundles
+    bundles delivery
     reports
     outcome references
     simulator
@@ -191,7 +200,7 @@ replay
     inputs
     grid
     scenario
-    scenarios
+    scenarios scenario_files
     experiments
     advice
 

@@ -52,8 +52,8 @@ TESTED_ELSEWHERE = {
     ),
     *("print_evidence", "print_differences", "print_notches", "print_observed", "_print_verdict"),
 }
-"""Print tables, too, but of a running cluster, or of what takes longer: `status`, `config`, `move`, `drain`, `roll`, `verify`,
-`replay` and `advise`."""
+"""Print tables, too, but of a running cluster, or of what takes longer: `status`, `config`, `move`, `drain`, `roll`,
+`verify`, `replay` and `advise`."""
 
 
 def shown(words: list[str], columns: int) -> list[str]:

@@ -1,5 +1,5 @@
-"""Write the modules of the protobuf definitions anew: Pulsar's protocol, and the parts of etcd's and Oxia's API that
-stores use.
+"""Write the modules of the protobuf definitions anew: Pulsar's protocol, what BookKeeper stores, and the parts of
+etcd's and Oxia's API that stores use.
 
     .venv/bin/python scripts/generate_protocol.py
 
@@ -14,6 +14,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 PROTOCOL = "pulsar_barycenter/protocol"
 ETCD = "pulsar_barycenter/metadata/etcd"
 OXIA = "pulsar_barycenter/metadata/oxia"
+BOOKKEEPER = "pulsar_barycenter/bookkeeper"
 GENERATED = (
     f"{PROTOCOL}/pulsar_api_pb2.py",
     f"{PROTOCOL}/pulsar_api_pb2.pyi",
@@ -25,6 +26,10 @@ GENERATED = (
     f"{OXIA}/oxia_api_pb2.pyi",
     f"{OXIA}/oxia_api_pb2_grpc.py",
     f"{OXIA}/oxia_api_pb2_grpc.pyi",
+    f"{BOOKKEEPER}/metadata/ledger_formats_pb2.py",
+    f"{BOOKKEEPER}/metadata/ledger_formats_pb2.pyi",
+    f"{BOOKKEEPER}/wire/bookie_auth_pb2.py",
+    f"{BOOKKEEPER}/wire/bookie_auth_pb2.pyi",
 )
 """Relative to the source folder."""
 
@@ -38,6 +43,8 @@ def generate(into: Path) -> None:
     (into / PROTOCOL).mkdir(parents=True, exist_ok=True)
     protocol = into / PROTOCOL
     _compile(SOURCE / PROTOCOL, "pulsar_api.proto", f"--python_out={protocol}", f"--mypy_out=quiet:{protocol}")
+    for definitions in (f"{BOOKKEEPER}/metadata/ledger_formats.proto", f"{BOOKKEEPER}/wire/bookie_auth.proto"):
+        _compile(SOURCE, definitions, f"--python_out={into}", f"--mypy_out=quiet:{into}")
     for definitions in (f"{ETCD}/etcd_api.proto", f"{OXIA}/oxia_api.proto"):
         _compile(
             SOURCE,

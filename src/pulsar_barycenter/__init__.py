@@ -5,9 +5,10 @@ Each folder is a package, which its docstring explains; it imports earlier packa
 `naming`, `config`, `protocol`, `credentials`, `html_pages`, `terminal`, `whole_files`, `bounds` import no other
 package: names and hashes, the keys of broker.conf, Pulsar's frames, credentials, HTML pages, tables on a terminal,
 files that appear as a whole, bounded maps and back-off.
-`metadata` is the state that brokers share, `load` decides about load and gives the reasons, `ledger` stores messages.
-`cluster_logs` are the files that a cluster writes, `admin` is the client of its REST interface. `broker` is one running
-broker, `pipeline` makes tables and averages from load reports, `history` gives these to programs as tables and answers.
+`metadata` is the state that brokers share, `bookkeeper` is a client of Apache BookKeeper, `load` decides about load and
+gives the reasons, `ledger` stores messages. `cluster_logs` are the files that a cluster writes, `admin` is the client
+of its REST interface. `broker` is one running broker, `pipeline` makes tables and averages from load reports, `history`
+gives these to programs as tables and answers.
 
 The other packages serve people: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual
 time, `observer` records a cluster, `lab` replays recordings and advises, `doctor` diagnoses a cluster, `status` shows

@@ -18,6 +18,7 @@ from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
 from pulsar_barycenter.load.reports.publication import PipelinePublication
 from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time
 from support.report_log import MemoryReportLog
 
@@ -84,6 +85,9 @@ class ClusterPeers:
         raise NotImplementedError
 
     async def change_partition(self, broker_url: str, request: bytes) -> bytes:
+        raise NotImplementedError
+
+    async def owner_urls(self, broker_url: str, topic: TopicName) -> tuple[str | None, str | None]:
         raise NotImplementedError
 
     async def close(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.clients.link import StalledDispatcher
 from pulsar_barycenter.broker.clients.producer import Producer
@@ -29,6 +30,7 @@ class RecordingLink:
     stalled: list[StalledDispatcher] = field(default_factory=list)
     active: list[tuple[Consumer, bool]] = field(default_factory=list)
     ended: list[Consumer] = field(default_factory=list)
+    held: list[Throttle] = field(default_factory=list)
 
     def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
         self.stalled.append(dispatcher)
@@ -74,8 +76,8 @@ class RecordingLink:
     def refuse_message(self, producer: Producer, sequence_id: int, error: Exception) -> None:
         self.send_error(producer, sequence_id, error)
 
-    def hold_reading(self, throttle: object) -> None:
-        self.sent.append(("hold_reading", throttle))
+    def hold_reading(self, throttle: Throttle) -> None:
+        self.held.append(throttle)
 
     def send_end_of_topic(self, consumer: Consumer) -> None:
         self.ended.append(consumer)

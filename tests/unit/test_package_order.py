@@ -23,6 +23,7 @@ terminal      -
 whole_files   -
 bounds        -
 metadata      config bounds
+bookkeeper    naming bounds metadata
 load          naming config
 ledger        metadata naming bounds
 cluster_logs  naming load
@@ -82,6 +83,13 @@ metadata
     memory sqlite
     zookeeper etcd oxia
     open
+
+bookkeeper
+    errors
+    wire
+    metadata
+    machines
+    client
 
 load
     bundle_load moved_back reasons managers growing_map regexes
@@ -183,7 +191,7 @@ replay
     demand traces
     capacity
     events
-    bundles
+    bundles delivery
     reports
     outcome references
     simulator
@@ -192,7 +200,7 @@ replay
     inputs
     grid
     scenario
-    scenarios
+    scenarios scenario_files
     experiments
     advice
 

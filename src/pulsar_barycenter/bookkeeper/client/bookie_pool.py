@@ -1,0 +1,146 @@
+"""The connections to all bookies, one each, made when a request needs one.
+
+A bookie to which no connection could be made counts as failed for a while, and requests to it fail at once.
+"""
+
+import asyncio
+import random
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings
+from pulsar_barycenter.bookkeeper.client.connection import BookieConnection, Request
+from pulsar_barycenter.bookkeeper.machines.placement import choose, replace_failed
+from pulsar_barycenter.bookkeeper.metadata.bookie_registry import BookieRegistry
+from pulsar_barycenter.bookkeeper.wire.packets import Code
+from pulsar_barycenter.bounds.back_off import Doubling
+from pulsar_barycenter.bounds.background import BackgroundTasks
+
+_LONGEST_WAIT: Final = 16
+"""So many times `reconnect_s` is the longest wait."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Connecting:
+    """The requests that wait until a connection is made."""
+
+    requests: list[Request] = field(default_factory=list)
+    unsent_bytes: int = 0
+
+
+class BookiePool:
+    """Sends requests to bookies by their ids."""
+
+    def __init__(self, registry: BookieRegistry, settings: ClientSettings, source: random.Random) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._random = source
+        self._connections: dict[str, BookieConnection] = {}
+        self._connecting: dict[str, _Connecting] = {}
+        self._failed_until_s: dict[str, float] = {}
+        self._waits: dict[str, Doubling] = {}
+        self._tasks = BackgroundTasks("bookie_not_connected")
+        self._is_closed = False
+
+    def send(self, bookie: str, request: Request) -> None:
+        """Send a request, which is answered exactly once, on a later turn of the event loop."""
+        connection = self._connections.get(bookie)
+        if connection is not None:
+            connection.send(request)
+        elif self._is_closed or self._is_failed(bookie):
+            _fail([request])
+        else:
+            if bookie not in self._connecting:
+                self._connecting[bookie] = _Connecting()
+                self._tasks.start(self._connect(bookie), f"connect {bookie}")
+            self._wait_for_connection(self._connecting[bookie], request)
+
+    def choose(self, count: int) -> tuple[str, ...]:
+        """Return `count` writable bookies for a new ledger; those that failed lately only if there are no others.
+
+        Raises:
+            TooFewBookiesError: there are fewer writable ones.
+        """
+        writable = self._shuffled()
+        sound = [bookie for bookie in writable if not self._is_failed(bookie)]
+        return choose(sound if len(sound) >= count else writable, count, self._registry.racks)
+
+    def replace(self, ensemble: tuple[str, ...], failed: AbstractSet[str]) -> tuple[str, ...]:
+        """Return the ensemble with sound writable bookies in the place of failed ones, while there are any."""
+        sound = [bookie for bookie in self._shuffled() if not self._is_failed(bookie)]
+        return replace_failed(ensemble, failed, sound, self._registry.racks)
+
+    async def close(self) -> None:
+        """End all connections; requests that have no answer are answered with NO_ANSWER."""
+        self._is_closed = True
+        self._tasks.cancel()
+        for waiting in self._connecting.values():
+            _fail(waiting.requests)
+        self._connecting.clear()
+        for connection in list(self._connections.values()):
+            connection.abort()
+        await asyncio.sleep(0)
+
+    def _wait_for_connection(self, waiting: "_Connecting", request: Request) -> None:
+        if waiting.unsent_bytes > self._settings.max_unsent_bytes:
+            _fail([request])
+            return
+        waiting.unsent_bytes += len(request.frame)
+        waiting.requests.append(request)
+
+    def _shuffled(self) -> list[str]:
+        return self._random.sample(self._registry.writable, len(self._registry.writable))
+
+    def _is_failed(self, bookie: str) -> bool:
+        return self._failed_until_s.get(bookie, 0.0) > asyncio.get_running_loop().time()
+
+    def _wait_s(self, bookie: str) -> float:
+        first_s = self._settings.reconnect_s
+        return self._waits.setdefault(bookie, Doubling(first_s, first_s * _LONGEST_WAIT)).next_s()
+
+    async def _connect(self, bookie: str) -> None:
+        loop = asyncio.get_running_loop()
+        address = self._registry.address(bookie)
+        made: list[BookieConnection] = []
+
+        def lost() -> None:
+            if made and self._connections.get(bookie) is made[0]:
+                del self._connections[bookie]
+
+        def protocol() -> BookieConnection:
+            return BookieConnection(
+                bookie,
+                timeout_s=self._settings.timeout_s,
+                max_frame_bytes=self._settings.max_frame_bytes,
+                max_unsent_bytes=self._settings.max_unsent_bytes,
+                on_lost=lost,
+            )
+
+        try:
+            if address is None:
+                raise ConnectionError("it is not registered, and its id is not host:port")
+            async with asyncio.timeout(self._settings.timeout_s):
+                _, connection = await loop.create_connection(protocol, *address)
+            made.append(connection)
+        except (OSError, TimeoutError) as error:
+            log.warning("bookie_unreachable", bookie=bookie, error=str(error) or type(error).__name__)
+            self._failed_until_s[bookie] = loop.time() + self._wait_s(bookie)
+            _fail(self._connecting.pop(bookie, _Connecting()).requests)
+            return
+        self._failed_until_s.pop(bookie, None)
+        self._waits.pop(bookie, None)
+        if not connection.is_lost:
+            self._connections[bookie] = connection
+        for request in self._connecting.pop(bookie, _Connecting()).requests:
+            connection.send(request)
+
+
+def _fail(requests: list[Request]) -> None:
+    loop = asyncio.get_running_loop()
+    for request in requests:
+        loop.call_soon(request.on_answer, Code.NO_ANSWER, b"")

@@ -1,0 +1,158 @@
+"""Carries out what a machine of one ledger asks for, and tells it what came of it."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+import structlog
+
+from pulsar_barycenter.bookkeeper.client.bookie_pool import BookiePool
+from pulsar_barycenter.bookkeeper.client.connection import Request
+from pulsar_barycenter.bookkeeper.errors import BookKeeperError, LedgerMetadataError, NoSuchLedgerError
+from pulsar_barycenter.bookkeeper.machines.actions import (
+    Action,
+    Confirmed,
+    Ended,
+    Failed,
+    ReadMetadata,
+    SendAdd,
+    SendRead,
+    Stopped,
+    StoredLedger,
+    SwapMetadata,
+    Verdict,
+    verdict_of,
+)
+from pulsar_barycenter.bookkeeper.metadata.ledger_store import LedgerStore
+from pulsar_barycenter.bookkeeper.wire.packets import (
+    PLAIN,
+    RECOVERY_ADD,
+    Code,
+    Operation,
+    encode_add,
+    encode_fencing_read,
+    encode_read,
+)
+from pulsar_barycenter.bounds.back_off import Doubling
+from pulsar_barycenter.bounds.background import BackgroundTasks
+from pulsar_barycenter.metadata.errors import MetadataError, StoreClosedError
+
+log = structlog.get_logger(__name__)
+
+_FIRST_RETRY_S: Final = 0.1
+_LONGEST_RETRY_S: Final = 5.0
+
+
+class Machine(Protocol):
+    """What writers and recoveries have in common."""
+
+    def swapped(self, version: int) -> list[Action]: ...
+
+    def swap_failed(self) -> list[Action]: ...
+
+    def metadata_read(self, stored: StoredLedger | None) -> list[Action]: ...
+
+    def add_answered(self, bookie: str, entry: int, verdict: Verdict) -> list[Action]: ...
+
+
+def send_read(
+    pool: BookiePool, ledger: int, key: bytes, read: SendRead, told: Callable[[Verdict, bytes], None]
+) -> None:
+    """Send a read; `told` gets what the answer says."""
+    frame = encode_fencing_read(ledger, read.entry, key) if read.is_fencing else encode_read(ledger, read.entry)
+
+    def answered(code: Code, body: bytes) -> None:
+        told(verdict_of(code), body)
+
+    pool.send(read.bookie, Request((Operation.READ, ledger, read.entry), frame, answered))
+
+
+class Driver:
+    """Drives one machine. `on_result` gets Confirmed, Stopped, Ended and Failed, and must not raise."""
+
+    def __init__(
+        self,
+        ledger: int,
+        key: bytes,
+        machine: Machine,
+        pool: BookiePool,
+        store: LedgerStore,
+        on_result: Callable[[Confirmed | Stopped | Ended | Failed], None],
+        on_read: Callable[[str, int, Verdict, bytes], list[Action]] = lambda *_: [],
+    ) -> None:
+        self._ledger = ledger
+        self._key = key
+        self._machine = machine
+        self._pool = pool
+        self._store = store
+        self._on_result = on_result
+        self._on_read = on_read
+        self._is_closed = False
+        self._tasks = BackgroundTasks("ledger_metadata_not_changed")
+
+    def act(self, actions: Iterable[Action]) -> None:
+        """Carry out actions; nothing after `close`."""
+        if self._is_closed:
+            return
+        body, frame = b"", b""
+        for action in actions:
+            match action:
+                case SendAdd():
+                    if action.body is not body:  # the members of an entry get the same bytes
+                        body = action.body
+                        frame = encode_add(self._key, body, RECOVERY_ADD if action.is_recovery else PLAIN)
+                    self._send_add(action, frame)
+                case SendRead():
+                    self._send_read(action)
+                case SwapMetadata():
+                    self._tasks.start(self._swap(action), f"ledger {self._ledger} swap")
+                case ReadMetadata():
+                    self._tasks.start(self._read(), f"ledger {self._ledger} read")
+                case _:
+                    self._on_result(action)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._tasks.cancel()
+
+    def _send_add(self, add: SendAdd, frame: bytes) -> None:
+        machine, bookie, entry = self._machine, add.bookie, add.entry
+
+        def answered(code: Code, _: bytes) -> None:
+            self.act(machine.add_answered(bookie, entry, verdict_of(code)))
+
+        self._pool.send(bookie, Request((Operation.ADD, self._ledger, entry), frame, answered))
+
+    def _send_read(self, read: SendRead) -> None:
+        def told(verdict: Verdict, body: bytes) -> None:
+            self.act(self._on_read(read.bookie, read.entry, verdict, body))
+
+        send_read(self._pool, self._ledger, self._key, read, told)
+
+    async def _swap(self, swap: SwapMetadata) -> None:
+        try:
+            version = await self._store.swap(self._ledger, swap.metadata, swap.version)
+        except MetadataError as error:
+            log.info("ledger_swap_failed", ledger=self._ledger, error=str(error))
+            self.act(self._machine.swap_failed())
+            return
+        self.act(self._machine.swapped(version))
+
+    async def _read(self) -> None:
+        """Read as often as it takes: the machine cannot go on without."""
+        waits = Doubling(_FIRST_RETRY_S, _LONGEST_RETRY_S)
+        while True:
+            try:
+                stored = [StoredLedger(*await self._store.read(self._ledger))]
+                break
+            except NoSuchLedgerError:
+                stored = []
+                break
+            except StoreClosedError:
+                error = BookKeeperError(f"ledger {self._ledger}: the metadata store was closed while it was changed")
+                self._on_result(Failed(error))
+                return
+            except (MetadataError, LedgerMetadataError) as error:
+                log.warning("ledger_not_read", ledger=self._ledger, error=str(error))
+                await asyncio.sleep(waits.next_s())
+        self.act(self._machine.metadata_read(stored[0] if stored else None))

@@ -1,0 +1,228 @@
+"""Creates, opens, recovers and deletes ledgers.
+
+client = await LedgerClient.open(store)
+writer = await client.create(LedgerShape(3, 3, 2), on_confirmed)
+reader = await client.recover(ledger)
+"""
+
+import asyncio
+import random
+import weakref
+from collections.abc import Mapping
+
+from pulsar_barycenter.bookkeeper.client.bookie_pool import BookiePool
+from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
+from pulsar_barycenter.bookkeeper.client.driver import Driver, send_read
+from pulsar_barycenter.bookkeeper.client.ledger_reader import LedgerReader
+from pulsar_barycenter.bookkeeper.client.ledger_writer import LedgerWriter, OnConfirmed
+from pulsar_barycenter.bookkeeper.client.room import Room
+from pulsar_barycenter.bookkeeper.errors import UnreadableEntryError, WrongPasswordError
+from pulsar_barycenter.bookkeeper.machines.actions import Confirmed, Ended, Failed, Stopped, StoredLedger, Verdict
+from pulsar_barycenter.bookkeeper.machines.last_confirmed import Coverage, LastConfirmedRead
+from pulsar_barycenter.bookkeeper.machines.recovery import Recovery
+from pulsar_barycenter.bookkeeper.machines.writer import Writer
+from pulsar_barycenter.bookkeeper.metadata.bookie_registry import BookieRegistry
+from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
+from pulsar_barycenter.bookkeeper.metadata.ledger_paths import DEFAULT_ROOT
+from pulsar_barycenter.bookkeeper.metadata.ledger_store import DrawId, LedgerStore, draw_by_sequential_key
+from pulsar_barycenter.bookkeeper.wire.digests import DigestType, EntryCodec, master_key
+from pulsar_barycenter.bookkeeper.wire.packets import ADD_HEAD_BYTES
+from pulsar_barycenter.metadata.store import MetadataStore
+
+
+class LedgerClient:
+    """One client of a cluster of bookies. All methods run on the event loop that opened it."""
+
+    def __init__(self, store: LedgerStore, registry: BookieRegistry, settings: ClientSettings) -> None:
+        self.registry = registry
+        self._store = store
+        self._settings = settings
+        self._room = Room(settings.max_unconfirmed_bytes)
+        self._pool = BookiePool(registry, settings, random.Random())
+        self._writers: weakref.WeakSet[LedgerWriter] = weakref.WeakSet()
+
+    @staticmethod
+    async def open(
+        store: MetadataStore,
+        *,
+        root: str = DEFAULT_ROOT,
+        draw: DrawId = draw_by_sequential_key,
+        settings: ClientSettings | None = None,
+    ) -> "LedgerClient":
+        """Open a client of the cluster whose keys are below `root`; it leaves `store` open when it is closed.
+
+        Raises:
+            ClusterLayoutError: there is no cluster, or its keys are of a form that this client does not write.
+            MetadataError: the store did not answer.
+        """
+        ledgers = await LedgerStore.open(store, root=root, draw=draw)
+        registry = BookieRegistry(store, root)
+        await registry.start()
+        return LedgerClient(ledgers, registry, settings or ClientSettings())
+
+    @property
+    def instance_id(self) -> str:
+        """The UUID of the cluster of bookies."""
+        return self._store.instance_id
+
+    async def create(
+        self, shape: LedgerShape, on_confirmed: OnConfirmed, *, custom: Mapping[str, bytes] | None = None
+    ) -> LedgerWriter:
+        """Create an empty ledger and open it for writing. `custom` is stored with it, for other programs to read.
+
+        Raises:
+            TooFewBookiesError: there are fewer writable bookies than the ensemble size; nothing was written.
+            ClusterLayoutError: the cluster draws ids that this client does not.
+            MetadataError: the store did not answer. A key that may exist all the same has no entries.
+        """
+        members = self._pool.choose(shape.ensemble_size)
+        wanted = LedgerMetadata(
+            shape.ensemble_size,
+            shape.write_quorum,
+            shape.ack_quorum,
+            (Segment(0, members),),
+            digest_type=shape.digest_type,
+            password=shape.password,
+            custom=dict(custom or {}),
+        )
+        ledger, metadata, version = await self._store.create(wanted)
+        codec = EntryCodec(ledger, shape.digest_type, shape.password)
+        machine = Writer(
+            ledger,
+            StoredLedger(metadata, version),
+            codec,
+            self._pool.replace,
+            max_data_bytes=self._settings.max_frame_bytes - ADD_HEAD_BYTES - codec.overhead,
+        )
+        writer = LedgerWriter(machine, master_key(shape.password), self._pool, self._store, self._room, on_confirmed)
+        self._writers.add(writer)
+        return writer
+
+    def reader_of(self, writer: LedgerWriter) -> LedgerReader:
+        """Return a reader of what `writer` has confirmed; it grows with it."""
+        codec = _codec(writer.ledger, writer.metadata, writer.metadata.password)
+        return LedgerReader(
+            writer.ledger,
+            lambda: writer.metadata,
+            lambda: writer.last_confirmed,
+            lambda: writer.length,
+            codec,
+            self._pool,
+            self._store,
+            self._settings,
+        )
+
+    async def recover(self, ledger: int, *, password: bytes = b"") -> LedgerReader:
+        """Take a ledger over: whoever writes it confirms no entry any more. Return a reader of all its entries.
+
+        Raises:
+            NoSuchLedgerError: the ledger does not exist.
+            WrongPasswordError: it was created with another password; nothing has changed.
+            RecoveryError: it cannot be recovered now; its writer may be fenced all the same.
+            MetadataError: the store did not answer.
+        """
+        stored = StoredLedger(*await self._store.read(ledger))
+        codec = _codec(ledger, stored.metadata, password)
+        machine = Recovery(ledger, stored, codec, self._pool.replace)
+        end: asyncio.Future[LedgerMetadata] = asyncio.get_running_loop().create_future()
+
+        def over(result: Confirmed | Stopped | Ended | Failed) -> None:
+            if end.done():
+                return
+            if isinstance(result, Ended):
+                end.set_result(result.stored.metadata)
+            elif isinstance(result, Failed):
+                end.set_exception(result.error)
+
+        driver = Driver(
+            ledger, master_key(password), machine, self._pool, self._store, over, on_read=machine.read_answered
+        )
+        try:
+            driver.act(machine.start())
+            metadata = await end
+        finally:
+            driver.close()
+        return self._reader(ledger, metadata, metadata.last_entry, metadata.length, codec)
+
+    async def open_unfenced(self, ledger: int, *, password: bytes = b"") -> LedgerReader:
+        """Return a reader of a closed ledger, or of what a ledger that is written has confirmed for sure.
+
+        It changes nothing, and may miss the last confirmed entries of a ledger that is not closed.
+
+        Raises:
+            NoSuchLedgerError: the ledger does not exist.
+            WrongPasswordError: it was created with another password.
+            UnreadableEntryError: so many bookies did not answer that the last entry is unknown.
+            MetadataError: the store did not answer.
+        """
+        metadata, _ = await self._store.read(ledger)
+        codec = _codec(ledger, metadata, password)
+        if metadata.state is LedgerState.CLOSED:
+            return self._reader(ledger, metadata, metadata.last_entry, metadata.length, codec)
+        machine = await self._ask_last_confirmed(ledger, metadata, codec)
+        length = max((answer.length for answer in machine.answers), default=0)
+        return self._reader(ledger, metadata, machine.last_confirmed, length, codec)
+
+    async def metadata(self, ledger: int) -> LedgerMetadata:
+        """Return what is stored of a ledger.
+
+        Raises:
+            NoSuchLedgerError: the ledger does not exist.
+            LedgerMetadataError: its value cannot be read.
+            MetadataError: the store did not answer.
+        """
+        return (await self._store.read(ledger))[0]
+
+    async def delete(self, ledger: int) -> None:
+        """Delete a ledger; bookies delete its entries later. It is no error if it does not exist.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+        await self._store.delete(ledger)
+
+    async def close(self) -> None:
+        """End all connections. Ledgers that are open for writing are left for their next owner to recover."""
+        for writer in list(self._writers):
+            writer.abandon()
+        self._writers.clear()
+        self.registry.close()
+        await self._pool.close()
+
+    def _reader(self, ledger: int, metadata: LedgerMetadata, last: int, length: int, codec: EntryCodec) -> LedgerReader:
+        return LedgerReader(
+            ledger, lambda: metadata, lambda: last, lambda: length, codec, self._pool, self._store, self._settings
+        )
+
+    async def _ask_last_confirmed(self, ledger: int, metadata: LedgerMetadata, codec: EntryCodec) -> LastConfirmedRead:
+        machine = LastConfirmedRead(metadata, codec, is_fencing=False)
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def told(bookie: str, verdict: Verdict, body: bytes) -> None:
+            machine.answered(bookie, verdict, body)
+            if machine.coverage is not Coverage.ASKING and not over.done():
+                over.set_result(None)
+
+        for read in machine.start():
+            send_read(self._pool, ledger, b"", read, lambda *answer, bookie=read.bookie: told(bookie, *answer))
+        await over
+        if machine.coverage is Coverage.UNAUTHORIZED:
+            raise WrongPasswordError(ledger)
+        if machine.coverage is Coverage.UNCOVERED:
+            raise UnreadableEntryError(
+                f"ledger {ledger}: {', '.join(sorted(machine.silent))} did not answer; its last entry is unknown"
+            )
+        return machine
+
+
+def _codec(ledger: int, metadata: LedgerMetadata, password: bytes) -> EntryCodec:
+    """Return the codec of a ledger.
+
+    Raises:
+        WrongPasswordError: the ledger was created with another password.
+    """
+    if metadata.digest_type is None:
+        return EntryCodec(ledger, DigestType.CRC32, password)  # what clients of that time wrote by default
+    if metadata.password != password:
+        raise WrongPasswordError(ledger)
+    return EntryCodec(ledger, metadata.digest_type, password)

@@ -1,0 +1,140 @@
+"""Reads entries of a ledger: several at a time, each of one bookie after the other.
+
+Where all bookies fail, the ledger's key is read again: auto recovery moves entries of closed ledgers to other bookies.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from pulsar_barycenter.bookkeeper.client.bookie_pool import BookiePool
+from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings
+from pulsar_barycenter.bookkeeper.client.driver import send_read
+from pulsar_barycenter.bookkeeper.errors import NoSuchEntryError, UnreadableEntryError, WrongPasswordError
+from pulsar_barycenter.bookkeeper.machines.actions import SendRead, Verdict
+from pulsar_barycenter.bookkeeper.machines.entry_read import EntryRead, ReadState
+from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata
+from pulsar_barycenter.bookkeeper.metadata.ledger_store import LedgerStore
+from pulsar_barycenter.bookkeeper.wire.digests import Entry, EntryCodec
+
+
+class LedgerReader:
+    """Reads the entries that are known to be part of a ledger: 0 to `last_entry`, inclusive."""
+
+    def __init__(
+        self,
+        ledger: int,
+        metadata: Callable[[], LedgerMetadata],
+        last_entry: Callable[[], int],
+        length: Callable[[], int],
+        codec: EntryCodec,
+        pool: BookiePool,
+        store: LedgerStore,
+        settings: ClientSettings,
+    ) -> None:
+        self.ledger = ledger
+        self._metadata = metadata
+        self._last_entry = last_entry
+        self._length = length
+        self._codec = codec
+        self._pool = pool
+        self._store = store
+        self._settings = settings
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        return self._metadata()
+
+    @property
+    def last_entry(self) -> int:
+        """The last entry that can be read, -1: none."""
+        return self._last_entry()
+
+    async def read(self, first: int, last: int, *, max_bytes: int) -> list[bytes]:
+        """Return the data of the entries `first` to `last`, both inclusive, oldest first.
+
+        Returns at least one entry, and further ones while the total is at most `max_bytes`. As many are read at a time
+        as have that size if all entries of the ledger are alike, and at most `max_reads`.
+
+        Raises:
+            NoSuchEntryError: the entries are not part of the ledger, or the first is on none of its bookies.
+            UnreadableEntryError: no bookie gave the first one.
+        """
+        if not 0 <= first <= last <= self.last_entry:
+            raise NoSuchEntryError(
+                f"ledger {self.ledger}: entries {first} to {last} were asked for, it has 0 to {self.last_entry}"
+            )
+        found: list[bytes] = []
+        total = asked = 0
+        begin = first
+        while first <= last:
+            count = min(last - first + 1, self._settings.max_reads, self._fitting(max_bytes - total, found))
+            for entry in await self._read_all(first, count, is_first=not found):
+                total += len(entry.data)
+                if found and total > max_bytes:
+                    return found
+                found.append(entry.data)
+            first = begin + len(found)
+            if len(found) < asked + count or total >= max_bytes:
+                return found
+            asked += count
+        return found
+
+    def _fitting(self, room: int, found: list[bytes]) -> int:
+        """Return how many entries of the usual size fit into `room` bytes, at least 1."""
+        usual = self._length() // (self.last_entry + 1)
+        if found:
+            usual = max(usual, sum(map(len, found)) // len(found))
+        return max(1, room // max(1, usual))
+
+    async def _read_all(self, first: int, count: int, *, is_first: bool) -> list[Entry]:
+        """Read `count` entries at once. Of the first that fails and all after it nothing is returned."""
+        reads = await asyncio.gather(
+            *(self._read_entry(entry) for entry in range(first, first + count)), return_exceptions=True
+        )
+        entries: list[Entry] = []
+        for read in reads:
+            if isinstance(read, BaseException):
+                if is_first and not entries:
+                    raise read
+                break
+            entries.append(read)
+        return entries
+
+    async def _read_entry(self, entry: int) -> Entry:
+        read = await self._ask(self.metadata, entry)
+        if read.state in (ReadState.ABSENT, ReadState.UNKNOWN):
+            moved, _ = await self._store.read(self.ledger)
+            if moved.write_set(entry) != self.metadata.write_set(entry):
+                read = await self._ask(moved, entry)
+        if read.state is ReadState.FOUND:
+            return read.found[0]
+        if read.state is ReadState.UNAUTHORIZED:
+            raise WrongPasswordError(self.ledger)
+        reasons = "; ".join(read.reasons)
+        if read.state is ReadState.ABSENT:
+            raise NoSuchEntryError(f"ledger {self.ledger}: entry {entry} is lost: {reasons}")
+        raise UnreadableEntryError(f"ledger {self.ledger}: entry {entry} cannot be read now: {reasons}. Try again")
+
+    async def _ask(self, metadata: LedgerMetadata, entry: int) -> EntryRead:
+        loop = asyncio.get_running_loop()
+        members = metadata.write_set(entry)
+        read = EntryRead(entry, members, self._codec, absent_after=len(members))
+        done: asyncio.Future[None] = loop.create_future()
+
+        def send(asks: list[SendRead]) -> None:
+            for ask in asks:
+                send_read(self._pool, self.ledger, b"", ask, lambda *answer, bookie=ask.bookie: told(bookie, *answer))
+
+        def told(bookie: str, verdict: Verdict, body: bytes) -> None:
+            send(read.answered(bookie, verdict, body))
+            if read.state is not ReadState.ASKING and not done.done():
+                done.set_result(None)
+
+        send(read.ask_next())
+        for _ in members[1:]:
+            await asyncio.wait([done], timeout=self._settings.speculative_read_s)
+            if done.done():
+                return read
+            send(read.ask_next())
+        await done
+        return read

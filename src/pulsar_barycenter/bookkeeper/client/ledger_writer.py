@@ -1,0 +1,176 @@
+"""An open ledger that this client writes.
+
+`append` is synchronous: it sends the entry and returns its number. `on_confirmed` reports in order, as soon as entries
+are confirmed. `add` is both for callers that wait.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from pulsar_barycenter.bookkeeper.client.bookie_pool import BookiePool
+from pulsar_barycenter.bookkeeper.client.driver import Driver
+from pulsar_barycenter.bookkeeper.client.room import Room
+from pulsar_barycenter.bookkeeper.errors import BookKeeperError, WriterClosedError
+from pulsar_barycenter.bookkeeper.machines.actions import Confirmed, Ended, Failed, Stopped
+from pulsar_barycenter.bookkeeper.machines.writer import Writer
+from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata
+from pulsar_barycenter.bookkeeper.metadata.ledger_store import LedgerStore
+
+OnConfirmed: TypeAlias = Callable[[int, BookKeeperError | None], None]
+"""Called on the event loop with (last confirmed entry, None), or once with (first entry that is not confirmed, error);
+after an error no entry is confirmed any more.
+"""
+
+
+class LedgerWriter:
+    """Made by `LedgerClient.create`."""
+
+    def __init__(
+        self,
+        machine: Writer,
+        key: bytes,
+        pool: BookiePool,
+        store: LedgerStore,
+        room: Room,
+        on_confirmed: OnConfirmed,
+    ) -> None:
+        self.ledger = machine.ledger
+        self._machine = machine
+        self._room = room
+        self._on_confirmed = on_confirmed
+        self._driver = Driver(machine.ledger, key, machine, pool, store, self._result)
+        self._sizes: deque[int] = deque()
+        """The bytes of the entries that are not confirmed."""
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """Callers of `add`, by the entry that they wait for."""
+        self._idle: list[asyncio.Future[None]] = []
+        self._end: asyncio.Future[LedgerMetadata] = asyncio.get_running_loop().create_future()
+        self._error: BookKeeperError | None = None
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        """What is stored of the ledger, as far as this writer knows."""
+        return self._machine.metadata
+
+    @property
+    def last_confirmed(self) -> int:
+        """The last entry that was reported, -1: none."""
+        return self._machine.last_confirmed
+
+    @property
+    def length(self) -> int:
+        """The bytes of data up to the last entry that was reported."""
+        return self._machine.confirmed_length
+
+    async def room(self) -> None:
+        """Wait until the client's entries that are not confirmed leave room for more."""
+        await self._room.wait()
+
+    def append(self, data: bytes) -> int:
+        """Send an entry and return its number; it is not confirmed yet. `room` says when to append more.
+
+        Raises:
+            EntryTooLargeError: it is larger than a bookie accepts; nothing has changed.
+            WriterStoppedError: the writer does not write any more.
+        """
+        entry = self._machine.next_entry
+        actions = self._machine.append(data)
+        self._sizes.append(len(data))
+        self._room.take(len(data))
+        self._driver.act(actions)
+        return entry
+
+    async def add(self, data: bytes) -> int:
+        """Append an entry when there is room, and return its number once it is confirmed.
+
+        Raises:
+            EntryTooLargeError: it is larger than a bookie accepts; nothing has changed.
+            BookKeeperError: it is not confirmed, and will not be; it may be stored all the same.
+        """
+        await self._room.wait()
+        entry = self.append(data)
+        confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((entry, confirmed))
+        await confirmed
+        return entry
+
+    async def close(self) -> LedgerMetadata:
+        """Wait until every appended entry is confirmed or given up, then close the ledger; return what is stored.
+
+        A second call returns the same.
+
+        Raises:
+            WriterStoppedError: another client took the ledger over, and will close it.
+            BookKeeperError: another client closed it at another entry, or it was deleted.
+        """
+        if self._sizes:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            await idle
+        self._driver.act(self._machine.close())
+        return await asyncio.shield(self._end)
+
+    def abandon(self) -> None:
+        """Stop without closing the ledger: entries that are not confirmed fail, and the next owner recovers it.
+
+        Nothing is reported of a writer that has ended.
+        """
+        self._driver.close()
+        if self._end.done():
+            return
+        self._machine.close()  # it appends no more; what it asks for is not carried out
+        self._fail(WriterClosedError(f"ledger {self.ledger}: the client was closed before entries were confirmed"))
+        self._finish(WriterClosedError(f"ledger {self.ledger}: the client was closed; it is left open"))
+
+    def _result(self, result: Confirmed | Stopped | Ended | Failed) -> None:
+        match result:
+            case Confirmed(last):
+                self._confirm(last)
+            case Stopped(error):
+                self._fail(error)
+                if not self._machine.may_close:
+                    self._finish(error)
+            case Ended(stored):
+                if not self._end.done():
+                    self._end.set_result(stored.metadata)
+            case Failed(error):
+                if self._sizes:
+                    self._fail(error)
+                self._finish(error)
+
+    def _confirm(self, last: int) -> None:
+        count = len(self._sizes) - (self._machine.next_entry - 1 - last)
+        self._room.give(sum(self._sizes.popleft() for _ in range(count)))
+        while self._waiting and self._waiting[0][0] <= last:
+            _, waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+        self._on_confirmed(last, None)
+        self._wake_if_idle()
+
+    def _fail(self, error: BookKeeperError) -> None:
+        if self._error is not None:
+            return
+        self._error = error
+        self._room.give(sum(self._sizes))
+        self._sizes.clear()
+        for _, waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_exception(error)
+        self._waiting.clear()
+        self._on_confirmed(self._machine.last_confirmed + 1, error)
+        self._wake_if_idle()
+
+    def _finish(self, error: BookKeeperError) -> None:
+        if not self._end.done():
+            self._end.set_exception(error)
+            self._end.exception()  # nobody may wait for it
+
+    def _wake_if_idle(self) -> None:
+        if not self._sizes:
+            for idle in self._idle:
+                if not idle.done():
+                    idle.set_result(None)
+            self._idle.clear()

@@ -1,0 +1,40 @@
+"""How many bytes of entries may wait for their confirmation."""
+
+import asyncio
+from collections import deque
+
+
+class Room:
+    """Counts bytes; whoever waits goes on, in order, once fewer than the limit are taken."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def taken(self) -> int:
+        return self._taken
+
+    def take(self, size: int) -> None:
+        self._taken += size
+
+    def give(self, size: int) -> None:
+        """Give bytes back."""
+        self._taken -= size
+        while self._waiting and self._taken < self._limit:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                return  # it takes what it needs, and then wakes the next
+
+    async def wait(self) -> None:
+        """Return once fewer bytes than the limit are taken. The caller takes its bytes before its next await."""
+        if self._taken < self._limit and not self._waiting:
+            return
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        try:
+            await waiting
+        finally:
+            asyncio.get_running_loop().call_soon(self.give, 0)

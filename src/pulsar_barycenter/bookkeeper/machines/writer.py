@@ -1,0 +1,266 @@
+"""The life of a ledger under its writer: adds in order, ensemble changes, close.
+
+Members that fail are replaced when so many failed that an entry cannot be confirmed; until then the others suffice.
+While a change is stored nothing is confirmed. A writer that was refused as fenced, or that finds its key changed by
+others, confirms nothing any more.
+
+Source: `org.apache.bookkeeper.client.LedgerHandle`.
+"""
+
+from enum import Enum
+from typing import Final
+
+from pulsar_barycenter.bookkeeper.errors import (
+    BookKeeperError,
+    CloseConflictError,
+    EntryTooLargeError,
+    NoSuchLedgerError,
+    TooFewBookiesError,
+    WriterClosedError,
+    WriterFencedError,
+    WriterStoppedError,
+    WrongPasswordError,
+)
+from pulsar_barycenter.bookkeeper.machines.actions import (
+    Action,
+    Confirmed,
+    Ended,
+    Failed,
+    ReadMetadata,
+    Replace,
+    SendAdd,
+    Stopped,
+    StoredLedger,
+    SwapMetadata,
+    Verdict,
+    segment_conflict,
+)
+from pulsar_barycenter.bookkeeper.machines.add_window import AddWindow
+from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
+from pulsar_barycenter.bookkeeper.wire.digests import EntryCodec
+
+
+class WriterState(Enum):
+    """STOPPED: it confirms nothing any more, but may still close the ledger. LOST: it may not change the ledger."""
+
+    OPEN = "open"
+    CHANGING = "changing"
+    STOPPED = "stopped"
+    CLOSING = "closing"
+    CLOSED = "closed"
+    LOST = "lost"
+
+
+_OVER: Final = frozenset({WriterState.CLOSED, WriterState.LOST})
+_MAY_APPEND: Final = frozenset({WriterState.OPEN, WriterState.CHANGING})
+
+
+class Writer:
+    """The only writer of a ledger that it created."""
+
+    def __init__(
+        self, ledger: int, stored: StoredLedger, codec: EntryCodec, replace: Replace, *, max_data_bytes: int
+    ) -> None:
+        """`stored` is what the writer created: OPEN, with one segment. `max_data_bytes` limits an entry (inclusive)."""
+        self.ledger = ledger
+        self.state = WriterState.OPEN
+        self.metadata = stored.metadata
+        self._version = stored.version
+        self._codec = codec
+        self._replace = replace
+        self._max_data_bytes = max_data_bytes
+        metadata = stored.metadata
+        self._window = AddWindow(
+            metadata.last_segment.members, metadata.write_quorum, metadata.ack_quorum, confirmed=-1, length=0
+        )
+        self._next = 0
+        self._length = 0
+        self._wanted = metadata
+        """What a compare-and-set under way writes."""
+        self._is_swapping = False
+        self._wants_close = False
+        self._error: BookKeeperError = WriterClosedError(f"ledger {ledger}: the writer is closed")
+
+    @property
+    def last_confirmed(self) -> int:
+        """The last entry that was reported, -1: none."""
+        return self._window.confirmed
+
+    @property
+    def confirmed_length(self) -> int:
+        """The bytes of data up to the last entry that was reported."""
+        return self._window.confirmed_length
+
+    @property
+    def next_entry(self) -> int:
+        """The number that the next appended entry gets."""
+        return self._next
+
+    @property
+    def may_close(self) -> bool:
+        """Whether no other client took the ledger over, as far as the writer knows."""
+        return self.state is not WriterState.LOST
+
+    def append(self, data: bytes) -> list[Action]:
+        """Send `data` as the entry `next_entry`.
+
+        Raises:
+            EntryTooLargeError: it is larger than a bookie accepts; nothing has changed.
+            WriterStoppedError: the writer does not write any more.
+        """
+        if self.state not in _MAY_APPEND or self._wants_close:
+            raise self._error if isinstance(self._error, WriterStoppedError) else WriterStoppedError(str(self._error))
+        if len(data) > self._max_data_bytes:
+            raise EntryTooLargeError(len(data), self._max_data_bytes)
+        entry = self._next
+        length = self._length + len(data)
+        body = self._codec.pack(entry, self._window.confirmed, length, data)
+        self._next, self._length = entry + 1, length
+        return [SendAdd(bookie, entry, body, is_recovery=False) for bookie in self._window.add(entry, body, length)]
+
+    def add_answered(self, bookie: str, entry: int, verdict: Verdict) -> list[Action]:
+        """Take the answer to an add. UNKNOWN also if there will be none."""
+        if self.state not in _MAY_APPEND:
+            return []
+        match verdict:
+            case Verdict.DONE:
+                self._window.stored(bookie, entry)
+            case Verdict.FENCED:
+                return self._lose(
+                    WriterFencedError(
+                        f"ledger {self.ledger}: bookie {bookie} refuses entry {entry}: another client took the ledger"
+                        " over"
+                    )
+                )
+            case Verdict.UNAUTHORIZED:
+                return self._lose(WrongPasswordError(self.ledger))
+            case _:
+                self._window.failed(bookie, entry)
+        return self._go_on()
+
+    def close(self) -> list[Action]:
+        """Close the ledger after the last confirmed entry; entries that are not confirmed are given up.
+
+        A second call, and one of a writer that lost the ledger, asks for nothing.
+        """
+        if self._wants_close or self.state in _OVER:
+            return []
+        self._wants_close = True
+        self._window.clear()
+        return [] if self._is_swapping else self._close_now()
+
+    def swapped(self, version: int) -> list[Action]:
+        """Take the success of a compare-and-set, and the key's new version."""
+        if self.state in _OVER:
+            return []
+        self._is_swapping = False
+        self._version = version
+        self.metadata = self._wanted
+        return self._stored()
+
+    def swap_failed(self) -> list[Action]:
+        """Take that a compare-and-set was lost, or that it is unknown whether it took effect."""
+        return [] if self.state in _OVER else [ReadMetadata()]
+
+    def metadata_read(self, stored: StoredLedger | None) -> list[Action]:
+        """Take what the store has after `swap_failed`; None: the key is absent."""
+        if self.state in _OVER:
+            return []
+        if stored is None:
+            return self._lose(NoSuchLedgerError(self.ledger))
+        found = stored.metadata
+        if found.state is not LedgerState.OPEN:
+            return self._ended_by_others(stored)
+        if found.segments == self._wanted.segments and self._wanted.state is LedgerState.OPEN:
+            self._is_swapping = False
+            self.metadata, self._version = found, stored.version
+            return self._stored()
+        if segment_conflict(self.metadata, found):
+            return self._lose(
+                WriterFencedError(
+                    f"ledger {self.ledger}: another client changed the last segment to {found.last_segment}, this"
+                    f" writer had {self.metadata.last_segment}"
+                )
+            )
+        self.metadata, self._version = found, stored.version
+        return self._swap(self._again(found))
+
+    def _again(self, found: LedgerMetadata) -> LedgerMetadata:
+        """Return the wanted change, made to what was found."""
+        if self._wanted.state is LedgerState.CLOSED:
+            return found.closed(self._wanted.last_entry, self._wanted.length)
+        segment = self._wanted.last_segment
+        return found.with_ensemble(segment.first, segment.members)
+
+    def _ended_by_others(self, stored: StoredLedger) -> list[Action]:
+        found = stored.metadata
+        if found.state is LedgerState.IN_RECOVERY:
+            return self._lose(WriterFencedError(f"ledger {self.ledger}: another client is recovering it"))
+        if not self._wants_close:
+            return self._lose(WriterFencedError(f"ledger {self.ledger}: another client closed it"))
+        if (found.last_entry, found.length) == (self.last_confirmed, self.confirmed_length):
+            return self._end(stored)
+        return self._lose(
+            CloseConflictError(
+                f"ledger {self.ledger}: another client closed it at entry {found.last_entry} with {found.length} bytes;"
+                f" this writer confirmed entry {self.last_confirmed} with {self.confirmed_length} bytes"
+            )
+        )
+
+    def _stored(self) -> list[Action]:
+        if self.metadata.state is LedgerState.CLOSED:
+            return self._end(StoredLedger(self.metadata, self._version))
+        if self._wants_close:
+            return self._close_now()
+        if self.state is not WriterState.CHANGING:
+            return []
+        self.state = WriterState.OPEN
+        sends = self._window.replace(self.metadata.last_segment.members)
+        return [*(SendAdd(bookie, entry, body, is_recovery=False) for bookie, entry, body in sends), *self._go_on()]
+
+    def _go_on(self) -> list[Action]:
+        """Confirm what can be confirmed, and change the ensemble if an entry is out of its reach."""
+        if self.state is not WriterState.OPEN:
+            return []
+        confirmed: list[Action] = [Confirmed(self._window.confirmed)] if self._window.confirm() else []
+        return confirmed + self._change_if_needed()
+
+    def _change_if_needed(self) -> list[Action]:
+        window = self._window
+        if not window.is_out_of_reach:
+            return []
+        failed = window.failed_members
+        ensemble = self._replace(window.ensemble, failed)
+        if not window.would_reach(ensemble):
+            self.state = WriterState.STOPPED
+            self._error = TooFewBookiesError(
+                f"ledger {self.ledger}: entry {window.confirmed + 1} cannot be stored: {', '.join(sorted(failed))}"
+                " failed, and there are not enough other writable bookies. Start bookies, then write to a new ledger"
+            )
+            window.clear()
+            return [Stopped(self._error)]
+        self.state = WriterState.CHANGING
+        return self._swap(self.metadata.with_ensemble(window.confirmed + 1, ensemble))
+
+    def _close_now(self) -> list[Action]:
+        self.state = WriterState.CLOSING
+        return self._swap(self.metadata.closed(self.last_confirmed, self.confirmed_length))
+
+    def _swap(self, wanted: LedgerMetadata) -> list[Action]:
+        self._wanted = wanted
+        self._is_swapping = True
+        return [SwapMetadata(wanted, self._version)]
+
+    def _end(self, stored: StoredLedger) -> list[Action]:
+        self.state = WriterState.CLOSED
+        self._is_swapping = False
+        self.metadata, self._version = stored
+        return [Ended(stored)]
+
+    def _lose(self, error: BookKeeperError) -> list[Action]:
+        was_closing = self._wants_close
+        self.state = WriterState.LOST
+        self._error = error
+        self._is_swapping = False
+        self._window.clear()
+        return [Failed(error)] if was_closing else [Stopped(error)]

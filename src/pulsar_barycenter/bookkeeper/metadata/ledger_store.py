@@ -1,0 +1,133 @@
+"""Ledgers' keys in the metadata store: create, read, compare-and-set, delete; ids; what kind of cluster it is.
+
+Source: `org.apache.bookkeeper.meta.AbstractZkLedgerManager`, `ZkLedgerIdGenerator`, and Pulsar's `PulsarLedgerManager`
+and `PulsarLedgerIdGenerator`.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from pulsar_barycenter.bookkeeper.errors import BookKeeperError, ClusterLayoutError, NoSuchLedgerError
+from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata, decode, encode
+from pulsar_barycenter.bookkeeper.metadata.ledger_paths import DEFAULT_ROOT, Layout, ledger_path, parse_layout
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.errors import BadVersionError, NotFoundError
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
+
+_MAX_DRAWS: Final = 100
+_LAST_SHORT_ID: Final = 2**31 - 2
+
+DrawId: TypeAlias = Callable[[MetadataStore, str], Awaitable[int]]
+"""Returns an id that no client of the cluster gets again, given the path of `idgen`."""
+
+
+async def draw_by_sequential_key(store: MetadataStore, path: str) -> int:
+    """Draw an id as clients of ZooKeeper do: by a sequential key, which is deleted at once."""
+    return await next_counter_value(store, f"{path}/ID")
+
+
+async def draw_by_version(store: MetadataStore, path: str) -> int:
+    """Draw an id as Pulsar does on etcd and Oxia: by a write of `idgen` itself, whose version is the number."""
+    return (await store.put(path, b"")).version
+
+
+def draw_of(url: str) -> DrawId:
+    """Return how clients of Pulsar draw ids in the metadata store of this URL."""
+    return draw_by_version if url.startswith(("etcd:", "oxia:")) else draw_by_sequential_key
+
+
+class LedgerStore:
+    """The ledgers of one cluster of bookies."""
+
+    def __init__(self, store: MetadataStore, root: str, layout: Layout, instance_id: str, draw: DrawId) -> None:
+        self.root = root
+        self.instance_id = instance_id
+        """The cluster's UUID."""
+        self._store = store
+        self._layout = layout
+        self._draw = draw
+        self._random = random.SystemRandom()
+
+    @staticmethod
+    async def open(
+        store: MetadataStore, *, root: str = DEFAULT_ROOT, draw: DrawId = draw_by_sequential_key
+    ) -> "LedgerStore":
+        """Look at the cluster whose keys are below `root`.
+
+        Raises:
+            ClusterLayoutError: there is no cluster, or its keys are of a form that this client does not write.
+            MetadataError: the store did not answer.
+        """
+        instance = await store.get(f"{root}/INSTANCEID")
+        if instance is None:
+            raise ClusterLayoutError(
+                f"{root}/INSTANCEID does not exist: no cluster of bookies was initialized there. Run `bookkeeper shell"
+                " initnewcluster` or `pulsar initialize-cluster-metadata`, or correct bookkeeperMetadataServiceUri"
+            )
+        layout = await store.get(f"{root}/LAYOUT")
+        found = Layout.HIERARCHICAL if layout is None else parse_layout(layout.value)
+        return LedgerStore(store, root, found, instance.value.decode(errors="replace").strip(), draw)
+
+    async def create(self, metadata: LedgerMetadata) -> tuple[int, LedgerMetadata, int]:
+        """Create the key of a new ledger; return its id, its metadata and the version of the key.
+
+        Raises:
+            ClusterLayoutError: the cluster has used up ids of 31 bits, and draws longer ones.
+            MetadataError: the store did not answer. A key that may exist all the same has no entries.
+        """
+        if await self._store.exists(f"{self.root}/idgen-long"):
+            raise ClusterLayoutError(
+                f"{self.root}/idgen-long exists: the cluster draws ids of 63 bits; this client does not"
+            )
+        # the store may have created the key although its answer was lost: the token tells
+        metadata = replace(metadata, token=self._random.getrandbits(63))
+        for _ in range(_MAX_DRAWS):
+            ledger = await self._draw(self._store, f"{self.root}/idgen")
+            if not 0 <= ledger <= _LAST_SHORT_ID:
+                raise ClusterLayoutError(f"{self.root}/idgen gave {ledger}: ids of 31 bits are used up")
+            try:
+                stat = await self._store.put(self.path(ledger), encode(metadata), expected_version=MUST_NOT_EXIST)
+            except BadVersionError:
+                found, version = await self.read(ledger)
+                if found.token == metadata.token:
+                    return ledger, found, version
+                continue
+            return ledger, metadata, stat.version
+        raise BookKeeperError(f"{self.root}/idgen gave {_MAX_DRAWS} ids of ledgers that exist; try again")
+
+    async def read(self, ledger: int) -> tuple[LedgerMetadata, int]:
+        """Return a ledger's metadata and the version of its key.
+
+        Raises:
+            NoSuchLedgerError: it has no key.
+            LedgerMetadataError: its value cannot be read.
+            MetadataError: the store did not answer.
+        """
+        record = await self._store.get(self.path(ledger))
+        if record is None:
+            raise NoSuchLedgerError(ledger)
+        return decode(ledger, record.value), record.stat.version
+
+    async def swap(self, ledger: int, metadata: LedgerMetadata, version: int) -> int:
+        """Replace the metadata of version `version`; return the new version.
+
+        Raises:
+            MetadataError: the key has another version, or it is unknown whether the write took effect.
+        """
+        return (await self._store.put(self.path(ledger), encode(metadata), expected_version=version)).version
+
+    async def delete(self, ledger: int) -> None:
+        """Delete a ledger's key; bookies delete its entries later. A missing key is success.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+        try:
+            await self._store.delete(self.path(ledger))
+        except NotFoundError:
+            return
+
+    def path(self, ledger: int) -> str:
+        return ledger_path(self.root, self._layout, ledger)

@@ -1,0 +1,133 @@
+"""What a bookie stores of an entry: its numbers, a digest, and the data.
+
+    ledger i64 | entry i64 | last confirmed i64 | length i64 | digest | data
+
+*Last confirmed* is the last entry that the writer had reported when it packed this one. *Length* is the number of bytes
+of data in this entry and in all before it. The digest covers the numbers and the data. Bookies do not look into it.
+
+Source: `org.apache.bookkeeper.proto.checksum.DigestManager` and its kinds.
+"""
+
+import hashlib
+import hmac
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+from crc32c import crc32c
+
+from pulsar_barycenter.bookkeeper.errors import DigestMismatchError
+
+_NUMBERS: Final = struct.Struct(">qqqq")
+NUMBERS_BYTES: Final = _NUMBERS.size
+"""The number of bytes before the digest of an entry."""
+LAST_ENTRY: Final = -1
+"""Asks a bookie for the last entry that it has of a ledger."""
+
+Compute: TypeAlias = Callable[[bytes, bytes], bytes]
+"""Returns the digest of the numbers followed by the data."""
+
+
+class DigestType(Enum):
+    """A kind of digest. The values are those of `LedgerMetadataFormat.DigestType`."""
+
+    CRC32 = 1
+    HMAC = 2
+    CRC32C = 3
+    DUMMY = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What an entry holds; `length` counts the bytes of data in this entry and in all before it."""
+
+    ledger: int
+    entry: int
+    last_confirmed: int
+    length: int
+    data: bytes
+
+
+def master_key(password: bytes) -> bytes:
+    """Return the 20 bytes that a bookie compares with those of the ledger's first add."""
+    return hashlib.sha1(b"ledger" + password, usedforsecurity=False).digest()
+
+
+def _crc32c(numbers: bytes, data: bytes) -> bytes:
+    return crc32c(data, crc32c(numbers)).to_bytes(4, "big")
+
+
+def _crc32(numbers: bytes, data: bytes) -> bytes:
+    return zlib.crc32(data, zlib.crc32(numbers)).to_bytes(8, "big")
+
+
+def _nothing(numbers: bytes, data: bytes) -> bytes:
+    return b""
+
+
+def _hmac(password: bytes) -> Compute:
+    key = hashlib.sha1(b"mac" + password, usedforsecurity=False).digest()
+
+    def compute(numbers: bytes, data: bytes) -> bytes:
+        return hmac.digest(key, numbers + data, "sha1")
+
+    return compute
+
+
+class EntryCodec:
+    """Packs and verifies the entries of one ledger."""
+
+    __slots__ = ("_compute", "_ledger", "_overhead")
+
+    def __init__(self, ledger: int, kind: DigestType, password: bytes) -> None:
+        self._ledger = ledger
+        computes: dict[DigestType, Compute] = {
+            DigestType.CRC32: _crc32,
+            DigestType.CRC32C: _crc32c,
+            DigestType.DUMMY: _nothing,
+            DigestType.HMAC: _hmac(password),
+        }
+        self._compute = computes[kind]
+        self._overhead = NUMBERS_BYTES + len(self._compute(b"", b""))
+
+    @property
+    def overhead(self) -> int:
+        """The number of bytes that an entry has besides its data."""
+        return self._overhead
+
+    def pack(self, entry: int, last_confirmed: int, length: int, data: bytes) -> bytes:
+        """Return what bookies store of an entry. `length` includes the data of this entry."""
+        numbers = _NUMBERS.pack(self._ledger, entry, last_confirmed, length)
+        return b"".join((numbers, self._compute(numbers, data), data))
+
+    def unpack(self, entry: int, body: bytes) -> Entry:
+        """Return the entry in `body`; `LAST_ENTRY` as `entry` accepts any entry of the ledger.
+
+        Raises:
+            DigestMismatchError: the digest does not match, or it is an entry of another number or ledger.
+        """
+        if len(body) < self._overhead:
+            raise DigestMismatchError(
+                f"ledger {self._ledger}, entry {entry}: {len(body)} bytes, but an entry has at least {self._overhead}"
+            )
+        numbers = body[:NUMBERS_BYTES]
+        data = body[self._overhead :]
+        if not hmac.compare_digest(self._compute(numbers, data), body[NUMBERS_BYTES : self._overhead]):
+            raise DigestMismatchError(
+                f"ledger {self._ledger}, entry {entry}: the digest does not match; the bytes are damaged, or the ledger"
+                " has another password or digest type"
+            )
+        ledger, number, last_confirmed, length = _NUMBERS.unpack(numbers)
+        if ledger != self._ledger or entry not in (number, LAST_ENTRY):
+            raise DigestMismatchError(
+                f"ledger {self._ledger}, entry {entry}: the bookie sent entry {number} of ledger {ledger}"
+            )
+        if number < 0 or not -1 <= last_confirmed < number or length < len(data):
+            raise DigestMismatchError(
+                f"ledger {self._ledger}, entry {entry}: numbers that cannot be: entry {number}, last confirmed"
+                f" {last_confirmed}, length {length} with {len(data)} bytes of data"
+            )
+        return Entry(ledger, number, last_confirmed, length, data)

@@ -1,0 +1,168 @@
+"""Bookies of Apache BookKeeper itself on loopback, each in its own JVM, and a ZooKeeper for them.
+
+The classes are those that the peer suite resolves for Pulsar. The cluster is initialized and the bookies run by
+BookKeeper's own programs, with BookKeeper's own driver of metadata.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from pulsar_barycenter.standalone.cluster import free_ports
+from support.maven import tool
+from support.pulsar_peer import resolve_class_path, silent
+from support.zookeeper_server import ZooKeeperServer, zookeeper_server
+
+_START_S: Final = 120.0
+_LOOK_AGAIN_S: Final = 0.1
+_JVM: Final = (
+    *("-Xms32m", "-Xmx128m", "-XX:MaxDirectMemorySize=96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    *("-Xshare:auto", "-Dio.netty.tryReflectionSetAccessible=true", "-Dbookkeeper.root.logger=WARN"),
+)
+
+
+class RealBookie:
+    """One bookie; `start` may be called again after `kill`, with the same data and port."""
+
+    def __init__(self, folder: Path, class_path: str, zookeeper: str, number: int, port: int, http_port: int) -> None:
+        self.name = f"127.0.0.1:{port}"
+        self.folder = folder / f"bookie-{number}"
+        self.folder.mkdir()
+        self.conf = self.folder / "bookie.conf"
+        keys = {
+            "metadataServiceUri": f"zk+hierarchical://{zookeeper}/ledgers",
+            "bookiePort": port,
+            "allowLoopback": "true",
+            "listeningInterface": "lo",
+            "advertisedAddress": "127.0.0.1",
+            "journalDirectories": self.folder / "journal",
+            "ledgerDirectories": self.folder / "entries",
+            "httpServerEnabled": "false",
+            "prometheusStatsHttpPort": http_port,
+            "nettyMaxFrameSizeBytes": 5_253_120,
+            "journalSyncData": "false",
+            "diskUsageThreshold": "0.99",
+            "diskUsageWarnThreshold": "0.98",
+            "diskUsageLwmThreshold": "0.98",
+            "numAddWorkerThreads": 1,
+            "numReadWorkerThreads": 1,
+            "numJournalCallbackThreads": 1,
+            "serverNumIOThreads": 2,
+            "zkTimeout": 4000,
+        }
+        self.conf.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+        self._class_path = class_path
+        self._process: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        command = [
+            "java",
+            *_JVM,
+            "-cp",
+            self._class_path,
+            "org.apache.bookkeeper.server.Main",
+            "--conf",
+            str(self.conf),
+        ]
+        with (self.folder / "log").open("ab") as log:
+            self._process = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)]
+
+    def is_running(self) -> bool:
+        return bool(self._process) and self._process[0].poll() is None
+
+    def kill(self) -> None:
+        """End the process as a crash does. Idempotent."""
+        for process in self._process:
+            process.kill()
+            process.wait()
+        self._process.clear()
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")[-4000:]
+
+
+class RealBookies:
+    """A running cluster."""
+
+    def __init__(self, bookies: list[RealBookie], zookeeper: ZooKeeperServer, class_path: str) -> None:
+        self.bookies = bookies
+        self.zookeeper = zookeeper
+        self.url = zookeeper.url
+        self.class_path = class_path
+
+    def named(self, name: str) -> RealBookie:
+        return next(bookie for bookie in self.bookies if bookie.name == name)
+
+    def shell(self, *words: str) -> str:
+        """Return what a command of BookKeeper's shell prints.
+
+        Raises:
+            subprocess.CalledProcessError: it failed.
+        """
+        return run_java(
+            self.class_path, "org.apache.bookkeeper.bookie.BookieShell", "-conf", str(self.bookies[0].conf), *words
+        )
+
+    def wait_registered(self) -> None:
+        """Return once all bookies that run are registered."""
+        deadline = time.monotonic() + _START_S
+        expected = {bookie.name for bookie in self.bookies if bookie.is_running()}
+        while not expected <= self._registered():
+            broken = [bookie for bookie in self.bookies if bookie.name in expected and not bookie.is_running()]
+            assert not broken, broken[0].log()
+            assert time.monotonic() < deadline, self.bookies[0].log()
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _registered(self) -> set[str]:
+        from kazoo.client import KazooClient
+
+        client = KazooClient(self.zookeeper.endpoint)
+        client.start()
+        try:
+            return set(client.get_children("/ledgers/available"))
+        finally:
+            client.stop()
+            client.close()
+
+
+def run_java(class_path: str, *command: str) -> str:
+    """Return what a Java program prints.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; its output is in the exception.
+    """
+    done = subprocess.run(
+        ["java", *_JVM, "-cp", class_path, *command], capture_output=True, text=True, timeout=_START_S, check=False
+    )
+    if done.returncode:
+        raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
+    return done.stdout
+
+
+@contextmanager
+def real_bookies(folder: Path, count: int) -> Iterator[RealBookies]:
+    """Run ZooKeeper and `count` bookies, whose data and logs are in `folder`.
+
+    Raises:
+        PeerUnavailableError: there is no Maven, no JDK or no network.
+    """
+    tool("java")
+    class_path = os.pathsep.join(silent(resolve_class_path()[1]))
+    with ExitStack() as stack:
+        zookeeper = stack.enter_context(zookeeper_server(folder))
+        ports = free_ports(2 * count)
+        bookies = [
+            RealBookie(folder, class_path, zookeeper.endpoint, number, ports[2 * number], ports[2 * number + 1])
+            for number in range(count)
+        ]
+        cluster = RealBookies(bookies, zookeeper, class_path)
+        cluster.shell("initnewcluster")
+        for bookie in bookies:
+            stack.callback(bookie.kill)
+            bookie.start()
+        cluster.wait_registered()
+        yield cluster

@@ -1,7 +1,7 @@
 """`python -m benchmarks balance_days`: how much of what moves can gain each strategy gains, over days of minutes.
 
     python -m benchmarks balance_days [--half held-out] [--seeds 2] [--after 0] [--hours 24] [--days NAME ...]
-        [--strategies NAME ...] [--trace PATH ...] [--rows] [--processes 1]
+        [--strategies NAME ...] [--trace PATH ...] [--reports KEY=SHARE ...] [--rows] [--processes 1]
 
 Every day is synthetic, by its name and a seed: brokers are at 45 % on average, and bundles begin evened out by the load
 of the first hour. *Closed* is the share of the regret (`replay.measures`) of doing nothing that a strategy saves, of
@@ -15,6 +15,10 @@ reporting. `--after 2` leaves out the first two of the half, for a report on see
 `--trace` adds a day of CSV traces, as of `balance-bench`. A strategy is written as for `balance-bench`: NAME,
 NAME+PLACEMENT or a load manager, followed by key=value. `extensible:NAME` is a strategy of the modular load manager
 that the extensible one sheds by.
+
+`--reports late=0.2 lost=0.1 failed=0.1 doubled=0.1 minutes=5` says how reports reach the leader (`replay.delivery`):
+which share of them is late, lost, failed or arrives twice, and by how many minutes at most. The oracle and the greedy
+ones need no reports.
 """
 
 import argparse
@@ -35,6 +39,8 @@ from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.load.strategies import SHEDDING_KEY
 from pulsar_barycenter.replay.capacity import Capacity
+from pulsar_barycenter.replay.delivery import PERFECT, Delivery
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerCrashed, Event
 from pulsar_barycenter.replay.grid import settings_of
 from pulsar_barycenter.replay.measures import Measures, measure
@@ -51,7 +57,7 @@ from pulsar_barycenter.replay.scenario import (
 )
 from pulsar_barycenter.replay.simulator import Cluster, replay
 from pulsar_barycenter.replay.synthetic.demand import broker_names
-from pulsar_barycenter.replay.synthetic.shapes import Distribution, daily_swing, drawn_sizes
+from pulsar_barycenter.replay.synthetic.shapes import Distribution, daily_swing, drawn_sizes, drift
 
 USAGE: Final = 0.45
 ORACLE: Final = "oracle"
@@ -87,17 +93,6 @@ class Load(NamedTuple):
 def noise(rng: np.random.Generator, steps: int, bundles: int, deviation: float = 0.1) -> Floats:
     found: Floats = rng.lognormal(0.0, deviation, (steps, bundles))
     return found
-
-
-def drift(rng: np.random.Generator, steps: int, bundles: int, deviation: float = 0.5, hours: float = 3.0) -> Floats:
-    """Return the exponential of a process that reverts to its mean within so many hours."""
-    kept = np.exp(-1 / (60 * hours))
-    found = np.empty((steps, bundles))
-    level = rng.normal(0.0, deviation, bundles)
-    for step in range(steps):
-        found[step] = level
-        level = kept * level + rng.normal(0.0, deviation * np.sqrt(1 - kept**2), bundles)
-    return np.exp(found)
 
 
 def swing(rng: np.random.Generator, steps: int, bundles: int) -> Floats:
@@ -195,12 +190,13 @@ def settings(strategy: str) -> dict[str, str]:
 
 
 class Job(NamedTuple):
-    """A day (a name of DAYS, or "traces"), a strategy, a seed, the hours, and files of traces."""
+    """A day (a name of DAYS, or "traces"), a strategy, a seed, the hours, how reports arrive, and files of traces."""
 
     day: str
     strategy: str
     seed: int
     hours: float
+    delivery: Delivery = PERFECT
     traces: tuple[Path, ...] = ()
 
 
@@ -214,7 +210,36 @@ def run(job: Job) -> Measures:
         made = setup(DAYS[job.day], job.day, job.seed, steps)
     config = with_overrides(BrokerConfig(), {**COMMON, **settings(job.strategy), **made.settings})
     reference = OF_DAYS.get(job.strategy)
-    return measure(replay(made.demand, made.cluster, config, made.events, seed=job.seed, reference=reference))
+    outcome = replay(
+        made.demand,
+        made.cluster,
+        config,
+        made.events,
+        seed=job.seed,
+        reference=reference,
+        delivery=job.delivery,
+    )
+    return measure(outcome)
+
+
+def delivery_of(sets: Sequence[str]) -> Delivery:
+    """Return the delivery of KEY=VALUE texts: late, lost, failed and doubled are shares, minutes is how late at most.
+
+    Raises:
+        ReplayInputError: a text is not one of these.
+    """
+    found: dict[str, float] = {}
+    for each in sets:
+        key, _, value = each.partition("=")
+        try:
+            found[key] = float(value)
+        except ValueError:
+            raise ReplayInputError(f"--reports {each}: write KEY=NUMBER") from None
+    minutes_late = found.pop("minutes", 5.0)
+    unknown = found.keys() - {"late", "lost", "failed", "doubled"}
+    if unknown:
+        raise ReplayInputError(f"--reports {min(unknown)}: there are late, lost, failed, doubled and minutes")
+    return Delivery(**found, longest_ms=round(minutes_late * 60_000))
 
 
 def closed(nothing: Sequence[Measures], strategy: Sequence[Measures], oracle: Sequence[Measures]) -> float:
@@ -232,17 +257,31 @@ def main() -> None:
     ask.add_argument("--days", nargs="+", choices=DAYS, default=list(DAYS))
     ask.add_argument("--strategies", nargs="+", default=list(COMPARED))
     ask.add_argument("--trace", nargs="+", type=Path, default=[], help="CSV files of traces, or folders of them")
+    ask.add_argument(
+        "--reports",
+        nargs="+",
+        default=[],
+        metavar="KEY=NUMBER",
+        help="how reports arrive: the shares late=, lost=, failed= and doubled=; late by at most minutes=",
+    )
     ask.add_argument("--rows", action="store_true", help="a row for each day, too")
     ask.add_argument("--processes", type=int, default=1)
     asked = ask.parse_args()
     if asked.seeds < 1 or asked.after < 0 or not 1 <= asked.hours <= 24:
         sys.exit("give at least one seed, none or more to leave out, and 1 to 24 hours")
+    try:
+        delivery = delivery_of(asked.reports)
+    except ReplayInputError as error:
+        sys.exit(str(error))
     first = HALVES[asked.half] + 2 * asked.after
     seeds = range(first, first + 2 * asked.seeds, 2)
     days = dict.fromkeys(asked.days, ()) | ({"traces": tuple(asked.trace)} if asked.trace else {})
     names = (NONE, ORACLE, *asked.strategies)
     jobs = [
-        Job(day, name, seed, asked.hours, traces) for day, traces in days.items() for name in names for seed in seeds
+        Job(day, name, seed, asked.hours, delivery, traces)
+        for day, traces in days.items()
+        for name in names
+        for seed in seeds
     ]
     if asked.processes > 1:
         with pool_of(asked.processes) as pool:

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 from pulsar_barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
 from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
 from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.namespaces.own_policies import NO_OWN_POLICIES
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.policies import Policies
 from pulsar_barycenter.broker.namespaces.resources import limits_of
-from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
-from pulsar_barycenter.broker.namespaces.topic_policies import StoragePolicies, TopicLimits
+from pulsar_barycenter.broker.namespaces.topic_limits import TopicLimits
+from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules, rules_of
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
@@ -106,25 +107,31 @@ class ConfiguredTopicPolicies:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
-        self.rules = SchemaRules()
+        self.of_schemas = SchemaRules()
 
     async def may_create(self, topic: TopicName) -> bool:
         return self.config.allow_auto_topic_creation
 
-    async def deduplicates(self, namespace: NamespaceName) -> bool:
+    async def known(self, topic: TopicName) -> None:
+        return
+
+    async def deleted(self, topic: TopicName) -> None:
+        return
+
+    async def deduplicates(self, topic: TopicName) -> bool:
         return self.config.broker_deduplication_enabled
 
-    async def compaction_threshold(self, namespace: NamespaceName) -> int:
+    async def compaction_threshold(self, topic: TopicName) -> int:
         return self.config.broker_service_compaction_threshold_in_bytes
 
-    async def storage(self, topic: TopicName) -> StoragePolicies:
-        return storage_policies_of(Policies(), self.config)
+    async def rules(self, topic: TopicName) -> TopicRules:
+        return rules_of(Policies(), NO_OWN_POLICIES, self.config)
 
     async def limits(self, topic: TopicName) -> TopicLimits:
         return limits_of(Policies(), self.config)
 
     async def schema_rules(self, topic: TopicName) -> SchemaRules:
-        return self.rules
+        return self.of_schemas
 
     async def may_subscribe(self, topic: TopicName) -> bool:
         return self.config.allow_auto_subscription_creation

@@ -71,6 +71,12 @@ class RecordingLink:
     def send_active_consumer(self, consumer: Consumer, *, is_active: bool) -> None:
         self.active.append((consumer, is_active))
 
+    def refuse_message(self, producer: Producer, sequence_id: int, error: Exception) -> None:
+        self.send_error(producer, sequence_id, error)
+
+    def hold_reading(self, throttle: object) -> None:
+        self.sent.append(("hold_reading", throttle))
+
     def send_end_of_topic(self, consumer: Consumer) -> None:
         self.ended.append(consumer)
 

@@ -78,7 +78,7 @@ class RestCluster:
             store,
             MemoryLedgerStorage(self.disk),
             SystemClock(),
-            random.Random(len(self.brokers)),
+            random.Random(len(self._stores)),
             HttpPeers.of(config),
             data_checks=tuple(data_checks),
         )

@@ -129,6 +129,7 @@ broker
     system_topics
     schemas
     namespaces
+    topic_policies
     authorization
     ownership
     load_manager
@@ -190,7 +191,7 @@ replay
     demand traces
     capacity
     events
-    bundles
+    bundles delivery
     reports
     outcome references
     simulator
@@ -199,7 +200,7 @@ replay
     inputs
     grid
     scenario
-    scenarios
+    scenarios scenario_files
     experiments
     advice
 

@@ -1,6 +1,7 @@
 """What keeps memory, effort and background tasks bounded.
 
-`recent` is a map that keeps only the keys that were put last; `back_off` computes the delay before the next attempt.
+`recent` is a map that keeps only the keys that were put last; `back_off` computes the delay before the next attempt;
+`token_bucket` says how many messages may pass at a rate.
 `background` owns the tasks of an object: it logs their failures and ends them in order.
 
 Caches with another bound than a number of keys (bytes, open files that are in use) are in the packages that use them:

@@ -8,7 +8,8 @@ The packages, each of which may import those before it:
 
 - `access`: which principal a client is. `cluster`: which brokers there are, and which one is the leader.
 - `system_topics`: what brokers publish to each other in topics that the leader serves. `schemas`: which schemas a topic
-  has. `namespaces`: stored records of namespaces. `authorization`: what a client may do.
+  has. `namespaces`: stored records of namespaces. `topic_policies`: policies of single topics. `authorization`: what a
+  client may do.
 - `ownership`: which bundles this broker owns. `load_manager`: where bundles shall be. `lookup`: where a client is sent.
 - The data plane: `clients`, `compaction`, `subscriptions`, `topics`, `partition_changes` (changes that the owners of
   all partitions of a topic make, or none), `wire`.

@@ -24,12 +24,13 @@ from pulsar_barycenter.broker.access.authentication import Authentication
 from pulsar_barycenter.broker.access.broker_credentials import broker_credentials
 from pulsar_barycenter.broker.access.errors import AuthenticationError
 from pulsar_barycenter.broker.access.received_credentials import Credentials
-from pulsar_barycenter.broker.access.tls_ports import TlsPort, tls_context
+from pulsar_barycenter.broker.access.tls_ports import TlsPort, own_tls, tls_context
 from pulsar_barycenter.broker.authorization.authorizer import Authorizer
 from pulsar_barycenter.broker.authorization.needs import SuperUser
 from pulsar_barycenter.broker.changes import StoreWatch
 from pulsar_barycenter.broker.cluster.administration import administered
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, between_brokers
 from pulsar_barycenter.broker.control.parts import control_parts, metadata_writing
 from pulsar_barycenter.broker.control_plane import ControlPlane
@@ -43,6 +44,8 @@ from pulsar_barycenter.broker.ownership.channel.topic_records import keeps_earli
 from pulsar_barycenter.broker.partition_changes.coordinator import SWEEP_S, ChangeCoordinator
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartitionOwner
 from pulsar_barycenter.broker.periodic import PeriodicTasks
+from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
+from pulsar_barycenter.broker.topic_policies.policy_views import PolicyViews, is_events_path
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
 from pulsar_barycenter.broker.wire.server import WireServer
@@ -160,13 +163,21 @@ class Broker:
             broker=lambda: self.broker_id,
             registered=lambda: self.registration.brokers,
             new_id=lambda: f"{env.random.getrandbits(64):016x}",
-            forget_schemas=lambda topic: self.registry.schemas.delete(topic, force=True),
+            forget_schemas=self._forget_partitioned,
         )
         self.registry.on_change_seen = self.changes.look_at
         self.sweeps: list[Callable[[], Awaitable[object]]] = []
         """Further periodic duties of the leader that complete abandoned changes, in addition to those of `changes`."""
         self.wire = WireServer(config, env, self.registry, self.lookup, self.authentication, self.authorizer)
         self.web: WebServer | None = None
+        self.topic_policies = PolicyViews(
+            env.store,
+            config.cluster_name,
+            self._policies_client,
+            self.registry.apply_policies,
+            is_enabled=lambda: self.config.current.topic_level_policies_enabled,
+        )
+        self.resources.attach_own_policies(self.topic_policies)
         self.control.attach(self.registry, self.registry.bundle_stats, self.registry.topic_loads)
         self.resources.attach_loaded_topics(lambda: (topic.name for topic in self.registry.loaded()))
         self.config.on_any_change(self._reconfigure)
@@ -179,6 +190,14 @@ class Broker:
             read=lambda _was_notified: self._apply_policies(),
             interval_s=_POLICIES_S,
             failure="namespace_policies_not_read",
+        )
+        self._topic_policies_watch = StoreWatch(
+            env.store,
+            name="policies of topics",
+            concerns=is_events_path,
+            read=lambda _was_notified: self._refresh_topic_policies(),
+            interval_s=_POLICIES_S,
+            failure="topic_policies_not_looked_for",
         )
         self._stopping: asyncio.Task[None] | None = None
         self._stop_listening = env.store.add_session_listener(self._on_session_event)
@@ -263,6 +282,7 @@ class Broker:
         await initialize_cluster(self.resources, config, urls)  # before any request, because all need these records
         self.control.set_identity(urls)
         await self._policies.start(self._apply_policies)
+        await self._topic_policies_watch.start(self._refresh_topic_policies)
         await self.control.join()
         self._periodic.start(
             "statistics", self._update_rates, lambda: float(self.config.current.stats_update_frequency_in_secs)
@@ -282,6 +302,11 @@ class Broker:
                 "message expiry",
                 lambda: self.upkeep.expire_messages(self.env.clock.now_ms()),
                 lambda: current.current.message_expiry_check_interval_in_minutes * 60,
+            ),
+            (
+                "subscription expiry",
+                lambda: self.upkeep.expire_subscriptions(self.env.clock.now_ms()),
+                lambda: current.current.subscription_expiry_check_interval_in_minutes * 60,
             ),
             (
                 "backlog quotas",
@@ -355,6 +380,7 @@ class Broker:
     async def _leave(self, reason: str, max_unloads_per_second: float, budget_s: float) -> None:
         self.wire.stop_accepting()
         handed_over = await self.control.leave(reason=reason, max_per_second=max_unloads_per_second)
+        await self.topic_policies.close()
         left = await self.wire.drain(min(DRAIN_S, budget_s / 4))
         log.info("broker_left", bundles_handed_over=handed_over, connections_left=left)
 
@@ -366,8 +392,10 @@ class Broker:
         self._stop_listening()
         await self._periodic.close()
         await self._policies.close()
+        await self._topic_policies_watch.close()
         steps: list[tuple[str, Callable[[], Awaitable[object]]]] = [
             ("partitioned changes", self.changes.close),
+            ("policies of topics", self.topic_policies.close),
             ("topics", self.registry.close),
             ("wire server", self.wire.close),
             ("web server", self._close_web),
@@ -392,11 +420,38 @@ class Broker:
 
     def _reconfigure(self, config: BrokerConfig) -> None:
         self.registry.reconfigure(config)
+        self._policies.look()
+        self._topic_policies_watch.look()
         self.wire.reconfigure(config)
 
     async def _apply_policies(self) -> None:
         await self.wire.apply_grants()
         await self.registry.apply_policies()
+
+    async def _refresh_topic_policies(self) -> None:
+        await self.topic_policies.refresh(self.registry.namespaces())
+
+    async def _forget_partitioned(self, topic: TopicName) -> None:
+        """Delete what belongs to a partitioned topic that was deleted: schemas, policies."""
+        await self.registry.schemas.delete(topic, force=True)
+        await self.resources.deleted(topic)
+
+    def _policies_client(self, topic: TopicName) -> SystemTopicClient:
+        config = self.config.current
+        return SystemTopicClient(
+            lambda: self._url_of_owner(topic), clock=self.env.clock, source=self.env.random, tls=own_tls(config)
+        )
+
+    async def _url_of_owner(self, topic: TopicName) -> str | None:
+        """Return the URL for connections to the owner of a topic; a bundle without an owner is assigned first."""
+        by_tls = self.config.current.broker_client_tls_enabled
+        answer = await self.lookup.lookup(topic)
+        if isinstance(answer, Owner):
+            return between_brokers(answer.broker_url, answer.broker_url_tls, by_tls=by_tls)
+        web_url = between_brokers(answer.web_url, answer.web_url_tls, by_tls=by_tls)
+        if web_url is None:
+            return None
+        return between_brokers(*await self.env.peers.owner_urls(web_url, topic), by_tls=by_tls)
 
     async def _ask_partition_owner(self, request: bytes) -> bytes:
         """Send a request to the owner of a partition, through this broker's own web server, which finds the owner."""
@@ -422,8 +477,7 @@ class Broker:
     async def _delete_inactive_topics(self) -> None:
         config = self.config.current
         if config.broker_delete_inactive_topics_enabled:
-            idle_ms = round(config.broker_delete_inactive_topics_frequency_seconds * 1000)
-            await self.upkeep.delete_inactive(self.env.clock.now_ms(), idle_ms)
+            await self.upkeep.delete_inactive(self.env.clock.now_ms())
 
     async def _check_backlogs(self) -> None:
         if self.config.current.backlog_quota_check_enabled:

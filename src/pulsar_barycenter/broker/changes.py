@@ -103,6 +103,10 @@ class StoreWatch:
         await first_read()
         self._task = asyncio.create_task(self._watch(), name=self._name)
 
+    def look(self) -> None:
+        """Read the values soon, as after a change."""
+        self._changed.set()
+
     async def close(self) -> None:
         """Stop watching. Idempotent."""
         for stop in self._stop_listening:

@@ -14,6 +14,7 @@ from pulsar_barycenter.ledger.storage import LedgerStorage
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 
 
 class Peers(Protocol):
@@ -51,6 +52,14 @@ class Peers(Protocol):
 
         Raises:
             OSError, TimeoutError, AdminRequestError: the outcome is not known.
+        """
+        ...
+
+    async def owner_urls(self, broker_url: str, topic: TopicName) -> tuple[str | None, str | None]:
+        """Return the plain and the TLS URL for clients of the topic's owner; `broker_url` finds it.
+
+        Raises:
+            OSError, TimeoutError, AdminRequestError: no broker answered with an owner.
         """
         ...
 

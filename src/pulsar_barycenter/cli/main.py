@@ -35,6 +35,7 @@ _COMMANDS: Final = {
     "execute": ("operate.execute", "Carry out a plan of moves at a bounded rate."),
     "drain": ("operate.drain", "Move all bundles away from a broker, and keep it empty until undrain."),
     "undrain": ("operate.undrain", "Let a drained broker get bundles again."),
+    "roll": ("operate.roll", "Restart or replace all brokers one after the other, with few moves."),
     "verify": (
         "operate.verify",
         "Check that the planned brokers serve the bundles of a plan.",

@@ -28,6 +28,7 @@ MebibytesOrOff: TypeAlias = Annotated[int, Meta(ge=-1, le=2**43 - 1, extra={"uni
 GibibytesOrOff: TypeAlias = Annotated[float, Meta(ge=-1, le=2**33 - 1, extra={"unit": "GiB"})]
 WholeSeconds: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1, extra={"unit": "s"})]
 WholeSecondsOrOff: TypeAlias = Annotated[int, Meta(ge=-1, le=2**31 - 1, extra={"unit": "s"})]
+WholeMinutes: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1, extra={"unit": "min"})]
 WholeMinutesOrOff: TypeAlias = Annotated[int, Meta(ge=-1, le=2**31 - 1, extra={"unit": "min"})]
 Millis: TypeAlias = Annotated[int, Meta(ge=0, extra={"unit": "ms"})]
 IntervalMillis: TypeAlias = Annotated[int, Meta(ge=1, extra={"unit": "ms"})]

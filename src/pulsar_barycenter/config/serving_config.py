@@ -22,6 +22,7 @@ from pulsar_barycenter.config.key import (
     Positive,
     SchemaStrategy,
     Seconds,
+    WholeMinutes,
     WholeMinutesOrOff,
     WholeSeconds,
     WholeSecondsOrOff,
@@ -150,6 +151,9 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     is_schema_validation_enforced: Annotated[
         bool, about("Refuse producers without a schema for topics that have one.")
     ] = False
+    topic_level_policies_enabled: Annotated[
+        bool, about("Let a topic have policies of its own, which replace those of its namespace.", dynamic=True)
+    ] = True
     broker_delete_inactive_topics_enabled: Annotated[
         bool, about("Delete topics without producers and subscriptions.", dynamic=True)
     ] = True
@@ -157,6 +161,33 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         IntervalSeconds,
         about("How often to look for inactive topics, and how long a topic must have been idle.", dynamic=True),
     ] = 60.0
+    broker_delete_inactive_topics_mode: Annotated[
+        Literal["delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"],
+        about("Which topics are inactive: without subscriptions, or also with subscriptions without backlog."),
+    ] = "delete_when_no_subscriptions"
+    broker_delete_inactive_topics_max_inactive_duration_seconds: Annotated[
+        WholeSeconds,
+        about("How long a topic must have been idle; 0: brokerDeleteInactiveTopicsFrequencySeconds.", dynamic=True),
+    ] = 0
+    subscription_expiration_time_minutes: Annotated[
+        WholeMinutes,
+        about("Time without consumers after which a subscription is deleted; 0: never. Policies win.", dynamic=True),
+    ] = 0
+    subscription_expiry_check_interval_in_minutes: Annotated[
+        IntervalMinutes, about("How often to look for such subscriptions.")
+    ] = 5.0
+    subscription_types_enabled: Annotated[
+        Names, about("The types of subscriptions that consumers may use. Policies win.", dynamic=True)
+    ] = ("Exclusive", "Shared", "Failover", "Key_Shared")
+    delayed_delivery_enabled: Annotated[
+        bool, about("Deliver messages at the time that they name, not at once. Policies win.")
+    ] = True
+    delayed_delivery_tick_time_millis: Annotated[
+        Millis, about("Shown as policy; messages are delivered at their time, to the millisecond.")
+    ] = 1_000
+    delayed_delivery_max_delay_in_millis: Annotated[
+        Millis, about("Longest delay of a message, others are refused; 0: no limit. Policies win.", dynamic=True)
+    ] = 0
     force_delete_namespace_allowed: Annotated[bool, about("Allow `force=true` of namespaces.", dynamic=True)] = False
     force_delete_tenant_allowed: Annotated[bool, about("Allow `force=true` of tenants.", dynamic=True)] = False
     max_concurrent_lookup_request: Annotated[
@@ -213,6 +244,37 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     max_pending_publish_requests_per_connection: Annotated[
         AtLeastOne, about("Unanswered messages of a connection at which the broker stops reading it.")
     ] = 1_000
+    max_publish_rate_per_topic_in_messages: Annotated[
+        Count, about("Messages a second that a topic accepts; 0: no limit. Policies win.", dynamic=True, unit="1/s")
+    ] = 0
+    max_publish_rate_per_topic_in_bytes: Annotated[Count, about("The same in bytes.", dynamic=True, unit="bytes/s")] = 0
+    dispatch_throttling_rate_per_topic_in_msg: Annotated[
+        Count, about("Messages a second that a topic delivers; 0: no limit. Policies win.", dynamic=True, unit="1/s")
+    ] = 0
+    dispatch_throttling_rate_per_topic_in_byte: Annotated[
+        Count, about("The same in bytes.", dynamic=True, unit="bytes/s")
+    ] = 0
+    dispatch_throttling_rate_per_subscription_in_msg: Annotated[
+        Count, about("The same for each subscription.", dynamic=True, unit="1/s")
+    ] = 0
+    dispatch_throttling_rate_per_subscription_in_byte: Annotated[
+        Count, about("The same for each subscription, in bytes.", dynamic=True, unit="bytes/s")
+    ] = 0
+    dispatch_throttling_rate_relative_to_publish_rate: Annotated[
+        bool, about("Add the rate at which messages arrive to these four.", dynamic=True)
+    ] = False
+    subscribe_throttling_rate_per_consumer: Annotated[
+        Count, about("How often a consumer may attach in a period; 0: no limit. Policies win.", dynamic=True)
+    ] = 0
+    subscribe_rate_period_per_consumer_in_second: Annotated[WholeSeconds, about("That period.", dynamic=True)] = 30
+    dispatcher_pause_on_ack_state_persistent_enabled: Annotated[
+        bool,
+        about(
+            "Deliver no more while a subscription has more ranges of acknowledged messages than are stored. Policies "
+            "win.",
+            dynamic=True,
+        ),
+    ] = False
     broker_deduplication_enabled: Annotated[bool, about("Drop messages that a producer sent twice.")] = False
     broker_deduplication_entries_interval: Annotated[
         AtLeastOne, about("Messages after which a topic stores the last sequence ids of its producers.", unit="entries")

@@ -36,9 +36,11 @@ _ALWAYS_MEMOISED: Final = _LONGEST_MEMOISED // 4
 _LONGEST_UNMEASURED: Final = MAX_LOCAL_NAME_BYTES // 4
 """Names of up to this many characters are within the limit, however many bytes each character has."""
 _LONGEST_TEXT: Final = len("non-persistent://") + 3 * (MAX_ENTITY_NAME + 1) + MAX_LOCAL_NAME_BYTES + _LONGEST_SUFFIX
+CHANGE_EVENTS: Final = "__change_events"
+"""The local name of the topic that has the policies of a namespace's topics."""
 _SYSTEM_LOCAL_NAMES: Final = frozenset(
     {
-        "__change_events",
+        CHANGE_EVENTS,
         "__transaction_buffer_snapshot",
         "__transaction_buffer_snapshot_segments",
         "__transaction_buffer_snapshot_indexes",
@@ -210,6 +212,11 @@ def is_system_topic(topic: TopicName) -> bool:
     ):
         return True
     return local_name in _SYSTEM_LOCAL_NAMES or local_name.endswith(_PENDING_ACK_SUFFIX)
+
+
+def is_change_events(topic: TopicName) -> bool:
+    """Return whether a topic has the policies of a namespace's topics, or is a partition of such a topic."""
+    return topic.partitioned_name.local_name == CHANGE_EVENTS
 
 
 def _partition_index(local_name: str) -> int:

@@ -1,6 +1,7 @@
 """Runs collection rounds until the command ends, with the report log, the report numbers and Pulsar's client."""
 
 import asyncio
+import logging
 import os
 import signal
 import time
@@ -56,24 +57,9 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
     clients: list[Any] = []
 
     def open_topics() -> ExtensibleTopics:
-        import pulsar  # only the load topics need it
-
-        from pulsar_barycenter.observer.extensible_topics import PulsarExtensibleTopics
-
-        try:
-            topics = pulsar.Client(
-                wanted.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **_binary_options(conf)
-            )
-            clients[:] = [topics]
-            return PulsarExtensibleTopics(topics)
-        except (pulsar.PulsarException, ValueError) as error:
-            for client_of_topics in clients:
-                client_of_topics.shutdown()
-            clients.clear()
-            trust = f" and {CERTIFICATES_VARIABLE}" if str(wanted.service_url).startswith("pulsar+ssl:") else ""
-            raise CollectError(
-                f"cannot read the load topics at {wanted.service_url}: {error}; check --service-url{trust}"
-            ) from error
+        opened, topics = open_load_topics(str(wanted.service_url), conf)
+        clients[:] = [opened]
+        return topics
 
     report_log = FileReportLog(wanted.out / "load-reports", retention_hours=wanted.keep_days * 24)
     collector = Collector(
@@ -95,6 +81,34 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
         await client.close()
         for client_of_topics in clients:
             client_of_topics.close()
+
+
+def open_load_topics(
+    service_url: str, conf: ClientConf, *, logger: logging.Logger | None = None
+) -> tuple[Any, ExtensibleTopics]:
+    """Subscribe to the load topics of the extensible load manager; return Pulsar's client, which the caller closes, and
+    the topics. Blocks. `conf` has the credentials and the trust; the client writes its errors to `logger`, by default
+    to standard output.
+
+    Raises:
+        CollectError: the topics cannot be reached.
+    """
+    import pulsar  # only the load topics need it
+
+    from pulsar_barycenter.observer.extensible_topics import PulsarExtensibleTopics
+
+    clients: list[Any] = []
+    try:
+        writes_to = logger or pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        clients.append(pulsar.Client(service_url, logger=writes_to, **_binary_options(conf)))
+        return clients[0], PulsarExtensibleTopics(clients[0])
+    except (pulsar.PulsarException, ValueError) as error:
+        for client in clients:
+            client.shutdown()
+        trust = f" and {CERTIFICATES_VARIABLE}" if service_url.startswith("pulsar+ssl:") else ""
+        raise CollectError(
+            f"cannot read the load topics at {service_url}: {error}; check --service-url{trust}"
+        ) from error
 
 
 async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: float, rounds: int, tell: Tell) -> bool:

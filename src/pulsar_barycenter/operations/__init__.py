@@ -7,10 +7,13 @@ Rules. A move is done when the destination serves the bundle. A journal records 
 that the same command can continue after a crash. If a bundle is not where the plan says, the plan stops.
 
 - `plan` reads a plan (the output of `decide` or `plan`), and checks its result.
-- `journal` records the state of each move; it yields the remaining moves and the reverse plan.
+- `journal` records the state of each move; it yields the remaining moves and the reverse plan. `journal_file` is the
+  file of any journal.
 - `executor` carries out a plan at a bounded rate.
 - `draining` selects the bundles that leave a drained broker, `drained` reads and changes which brokers are drained, and
   `bring_back` finds the bundles that left such a broker and may return.
+- `own_balancing` switches the cluster's own shedding and splitting off, and restores them.
+- `rolling` restarts or replaces all brokers, one after the other.
 - `admin_cluster` sends the requests to brokers of Barycenter or Apache Pulsar.
 
 `load` decides where bundles go; `cli.operate` has the options and the output.

@@ -11,11 +11,13 @@ A bundle without an owner gets one with the next look-up of one of its topics. T
 that exists, else of a generated name that falls into the bundle and that a look-up does not create.
 
 Source: Pulsar's `NamespacesBase.internalUnloadNamespaceBundleAsync`, `BrokersBase.getOwnedNamespaces`,
-`NamespaceService.getOwnedNameSpacesStatusAsync`, `NonPersistentTopics.getListFromBundle`.
+`NamespaceService.getOwnedNameSpacesStatusAsync`, `NonPersistentTopics.getListFromBundle`,
+`PersistentTopicsBase.internalGetListAsync`.
 """
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -58,6 +60,7 @@ class AdminCluster:
         self._known_drains: bool | None = None
         self._addresses: dict[str, str] = {}
         self._topics: dict[str, TopicName | None] = {}
+        self._listed: dict[str, list[TopicName]] = {}
 
     async def brokers(self) -> list[str]:
         """Return the registered brokers, by name.
@@ -66,6 +69,40 @@ class AdminCluster:
             NotNowError, RefusedError: the list cannot be read.
         """
         return sorted(msgspec.convert(await self._call("GET", self._url, "/admin/v2/brokers"), list[str]))
+
+    async def leader(self) -> str:
+        """Return the broker that leads.
+
+        Raises:
+            NotNowError, RefusedError: it is not known, or no broker leads now.
+        """
+        try:
+            answer: Mapping[str, Any] = await self._client.call("GET", self._url, "/admin/v2/brokers/leaderBroker")
+        except AdminRequestError as error:
+            if error.status == 404:  # an election is under way
+                raise NotNowError(without_report(error)) from error
+            raise translated(error) from error
+        return str(answer.get("brokerId") or urlsplit(str(answer.get("serviceUrl", ""))).netloc)
+
+    async def cluster_name(self) -> str:
+        """Return the name of the cluster.
+
+        Raises:
+            NotNowError, RefusedError: the broker does not return it.
+        """
+        return await self._name()
+
+    async def address(self, broker: str) -> str:
+        """Return the web address of a broker."""
+        return await self._address(broker)
+
+    async def is_apache_pulsar(self) -> bool:
+        """Return whether the brokers are Apache Pulsar's.
+
+        Raises:
+            NotNowError, RefusedError: the broker does not return its settings.
+        """
+        return await self._is_apache_pulsar()
 
     async def serves(self, broker: str, bundle: str) -> bool:
         if await self._is_apache_pulsar() and (owner := await self.look_up(bundle)):
@@ -142,6 +179,25 @@ class AdminCluster:
         path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
         await self._call("POST", self._url, path, params={"expected": expected})
 
+    async def overrides(self) -> dict[str, str]:
+        """Return the stored overrides of dynamic keys.
+
+        Raises:
+            NotNowError, RefusedError: they cannot be read.
+        """
+        answer = await self._call("GET", self._url, "/admin/v2/brokers/configuration/values")
+        return msgspec.convert(answer or {}, dict[str, str], strict=False)
+
+    async def set_override(self, key: str, value: str) -> None:
+        """Set a dynamic key on all brokers, whatever its value is. Errors as of `set_dynamic`."""
+        path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
+        await self._call("POST", self._url, path)
+
+    async def delete_override(self, key: str) -> None:
+        """Remove the override of a dynamic key; brokers keep its value until they restart. Errors as of
+        `set_dynamic`."""
+        await self._call("DELETE", self._url, f"/admin/v2/brokers/configuration/{quote(key)}")
+
     async def isolation(self) -> Mapping[str, Any]:
         """Return the stored isolation policies of the cluster, by name.
 
@@ -154,7 +210,7 @@ class AdminCluster:
         except AdminRequestError as error:
             if error.status == 404:  # there are none
                 return {}
-            raise _translated(error) from error
+            raise translated(error) from error
         return found
 
     async def unload(self, bundle: str, destination: str) -> None:
@@ -185,7 +241,7 @@ class AdminCluster:
         if answer.status == _OK:
             return addresses[url]
         if answer.status != _MOVED:
-            raise _translated(AdminRequestError("GET", url, answer.status, reason_of(answer.body)))
+            raise translated(AdminRequestError("GET", url, answer.status, reason_of(answer.body)))
         there = urlsplit(answer.headers.get("location", ""))
         return addresses.get(f"{there.scheme}://{there.netloc}", there.netloc)
 
@@ -200,14 +256,37 @@ class AdminCluster:
         return self._cluster
 
     async def _topic_in(self, bundle: str) -> TopicName | None:
-        """Return a topic of the bundle, None if no name that falls into the bundle is found."""
+        """Return a topic of the bundle, None if no name that falls into the bundle is found.
+
+        Raises:
+            NotNowError, RefusedError: topics cannot be listed, or the bundle does not exist.
+        """
         if bundle not in self._topics:
             parsed = Bundle.parse(bundle)
-            there = await self._call(
-                "GET", self._url, f"/admin/v2/persistent/{parsed.namespace}", params={"bundle": str(parsed.range)}
-            )
-            self._topics[bundle] = TopicName.parse(there[0]) if there else _generated_topic(parsed)
+            if await self._is_apache_pulsar():
+                topic = await self._topic_of_apache_pulsar(parsed)
+            else:
+                path, params = f"/admin/v2/persistent/{parsed.namespace}", {"bundle": str(parsed.range)}
+                there = await self._call("GET", self._url, path, params=params)
+                topic = TopicName.parse(there[0]) if there else None
+            self._topics[bundle] = topic or _generated_topic(parsed)
         return self._topics[bundle]
+
+    async def _topic_of_apache_pulsar(self, bundle: Bundle) -> TopicName | None:
+        """Return a topic of the bundle that exists, None if there is none.
+
+        The list of all topics is read and searched here. A broker that is asked for those of a bundle blocks for ever,
+        with all requests that need its metadata store, if it has not read the bundles of the namespace before.
+        """
+        namespace = str(bundle.namespace)
+        answer = await self._call("GET", self._url, f"/admin/v2/namespaces/{namespace}/bundles")
+        boundaries: list[str] = answer["boundaries"]
+        if str(bundle.range) not in {f"{lower}_{upper}" for lower, upper in pairwise(boundaries)}:
+            raise RefusedError(f"{bundle} does not exist: it is not between the boundaries of {namespace}")
+        if namespace not in self._listed:
+            names: list[str] = await self._call("GET", self._url, f"/admin/v2/persistent/{namespace}")
+            self._listed[namespace] = [TopicName.parse(name) for name in names]
+        return next((topic for topic in self._listed[namespace] if bundle.range.contains(topic.hash32)), None)
 
     async def _address(self, broker: str) -> str:
         if broker not in self._addresses:
@@ -228,12 +307,13 @@ class AdminCluster:
             async with asyncio.timeout(_READ_S if method == "GET" else None):
                 return await self._client.call(method, url, path, params=params, headers=headers)
         except AdminRequestError as error:
-            raise _translated(error) from error
+            raise translated(error) from error
         except TimeoutError:
             raise NotNowError(f"{method} {url}{path}: no answer within {_READ_S:g} s") from None
 
 
-def _translated(error: AdminRequestError) -> NotNowError | RefusedError:
+def translated(error: AdminRequestError) -> NotNowError | RefusedError:
+    """Return the error of an executor's cluster: one that may pass soon, or a refusal."""
     text = without_report(error)
     is_passing = error.status in _IN_TRANSIT or (error.status == 412 and _NOT_ACTIVE not in error.reason)
     return NotNowError(text) if is_passing else RefusedError(text)

@@ -48,7 +48,7 @@ def spread(
     left = {broker: count for broker, count in sorted(counts.items()) if broker != source}
     moves, stay = [], {}
     for bundle in bundles:
-        allowed = _allowed(bundle.rpartition("/")[0], tuple(left), isolation)
+        allowed = allowed_brokers(bundle.rpartition("/")[0], tuple(left), isolation)
         if not allowed:
             stay[bundle] = "no other broker may serve it"
             continue
@@ -59,7 +59,7 @@ def spread(
     return moves, stay
 
 
-def _allowed(namespace: str, brokers: tuple[str, ...], isolation: IsolationPolicies) -> list[str]:
+def allowed_brokers(namespace: str, brokers: tuple[str, ...], isolation: IsolationPolicies) -> list[str]:
     """Return the live brokers that a namespace's isolation policy allows; without a policy, those that no policy
     reserves.
     """

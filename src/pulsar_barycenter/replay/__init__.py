@@ -23,11 +23,13 @@ and inputs are arguments, and the same arguments give the same bytes.
 - Input: `demand` is the load that clients put on each bundle over time. `capacity` is what a broker can carry, and how
   traffic becomes usage. `events` are changes of brokers and settings. `synthetic` generates load from a seed, `traces`
   are event counts from CSV files, and `inputs` converts traces, workload files and recorded tables to demand.
-- Simulation: `bundles` has the owners and splits of bundles, `reports` the reports and the leader's snapshot;
+- Simulation: `bundles` has the owners and splits of bundles, `delivery` says what becomes of reports on their way,
+  `reports` has the reports and the leader's snapshot;
   `simulator` runs them. `what_if` continues from a snapshot.
 - Result: `outcome` is the record of a run, `measures` how well it went, `references` how well an observer with perfect
   knowledge would have done.
-- Many runs: `grid` enumerates runs; `scenario` defines a case of `balance-bench`, `scenarios` has all of them;
+- Many runs: `grid` enumerates runs; `scenario` defines a case of `balance-bench`, `scenarios` has all of them, and
+  `scenario_files` reads others from TOML files;
   `experiments` replays published measurements; `advice` recommends a configuration from a history.
   `lab.programs` defines the public names, since they read files.
 """

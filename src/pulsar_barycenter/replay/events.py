@@ -50,6 +50,16 @@ class ReportsLost:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderLost:
+    """The leader is lost: no round and no split until `until_ms`, exclusive. The next leader knows what brokers last
+    reported, and remembers nothing else.
+    """
+
+    at_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class SettingChanged:
     """A key of broker.conf changes its value, as with dynamic configuration."""
 
@@ -58,4 +68,6 @@ class SettingChanged:
     value: str
 
 
-Event: TypeAlias = BrokerAdded | BrokerRemoved | BrokerCrashed | BrokerSlowed | ReportsLost | SettingChanged
+Event: TypeAlias = (
+    BrokerAdded | BrokerRemoved | BrokerCrashed | BrokerSlowed | ReportsLost | LeaderLost | SettingChanged
+)

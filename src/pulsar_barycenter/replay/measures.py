@@ -45,6 +45,8 @@ class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     wrong_placements: int
     last_unload_s: float | None
     rate_max_over_mean: float
+    thrash: float
+    failed_unloads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,10 @@ MEASURES: Final = (
     Measure(
         "rate_max_over_mean", "rate max / mean", "", "mean over the steps of the greatest rate in + out over the mean"
     ),
+    Measure(
+        "thrash", "thrash", "", "load that went to and fro: what a broker both took and gave by unloads, over all load"
+    ),
+    Measure("failed_unloads", "failed", "", "unloads that failed"),
 )
 """The measures in the order of tables. For each of them, less is better."""
 
@@ -132,12 +138,28 @@ def measure(outcome: Outcome) -> Measures:
         rate_max_over_mean=_mean_ratio(
             np.where(live, outcome.rate, 0.0).max(axis=1, initial=0.0), np.where(live, outcome.rate, 0.0).sum(1) / count
         ),
+        thrash=_thrash(unloads, float(outcome.rate.sum(axis=1).mean())),
+        failed_unloads=outcome.failed_unloads,
     )
 
 
 def _mean_ratio(greatest: Floats, mean: Floats) -> float:
     loaded = mean > 0
     return float((greatest[loaded] / mean[loaded]).mean()) if loaded.any() else 1.0
+
+
+def _thrash(unloads: list[Moved], load: float) -> float:
+    """Return the rate that brokers both took and gave by unloads, as a share of the load of all brokers.
+
+    It is the variation of each broker's load by moves, without its trend: a broker that only takes or only gives has
+    none.
+    """
+    took: dict[str, float] = defaultdict(float)
+    gave: dict[str, float] = defaultdict(float)
+    for move in unloads:
+        took[move.destination] += move.rate
+        gave[move.source] += move.rate
+    return sum(min(taken, gave[broker]) for broker, taken in took.items()) / load if load > 0 else 0.0
 
 
 def _even_after(outcome: Outcome, greatest: Floats, mean: Floats) -> tuple[float | None, ...]:

@@ -119,3 +119,5 @@ class Outcome:
     overload_limit: float = 0.85
     carried: BundleRates = field(default_factory=BundleRates)
     """The rates of the bundles that were moved or split, and of their parts."""
+    failed_unloads: int = 0
+    """The number of unloads that failed."""

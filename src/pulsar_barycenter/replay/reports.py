@@ -6,17 +6,17 @@ none may report it. A bundle that moves counts as a preallocation of its destina
 Windows get one sample of each bundle from each report.
 
 Brokers of the extensible load manager smooth their usage at every measurement, report their heaviest bundles in each
-step, and restart the smoothing when a bundle comes or goes.
+step, and restart the smoothing when a bundle comes or goes. The load of a broker and the list of its bundles are two
+messages then, and each may be late, lost or doubled by itself (`replay.delivery`).
 
 The model is coarser than a live cluster: events between two steps happen at a step.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadReportRule
@@ -46,11 +46,11 @@ from pulsar_barycenter.load.snapshot.load_snapshot import (
     raw_percent,
 )
 from pulsar_barycenter.replay.bundles import NOBODY, Bundles, summed
+from pulsar_barycenter.replay.delivery import PERFECT, Deliveries, Delivery
 
 if TYPE_CHECKING:
     from pulsar_barycenter.config.broker_config import BrokerConfig
 
-_Item = TypeVar("_Item", bound="np.generic[Any]")
 NEVER: Final = -(2**53)
 _UNWEIGHTED: Final = ResourceWeights(1.0, 1.0, 1.0, 1.0)
 
@@ -67,6 +67,51 @@ class Measured:
     topics: Integers
     bundles: Integers
 
+    def newer(self, now: "Measured", of: Flags) -> "Measured":
+        """Return the measurement in which the brokers in `of` have the values of `now`."""
+        return Measured(
+            np.where(of, now.usage, self.usage),
+            np.where(of, now.limit, self.limit),
+            np.where(of, now.figures, self.figures),
+            np.where(of, now.topics, self.topics),
+            np.where(of, now.bundles, self.bundles),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """The bundles of the brokers in `of` at `at_ms`, by owner, with the four rates of each."""
+
+    of: Flags
+    at_ms: int
+    owner: Indices
+    figures: Floats
+
+    def ordered(self, order: Integers, fresh: slice) -> "_Lists":
+        """Return the lists after a split: rows in this order, and the fresh ones listed by nobody."""
+        owner = self.owner[order]
+        owner[fresh] = NOBODY
+        return replace(self, owner=owner, figures=self.figures[:, order])
+
+
+@dataclass(frozen=True, slots=True)
+class _Loads:
+    """The loads of the brokers in `of`, measured at `at_ms`, with the smoothed usage and throughput."""
+
+    of: Flags
+    at_ms: int
+    now: Measured
+    smoothed: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Messages that arrive together: loads, lists, or reports that have both."""
+
+    arrives_ms: int
+    loads: _Loads
+    lists: _Lists
+
 
 def change_percent(before: Floats, now: Floats) -> Floats:
     """Return 100 × |before - now| / |before|; infinite if only `before` is 0, and 0 if both are.
@@ -81,16 +126,23 @@ def change_percent(before: Floats, now: Floats) -> Floats:
 class Reports:
     """The newest reports of all brokers, and the windows of all bundles."""
 
-    def __init__(self, brokers: Sequence[str], bundles: Bundles) -> None:
+    def __init__(
+        self, brokers: Sequence[str], bundles: Bundles, delivery: Delivery = PERFECT, *, seed: int = 0
+    ) -> None:
         count, rows = len(brokers), len(bundles)
         self._brokers = tuple(brokers)
-        self._told = Measured(
+        self._told = self._sent = Measured(
             np.zeros((5, count)),
             np.zeros((5, count)),
             np.zeros((4, count)),
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
         )
+        """The newest report of each broker that arrived, and that it sent."""
+        self._sent_at_ms: Integers = np.full(count, NEVER, np.int64)
+        self._listed_at_ms: Integers = np.full(count, NEVER, np.int64)
+        self._deliveries = Deliveries(delivery, seed)
+        self._on_their_way: list[_Sent] = []
         self.told_at_ms: Integers = np.full(count, NEVER, np.int64)
         self.started_at_ms: Integers = np.zeros(count, np.int64)
         self._owner: Indices = np.full(rows, NOBODY, np.int32)
@@ -115,8 +167,17 @@ class Reports:
         self.started_at_ms[broker] = now_ms
 
     def forget(self, broker: int) -> None:
-        """Drop the report of a broker."""
-        self.told_at_ms[broker] = NEVER
+        """Drop the reports of a broker, also those on their way."""
+        self.told_at_ms[broker] = self._sent_at_ms[broker] = self._listed_at_ms[broker] = NEVER
+        others = np.arange(len(self._brokers)) != broker
+        self._on_their_way = [
+            replace(
+                sent,
+                loads=replace(sent.loads, of=sent.loads.of & others),
+                lists=replace(sent.lists, of=sent.lists.of & others),
+            )
+            for sent in self._on_their_way
+        ]
         self._changed[broker] = True
         self._owner = np.where(self._owner == broker, NOBODY, self._owner).astype(np.int32)
         self._left = [each for each in self._left if each[1] != broker]
@@ -143,27 +204,54 @@ class Reports:
         self._left = [
             (at + parts - 1 if at > row else at, broker, figures) for at, broker, figures in self._left if at != row
         ]
+        self._on_their_way = [replace(sent, lists=sent.lists.ordered(order, fresh)) for sent in self._on_their_way]
 
     # ---- reports ----
 
     def measure(
         self, now: Measured, bundles: Bundles, able: Flags, config: "BrokerConfig", now_ms: int, kind: ManagerKind
     ) -> Flags:
-        """Let the brokers that are `able` report if a report is due, and return the flags of those that reported."""
+        """Let the brokers that are `able` report if a report is due, and return the flags of those that sent one."""
         if kind is ManagerKind.EXTENSIBLE:
             self._smooth(now, able, config, now_ms)
         due = able & self._is_due(now, config, now_ms, kind)
         if kind is ManagerKind.EXTENSIBLE:
             due |= able & self._changed  # its smoothed load was reset when a bundle came or left
-        if due.any():
-            self._publish(now, bundles, due, now_ms)
-        if kind is ManagerKind.EXTENSIBLE:
-            self._list(bundles, able)
-        self._changed &= ~able
+        self._arrive(now_ms)
+        failed = self._send(now, bundles, due, able if kind is ManagerKind.EXTENSIBLE else due, now_ms, kind)
+        sent = due & ~failed
+        self._sent, self._sent_at_ms = self._sent.newer(now, sent), np.where(sent, now_ms, self._sent_at_ms)
+        self._changed &= ~able | failed
         return due
 
+    def _arrive(self, now_ms: int) -> None:
+        """Take the messages that arrive by now, in the order of their arrival."""
+        for sent in sorted(self._on_their_way, key=lambda sent: sent.arrives_ms):
+            if sent.arrives_ms <= now_ms:
+                self._take(sent)
+        self._on_their_way = [sent for sent in self._on_their_way if sent.arrives_ms > now_ms]
+
+    def _send(
+        self, now: Measured, bundles: Bundles, due: Flags, listing: Flags, now_ms: int, kind: ManagerKind
+    ) -> Flags:
+        """Send the loads of the brokers in `due` and the lists of those in `listing`: in one message, or in two.
+
+        Return the flags of the brokers that saw their load fail.
+        """
+        of_loads = self._deliveries.of(due)
+        of_lists = self._deliveries.of(listing) if kind is ManagerKind.EXTENSIBLE else of_loads
+        loads = _Loads(of_loads.at_once, now_ms, now, self._smoothed)
+        lists = _Lists(of_lists.at_once, now_ms, bundles.owner, bundles.figures)
+        self._take(_Sent(now_ms, loads, lists))
+        for late_ms in np.unique(np.concatenate((of_loads.late_ms, of_lists.late_ms))).tolist():
+            if late_ms:
+                late_loads = replace(loads, of=of_loads.late_ms == late_ms)
+                late_lists = replace(lists, of=of_lists.late_ms == late_ms, owner=bundles.owner.copy())
+                self._on_their_way.append(_Sent(now_ms + late_ms, late_loads, late_lists))
+        return of_loads.failed
+
     def _is_due(self, now: Measured, config: "BrokerConfig", now_ms: int, kind: ManagerKind) -> Flags:
-        told, rule = self._told, BrokerLoadReportRule.of(config)
+        told, rule = self._sent, BrokerLoadReportRule.of(config)
         weights = _UNWEIGHTED if kind is ManagerKind.EXTENSIBLE else resource_weights(config)
         before, after = (largest_weighted(raw_percent(each.usage, each.limit), weights) for each in (told, now))
         changes = np.array(
@@ -174,7 +262,7 @@ class Reports:
                 100.0 * np.abs(before - after),
             ]
         )
-        old = now_ms - self.told_at_ms > rule.max_interval_ms
+        old = now_ms - self._sent_at_ms > rule.max_interval_ms
         found: Flags = old | (changes.max(axis=0) > rule.threshold_percent)
         return found
 
@@ -191,30 +279,30 @@ class Reports:
         self._smoothed = np.where(able, self._smoothed * weight + (1 - weight) * sample, self._smoothed)
         self._measured_at_ms = np.where(able, now_ms, self._measured_at_ms)
 
-    def _publish(self, now: Measured, bundles: Bundles, due: Flags, now_ms: int) -> None:
-        def newer(before: NDArray[_Item], after: NDArray[_Item]) -> NDArray[_Item]:
-            return np.where(due, after, before)
+    def _take(self, sent: _Sent) -> None:
+        """Take loads and lists as the leader does: they replace what it knew of these brokers, unless that is newer."""
+        loads = replace(sent.loads, of=sent.loads.of & (sent.loads.at_ms >= self.told_at_ms))
+        lists = replace(sent.lists, of=sent.lists.of & (sent.lists.at_ms >= self._listed_at_ms))
+        if loads.of.any():
+            self._told = self._told.newer(loads.now, loads.of)
+            self.told_at_ms = np.where(loads.of, loads.at_ms, self.told_at_ms)
+            self._told_smoothed = np.where(loads.of, loads.smoothed, self._told_smoothed)
+            self._sample(lists, loads.of)
+        if lists.of.any():
+            self._list(lists)
 
-        told = self._told
-        self._told = Measured(
-            newer(told.usage, now.usage),
-            newer(told.limit, now.limit),
-            newer(told.figures, now.figures),
-            newer(told.topics, now.topics),
-            newer(told.bundles, now.bundles),
-        )
-        self.told_at_ms = np.where(due, now_ms, self.told_at_ms)
-        self._told_smoothed = np.where(due, self._smoothed, self._told_smoothed)
-        self._list(bundles, due)
-        rows = np.flatnonzero((bundles.owner != NOBODY) & due[bundles.owner])
+    def _sample(self, lists: _Lists, tellers: Flags) -> None:
+        """Add a sample to the windows of the bundles of `tellers`."""
+        rows = np.flatnonzero((lists.owner != NOBODY) & tellers[lists.owner])
         for most, (average, samples) in self._windows.items():
             averages, counts = average.copy(), samples.copy()
-            averages[:, rows], counts[rows] = fold(average[:, rows], samples[rows], bundles.figures[:, rows], most)
+            averages[:, rows], counts[rows] = fold(average[:, rows], samples[rows], lists.figures[:, rows], most)
             self._windows[most] = (averages, counts)
 
-    def _list(self, bundles: Bundles, tellers: Flags) -> None:
-        """Update the known owners and rates of bundles from the reports of the brokers in `tellers`."""
-        owner, known = bundles.owner, self._owner.copy()
+    def _list(self, lists: _Lists) -> None:
+        """Update the known owners and rates of bundles."""
+        tellers, owner, known = lists.of, lists.owner, self._owner.copy()
+        self._listed_at_ms = np.where(tellers, lists.at_ms, self._listed_at_ms)
         known[(known != NOBODY) & tellers[known] & (known != owner)] = NOBODY
         self._left = [each for each in self._left if not tellers[each[1]]]
         rows = (owner != NOBODY) & tellers[owner]
@@ -222,7 +310,7 @@ class Reports:
             self._left.append((row, int(known[row]), self._figures[:, row]))
         known[rows] = owner[rows]
         self._owner = known
-        self._figures = np.where(rows, bundles.figures, self._figures)
+        self._figures = np.where(rows, lists.figures, self._figures)
 
     # ---- the snapshot ----
 

@@ -13,10 +13,12 @@ from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.replay.capacity import Capacity
+from pulsar_barycenter.replay.delivery import PERFECT, Delivery
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.events import Event
 from pulsar_barycenter.replay.grid import settings_of
 from pulsar_barycenter.replay.measures import Measures, measure
+from pulsar_barycenter.replay.outcome import Outcome
 from pulsar_barycenter.replay.references import REFERENCES
 from pulsar_barycenter.replay.simulator import Cluster, replay
 from pulsar_barycenter.replay.synthetic.demand import START_MS, broker_names, bundle_names
@@ -93,12 +95,15 @@ class Expected:
 
 @dataclass(frozen=True)
 class Setup:
-    """The input of a replay. `settings` are those of the scenario, for all strategies."""
+    """The input of a replay. `settings` are those of the scenario, for all strategies; `delivery` says how reports
+    reach the leader.
+    """
 
     demand: Demand
     cluster: Cluster
     events: tuple[Event, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    delivery: Delivery = PERFECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +130,24 @@ def run_case(case: Case, strategy: str, seed: int) -> Measures:
     `strategy` may be followed by settings: NAME key=value. For a reference, bundles without an owner are assigned as
     with LeastDisturbance.
     """
-    setup, reference = case.make(seed), REFERENCES.get(strategy)
+    return measure(run_setup(case.make(seed), strategy, seed))
+
+
+def run_setup(setup: Setup, strategy: str, seed: int) -> Outcome:
+    """Return the outcome of a strategy or a reference, as of `run_case`."""
+    reference = REFERENCES.get(strategy)
     name, *sets = strategy.split()
     chosen = settings_of(OURS if reference else name, {}) | dict(each.split("=", 1) for each in sets)
     config = with_overrides(BrokerConfig(), {**COMMON, **chosen, **setup.settings})
-    return measure(replay(setup.demand, setup.cluster, config, setup.events, seed=seed, reference=reference))
+    return replay(
+        setup.demand,
+        setup.cluster,
+        config,
+        setup.events,
+        seed=seed,
+        reference=reference,
+        delivery=setup.delivery,
+    )
 
 
 # ---- the parts of scenarios ----

@@ -10,9 +10,9 @@ bundles split that are too large, with the configured strategy and algorithm.
 Decisions of a step take effect in the next step; the usage of a step is by its own owners. The same arguments give the
 same outcome.
 
-The leader is not one of the simulated brokers, and stays when a broker leaves. A change of leaders would clear the
-memory of a shedder, which is not simulated. With the no-op load manager nothing moves, and a bundle without an owner
-goes to the broker with the fewest bundles.
+The leader is not one of the simulated brokers, and stays when a broker leaves. It changes only with the event
+`LeaderLost`, which clears the memory of the shedder. With the no-op load manager nothing moves, and a bundle without an
+owner goes to the broker with the fewest bundles.
 """
 
 import random
@@ -34,6 +34,7 @@ from pulsar_barycenter.load.strategies import splitter_of
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.bundles import NOBODY, Bundles, summed
 from pulsar_barycenter.replay.capacity import KBIT, LIKE_MOST, Capacity, CapacityModel, limits
+from pulsar_barycenter.replay.delivery import PERFECT, Delivery
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import (
@@ -42,6 +43,7 @@ from pulsar_barycenter.replay.events import (
     BrokerRemoved,
     BrokerSlowed,
     Event,
+    LeaderLost,
     ReportsLost,
     SettingChanged,
 )
@@ -63,13 +65,19 @@ class Cluster:
     """The brokers at the start, and the model of their load and delays.
 
     `gap_ms` is the time without service of a bundle that changes its owner. `session_ms` is the time after a crash
-    until a broker's bundles can be assigned.
+    until a broker's bundles can be assigned. `failing` is the share (0 to 1) of unloads that fail: the bundle stays
+    where it is, and was away for `gap_ms`.
     """
 
     brokers: Mapping[str, Capacity]
     model: CapacityModel = field(default_factory=CapacityModel)
     gap_ms: int = 1_000
     session_ms: int = 30_000
+    failing: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.failing <= 1:
+            raise ReplayInputError(f"{self.failing:g} is not a share of unloads that fail; give 0 to 1")
 
 
 def replay(
@@ -80,8 +88,11 @@ def replay(
     *,
     seed: int = 0,
     reference: Reference | None = None,
+    delivery: Delivery = PERFECT,
 ) -> Outcome:
     """Return the outcome of a cluster with this demand and these settings. A `reference` acts instead of the rounds.
+
+    `delivery` says how reports reach the leader; a reference does not see them.
 
     Raises:
         ReplayInputError: an event or an owner does not fit the cluster.
@@ -89,7 +100,7 @@ def replay(
         ConfigError: an event sets a key to a value that is not allowed.
     """
     ordered = sorted(events, key=lambda event: event.at_ms)
-    return _Run(demand, cluster, config, ordered, seed, reference).outcome()
+    return _Run(demand, cluster, config, ordered, seed, reference, delivery).outcome()
 
 
 class _Run:
@@ -101,9 +112,13 @@ class _Run:
         events: Sequence[Event],
         seed: int,
         reference: Reference | None,
+        delivery: Delivery,
     ) -> None:
         self._demand, self._cluster, self._config = demand, cluster, config
         self._events, self._rng = list(events), random.Random(seed)
+        self._failures = random.Random(f"failing {seed}")
+        self._failed = 0
+        self._led_from_ms = demand.start_ms
         self._reference = reference
         names = sorted({*cluster.brokers, *(each.broker for each in events if isinstance(each, BrokerAdded))})
         if not cluster.brokers or len(names) > MOST_BROKERS:
@@ -116,7 +131,7 @@ class _Run:
         self._slowdown: Floats = np.ones(len(names))
         self._muted_until = np.full(len(names), -1, np.int64)
         self._bundles = Bundles(demand)
-        self._reports = Reports(names, self._bundles)
+        self._reports = Reports(names, self._bundles, delivery, seed=seed)
         self._free_at_ms: dict[str, int] = {}
         self._left: dict[str, tuple[str, int]] = {}
         self._moves: list[Moved] = []
@@ -154,8 +169,13 @@ class _Run:
             self._round = round_of(config, self._kind)
             self._splitter: Any = splitter_of(config, self._kind)
             if before is None or type(before.shedder) is not type(self._round.shedder):
-                self._memory: Any = self._round.start()
-                self._split_memory: Any = self._splitter.start()
+                self._forget()
+
+    def _forget(self) -> None:
+        """Begin with the memory of a new leader."""
+        if self._kind is not ManagerKind.NOOP:
+            self._memory: Any = self._round.start()
+            self._split_memory: Any = self._splitter.start()
 
     # ---- the run ----
 
@@ -200,6 +220,7 @@ class _Run:
             splits=tuple(self._splits),
             unserved_topic_s=self._unserved_topic_s,
             event_ms=tuple(self._happened),
+            failed_unloads=self._failed,
             bundles=len(self._bundles),
             overload_limit=self._config.load_balancer_broker_overloaded_threshold_percentage / 100,
             carried=samples.of(self._decided_upon()),
@@ -276,6 +297,10 @@ class _Run:
             self._happened.append(event.at_ms)
             if isinstance(event, SettingChanged):
                 self._apply_settings(with_overrides(self._config, {event.key: event.value}))
+                continue
+            if isinstance(event, LeaderLost):
+                self._led_from_ms = event.until_ms
+                self._forget()
                 continue
             row = self._row[event.broker]
             match event:
@@ -377,6 +402,8 @@ class _Run:
         config = self._config
         if self._kind is ManagerKind.NOOP or not config.load_balancer_enabled or int(self._live.sum()) < 2:
             return
+        if now_ms < self._led_from_ms:
+            return
         end_ms, known = now_ms + self._demand.step_ms, None
         if self._reference is not None:
             if self._round_at_ms < end_ms:
@@ -427,6 +454,10 @@ class _Run:
             row = self._bundles.row_of(move.bundle)
             if move.destination is None or int(self._bundles.owner[row]) != self._row[move.source]:
                 continue  # the bundle has already left the broker, which has not reported this yet
+            if self._cluster.failing and self._failures.random() < self._cluster.failing:
+                self._failed += 1
+                self._unserved_topic_s += int(self._bundles.topics[row]) * self._cluster.gap_ms / 1000
+                continue
             self._reports.unloaded_at_ms[row] = now_ms
             why = render(move.reason)
             self._move("unload", move.bundle, move.source, move.destination, now_ms, self._cluster.gap_ms, why)

@@ -119,6 +119,9 @@ class SimPeers:
     async def change_partition(self, broker_url: str, request: bytes) -> bytes:
         return await self._cluster.ask_owner(self._node, request)
 
+    async def owner_urls(self, broker_url: str, topic: TopicName) -> tuple[str | None, str | None]:
+        raise ConnectionRefusedError(f"no HTTP in a simulation: {broker_url} is not asked for the owner of {topic}")
+
     async def close(self) -> None:
         return
 

@@ -39,6 +39,7 @@ ASKING = {
     "move": ("public/ns/0x00000000_0xffffffff", "--to"),
     "drain": (),
     "undrain": (),
+    "roll": (),
     "verify": ("PLAN",),
     "execute": ("PLAN",),
     "collect": ("--rounds", "1", "--out"),

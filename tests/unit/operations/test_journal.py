@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_barycenter.operations import journal as journals
-from pulsar_barycenter.operations.journal import Entry, Journal, JournalError, MoveState, backward, left_of
+from pulsar_barycenter.operations import journal_file as journals
+from pulsar_barycenter.operations.journal import Entry, Journal, MoveState, backward, left_of
+from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.operations.plan import PlannedMove, plan_of, verified
 
 BUNDLES = [f"t/n/0x{lower:08x}_0x{lower + 1:08x}" for lower in range(4)]

@@ -13,6 +13,7 @@ from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 MINE, THEIRS, FREE = (
     f"t/n/{each}" for each in ("0x00000000_0x40000000", "0x40000000_0x80000000", "0x80000000_0xffffffff")
 )
+BOUNDARIES = ["0x00000000", "0x40000000", "0x80000000", "0xffffffff"]
 OTHER = "b2.example:8080"
 
 
@@ -28,7 +29,10 @@ async def owners(answers: Mapping[str, web.Response], *bundles: str) -> tuple[di
         if request.path == "/admin/v2/brokers/configuration/runtime":
             return web.json_response({"clusterName": "c"})
         if request.path == "/admin/v2/persistent/t/n":
+            assert not request.query  # a broker may block for ever when it is asked for those of a bundle
             return web.json_response([])
+        if request.path == "/admin/v2/namespaces/t/n/bundles":
+            return web.json_response({"boundaries": BOUNDARIES, "numBundles": 3})
         return answers[request.path]
 
     app = web.Application()
@@ -61,3 +65,8 @@ async def test_owners_are_asked_without_a_look_up_which_would_give_a_bundle_one(
 async def test_a_broker_that_does_not_tell_is_no_owner(status: int, error: type[Exception]) -> None:
     with pytest.raises(error, match="why not"):
         await owners({path(MINE): web.json_response({"reason": "why not"}, status=status)}, MINE)
+
+
+async def test_a_bundle_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(RefusedError, match="does not exist"):
+        await owners({}, "t/n/0x00000000_0x80000000")

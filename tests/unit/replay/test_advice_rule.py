@@ -55,6 +55,8 @@ def measures(regret: float, sessions: int = 0, unloads: int = 0) -> Measures:
         wrong_placements=0,
         last_unload_s=None,
         rate_max_over_mean=1.0,
+        thrash=0.0,
+        failed_unloads=0,
     )
 
 

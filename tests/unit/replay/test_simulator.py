@@ -18,6 +18,7 @@ from pulsar_barycenter.replay.events import (
     BrokerRemoved,
     BrokerSlowed,
     Event,
+    LeaderLost,
     ReportsLost,
     SettingChanged,
 )
@@ -219,3 +220,18 @@ def test_bundles_that_were_only_placed_at_the_start_are_not_told_of() -> None:
     outcome = run(demand, 3)
     assert len(outcome.moves) == 12
     assert not outcome.carried.bundles
+
+
+def test_a_lost_leader_does_nothing_and_its_successor_begins_anew() -> None:
+    joins = BrokerAdded(START_MS + 5 * MINUTE_MS, "broker-0005:8080")
+    stays = run(steady(4, 64, 60, 9_000), 4, joins)
+    first_ms = stays.moves[0].at_ms
+    lost = LeaderLost(first_ms - MINUTE_MS, first_ms + 2 * MINUTE_MS)
+    changes = run(steady(4, 64, 60, 9_000), 4, joins, lost)
+    hits_ms = first_ms - joins.at_ms
+    assert changes.moves[0].at_ms >= lost.until_ms + hits_ms - MINUTE_MS
+
+
+def test_the_share_of_unloads_that_fail_is_a_share() -> None:
+    with pytest.raises(ReplayInputError, match=r"1\.5 is not a share of unloads that fail; give 0 to 1"):
+        Cluster({}, failing=1.5)

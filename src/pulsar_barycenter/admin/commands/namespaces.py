@@ -6,6 +6,7 @@ from pulsar_barycenter.admin.commands.auto_creation import AUTO_CREATION
 from pulsar_barycenter.admin.commands.cursors import NAMESPACE_BACKLOG
 from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
 from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
+from pulsar_barycenter.admin.commands.rules import NAMESPACE_RULES
 from pulsar_barycenter.admin.commands.schemas import NAMESPACE_SCHEMAS
 from pulsar_barycenter.admin.commands.storage import NAMESPACE_STORAGE
 from pulsar_barycenter.admin.commands.table import (
@@ -215,6 +216,7 @@ NAMESPACES: Final = Resource(
         NAMESPACE_BACKLOG,
         *NAMESPACE_LIMITS,
         *NAMESPACE_STORAGE,
+        *NAMESPACE_RULES,
         *AUTO_CREATION,
         *NAMESPACE_SCHEMAS,
         *NAMESPACE_PERMISSIONS,

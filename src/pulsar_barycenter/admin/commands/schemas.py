@@ -23,7 +23,7 @@ from pulsar_barycenter.admin.routes import schemas as routes
 
 MAX_FILE_BYTES: Final = 1 << 20
 """The most bytes of a file with a schema; brokers accept less."""
-_STRATEGIES: Final = (
+STRATEGIES: Final = (
     "FULL",
     "BACKWARD",
     "FORWARD",
@@ -165,7 +165,7 @@ NAMESPACE_SCHEMAS: Final = (
         "Set how new schemas are compared.",
         request(routes.SET_STRATEGY, body=lambda values: values["strategy"]),
         NAMESPACE,
-        Flag("-c --compatibility", "strategy", "UNDEFINED: as configured.", choices=_STRATEGIES, required=True),
+        Flag("-c --compatibility", "strategy", "UNDEFINED: as configured.", choices=STRATEGIES, required=True),
     ),
     command(
         "get-is-allow-auto-update-schema",

@@ -7,17 +7,24 @@ from pulsar_barycenter.admin.commands.table import NAMESPACE, Flag, Values, Wron
 from pulsar_barycenter.admin.commands.units import bytes_of, seconds_of
 from pulsar_barycenter.admin.routes import namespace_storage as routes
 
-_TYPE: Final = Flag(
+QUOTA_TYPE: Final = Flag(
     "-t --type",
     "type",
     "What it limits: the backlog's size, or the age of its oldest message.",
     choices=routes.QUOTA_TYPES,
     default=routes.SIZE_QUOTA,
 )
-_OF_TYPE: Final = {"backlogQuotaType": "type"}
+OF_TYPE: Final = {"backlogQuotaType": "type"}
+QUOTA_FLAGS: Final = (
+    Flag("-l --limit", "limit", "Bytes, or 10M, 16G; below 0 means no limit."),
+    Flag("-lt --limitTime", "time", "Seconds, or 100m, 3h, 2d, 5w; 0 or less means no limit."),
+    Flag("-p --policy", "policy", "What happens at the limit.", choices=routes.QUOTA_POLICIES, required=True),
+    QUOTA_TYPE,
+)
 
 
-def _retention_body(values: Values) -> dict[str, int]:
+def retention_body(values: Values) -> dict[str, int]:
+    """Return the body of a request that sets a retention."""
     seconds, size = seconds_of("--time", values["time"]), bytes_of("--size", values["size"])
     return {
         "retentionTimeInMinutes": seconds // 60 if seconds >= 0 else seconds,
@@ -25,7 +32,8 @@ def _retention_body(values: Values) -> dict[str, int]:
     }
 
 
-def _quota_body(values: Values) -> dict[str, Any]:
+def quota_body(values: Values) -> dict[str, Any]:
+    """Return the body of a request that sets a backlog quota."""
     is_size = values["type"] == routes.SIZE_QUOTA
     typed = values["limit"] if is_size else values["time"]
     if typed is None:
@@ -49,7 +57,7 @@ NAMESPACE_STORAGE: Final = (
     command(
         "set-retention",
         "Set for how long and up to which size of a topic consumed messages are kept.",
-        request(routes.SET_RETENTION, body=_retention_body),
+        request(routes.SET_RETENTION, body=retention_body),
         NAMESPACE,
         Flag("-t --time", "time", "Seconds, or 100m, 3h, 2d, 5w; 0 keeps none, -1 is no limit.", required=True),
         Flag("-s --size", "size", "Bytes, or 10M, 16G, 3T; 0 keeps none, -1 is no limit.", required=True),
@@ -90,24 +98,15 @@ NAMESPACE_STORAGE: Final = (
     command(
         "set-backlog-quota",
         "Set a backlog quota.",
-        request(routes.SET_BACKLOG_QUOTA, query=_OF_TYPE, body=_quota_body),
+        request(routes.SET_BACKLOG_QUOTA, query=OF_TYPE, body=quota_body),
         NAMESPACE,
-        Flag("-l --limit", "limit", "Bytes, or 10M, 16G; below 0 means no limit."),
-        Flag("-lt --limitTime", "time", "Seconds, or 100m, 3h, 2d, 5w; 0 or less means no limit."),
-        Flag(
-            "-p --policy",
-            "policy",
-            "What happens at the limit.",
-            choices=routes.QUOTA_POLICIES,
-            required=True,
-        ),
-        _TYPE,
+        *QUOTA_FLAGS,
     ),
     command(
         "remove-backlog-quota",
         "Use the broker's configuration again for a backlog quota.",
-        request(routes.DELETE_BACKLOG_QUOTA, query=_OF_TYPE),
+        request(routes.DELETE_BACKLOG_QUOTA, query=OF_TYPE),
         NAMESPACE,
-        _TYPE,
+        QUOTA_TYPE,
     ),
 )

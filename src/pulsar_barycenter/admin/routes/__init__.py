@@ -10,7 +10,8 @@ the query, the line of the reference page, and the name of the handler. These ro
 - commands of `cli.admin` send a row instead of a method and a path.
 
 Rows are data: this package imports neither a web server nor a broker, so that commands start fast. The rows of one
-class of handlers are a group; `clusters`, `tenants`, `namespaces`, `namespace_storage`, `auto_creation`, `permissions`,
-`resource_quotas`, `topics`, `messages`, `schemas`, `brokers` and `lookup` are Pulsar's, `barycenter` has this project's
-own. `table` lists the groups in the order in which a server registers them.
+class of handlers are a group; `clusters`, `tenants`, `namespaces`, `namespace_storage`, `namespace_rules`,
+`auto_creation`, `permissions`, `resource_quotas`, `topics`, `topic_policies`, `messages`, `schemas`, `brokers` and
+`lookup` are Pulsar's, `barycenter` has this project's own. `table` lists the groups in the order in which a server
+registers them.
 """

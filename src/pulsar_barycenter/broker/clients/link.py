@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.ledger.position import EntryRun, Position
 
@@ -103,6 +104,14 @@ class ClientLink(Protocol):
 
     def publish_failed(self, producer: LinkedProducer, size: int) -> None:
         """Record that an entry of `size` bytes is no longer pending and gets no receipt."""
+        ...
+
+    def refuse_message(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
+        """Send the error for one message after the answers to all earlier ones; the producer stays attached."""
+        ...
+
+    def hold_reading(self, throttle: Throttle) -> None:
+        """Read nothing more from the client until the throttle lets a message pass."""
         ...
 
     def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None: ...

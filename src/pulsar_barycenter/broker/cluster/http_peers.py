@@ -14,6 +14,7 @@ from pulsar_barycenter.cluster_logs.request_ids import request_headers
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.client_authentication import NO_AUTHENTICATION
 from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 
 LEADER_WRITES_PATH: Final = WRITE_BY_LEADER.path
 SECRET_HEADER: Final = "Barycenter-Leader-Secret"  # noqa: S105  # the name of a header
@@ -114,6 +115,16 @@ class HttpPeers:
         """
         body = msgspec.Raw(request)
         return msgspec.json.encode(await self.client.call("POST", broker_url, CHANGE_PARTITION.path, body=body))
+
+    async def owner_urls(self, broker_url: str, topic: TopicName) -> tuple[str | None, str | None]:
+        """Return the plain and the TLS URL for clients of the topic's owner, which the broker finds.
+
+        Raises:
+            AdminRequestError: the broker, or one that it named, refused or did not answer.
+        """
+        path = f"/lookup/v2/topic/{topic.domain}/{topic.namespace}/{topic.encoded_local_name}"
+        found = await self.client.call("GET", broker_url, path)
+        return found.get("brokerUrl"), found.get("brokerUrlTls")
 
     async def close(self) -> None:
         await self.client.close()

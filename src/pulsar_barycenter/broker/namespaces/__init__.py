@@ -4,8 +4,10 @@ Other programs, above all Pulsar's tools, write the same records. Rules: an upda
 not know; every update is a compare-and-set; a cached record may be old, so a caller that depends on it reads it again.
 
 - Records: `policies` has their types; `records` reads and writes them; `resources` has all of them, and the rules for
-  creating topics by use. `topic_policies` is the part of `resources` that the topic registry needs;
-  `storage_policies` reads retention, expiry and backlog quotas from the policies.
+  creating topics by use. `topic_policies` is the part of `resources` that the topic registry needs.
+- What a topic follows: `own_policies` are those of a single topic, which replace its namespace's; `storage_policies`
+  reads retention, expiry and backlog quotas from the policies, `topic_rules` everything else besides the limits;
+  `topic_limits` has limits, expiry and quotas as values.
 - Partitioned topics: `partitioned_changes` has the change that a record keeps until all partitions have made it.
 - Bundles: `boundaries` reads and writes the boundaries of a namespace; `bundle_cache` caches them; `split_boundaries`
   writes those of a split, and makes sure whether they were written.

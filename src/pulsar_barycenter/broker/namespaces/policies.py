@@ -7,6 +7,7 @@ Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `Clus
 `AutoTopicCreationOverride`, `RetentionPolicies`, `BacklogQuotaImpl`.
 """
 
+import enum
 from typing import Any
 
 import msgspec
@@ -90,6 +91,65 @@ class BacklogQuota(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     policy: str | None = None
 
 
+class DispatchRate(msgspec.Struct, frozen=True, rename="camel"):
+    """How many messages and bytes are delivered in a period; -1 is no limit.
+
+    With `relative_to_publish_rate` the present rate in is added to both.
+    """
+
+    dispatch_throttling_rate_in_msg: int = -1
+    dispatch_throttling_rate_in_byte: int = -1
+    relative_to_publish_rate: bool = False
+    rate_period_in_second: int = 1
+
+
+class PublishRate(msgspec.Struct, frozen=True, rename="camel"):
+    """How many messages and bytes are accepted in a second; 0 or below is no limit."""
+
+    publish_throttling_rate_in_msg: int = -1
+    publish_throttling_rate_in_byte: int = -1
+
+
+class SubscribeRate(msgspec.Struct, frozen=True, rename="camel"):
+    """How often one consumer may attach in a period; 0 or below is no limit."""
+
+    subscribe_throttling_rate_per_consumer: int = -1
+    rate_period_in_second: int = 30
+
+
+class PersistencePolicies(msgspec.Struct, frozen=True, rename="camel"):
+    """How entries are stored. Only the rate at which cursors are stored has an effect: there are no bookies."""
+
+    bookkeeper_ensemble: int = 2
+    bookkeeper_write_quorum: int = 2
+    bookkeeper_ack_quorum: int = 2
+    managed_ledger_max_mark_delete_rate: float = 0.0
+    managed_ledger_storage_class_name: str | None = None
+
+
+class InactiveDeleteMode(enum.StrEnum):
+    """Which unused topics are deleted: those without subscriptions, or those whose subscriptions have no backlog."""
+
+    NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
+    CAUGHT_UP = "delete_when_subscriptions_caught_up"
+
+
+class InactiveTopicPolicies(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether topics are deleted that were unused for some time."""
+
+    inactive_topic_delete_mode: InactiveDeleteMode | None = None
+    max_inactive_duration_seconds: int = 0
+    delete_while_inactive: bool = False
+
+
+class DelayedDeliveryPolicies(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether messages wait until their time; `max_delivery_delay_in_millis` is the longest wait, 0 is no limit."""
+
+    tick_time: int = 0
+    active: bool = False
+    max_delivery_delay_in_millis: int = 0
+
+
 class Policies(msgspec.Struct, frozen=True):
     """The policies of a namespace. `bundles` is a copy of the list in the local policies, which is authoritative."""
 
@@ -105,11 +165,11 @@ class Policies(msgspec.Struct, frozen=True):
     bundles: BundlesData | None = None
     backlog_quota_map: dict[str, BacklogQuota] = field(default_factory=dict)
     cluster_dispatch_rate: Any = field(name="clusterDispatchRate", default_factory=dict)
-    topic_dispatch_rate: Any = field(name="topicDispatchRate", default_factory=dict)
-    subscription_dispatch_rate: Any = field(name="subscriptionDispatchRate", default_factory=dict)
+    topic_dispatch_rate: dict[str, DispatchRate] = field(name="topicDispatchRate", default_factory=dict)
+    subscription_dispatch_rate: dict[str, DispatchRate] = field(name="subscriptionDispatchRate", default_factory=dict)
     replicator_dispatch_rate: Any = field(name="replicatorDispatchRate", default_factory=dict)
-    cluster_subscribe_rate: Any = field(name="clusterSubscribeRate", default_factory=dict)
-    persistence: Any = None
+    cluster_subscribe_rate: dict[str, SubscribeRate] = field(name="clusterSubscribeRate", default_factory=dict)
+    persistence: PersistencePolicies | None = None
     deduplication_enabled: bool | None = field(name="deduplicationEnabled", default=None)
     auto_topic_creation_override: AutoTopicCreationOverride | None = field(
         name="autoTopicCreationOverride", default=None
@@ -117,15 +177,15 @@ class Policies(msgspec.Struct, frozen=True):
     auto_subscription_creation_override: AutoSubscriptionCreationOverride | None = field(
         name="autoSubscriptionCreationOverride", default=None
     )
-    publish_max_message_rate: Any = field(name="publishMaxMessageRate", default_factory=dict)
+    publish_max_message_rate: dict[str, PublishRate] = field(name="publishMaxMessageRate", default_factory=dict)
     latency_stats_sample_rate: Any = field(default_factory=dict)
     message_ttl_in_seconds: int | None = None
     subscription_expiration_time_minutes: int | None = None
     retention_policies: RetentionPolicies | None = None
     deleted: bool = False
     encryption_required: bool = False
-    delayed_delivery_policies: Any = None
-    inactive_topic_policies: Any = None
+    delayed_delivery_policies: DelayedDeliveryPolicies | None = None
+    inactive_topic_policies: InactiveTopicPolicies | None = None
     subscription_auth_mode: Any = "None"
     max_producers_per_topic: int | None = None
     max_consumers_per_topic: int | None = None
@@ -139,6 +199,13 @@ class Policies(msgspec.Struct, frozen=True):
     schema_compatibility_strategy: Strategy | None = Strategy.UNDEFINED
     schema_validation_enforced: bool = False
     is_allow_auto_update_schema: bool | None = None
+    deduplication_snapshot_interval_seconds: int | None = field(
+        name="deduplicationSnapshotIntervalSeconds", default=None
+    )
+    subscription_types_enabled: tuple[str, ...] = ()
+    dispatcher_pause_on_ack_state_persistent_enabled: bool | None = field(
+        name="dispatcherPauseOnAckStatePersistentEnabled", default=None
+    )
     properties: dict[str, str] = field(default_factory=dict)
     resource_group_name: str | None = None
     migrated: bool = False

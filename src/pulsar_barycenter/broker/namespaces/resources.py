@@ -21,10 +21,12 @@ from typing import Any, Final
 import structlog
 from msgspec.structs import replace
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.lookup_answers import NamespaceNotFoundError
 from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
 from pulsar_barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT
+from pulsar_barycenter.broker.namespaces.own_policies import NO_OWN_POLICIES, NoOwnPolicies, OwnPolicySource, overlaid
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.policies import (
     ClusterData,
@@ -34,13 +36,8 @@ from pulsar_barycenter.broker.namespaces.policies import (
     TenantInfo,
 )
 from pulsar_barycenter.broker.namespaces.records import Records
-from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
-from pulsar_barycenter.broker.namespaces.topic_policies import (
-    NO_LIMITS,
-    NO_STORAGE_POLICIES,
-    StoragePolicies,
-    TopicLimits,
-)
+from pulsar_barycenter.broker.namespaces.topic_limits import NO_LIMITS, TopicLimits
+from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules, rules_of, rules_of_system_topic
 from pulsar_barycenter.broker.schemas.compatibility import Strategy, effective
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -50,11 +47,23 @@ from pulsar_barycenter.metadata.errors import AlreadyExistsError, InvalidValueEr
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
-from pulsar_barycenter.naming.topic import DOMAINS, MAX_PARTITIONS, TopicName, decode_local_name, is_system_topic
+from pulsar_barycenter.naming.topic import (
+    DOMAINS,
+    MAX_PARTITIONS,
+    TopicName,
+    decode_local_name,
+    is_change_events,
+    is_system_topic,
+)
 
 log = structlog.get_logger(__name__)
 
 MANAGED_LEDGERS: Final = "/managed-ledgers"
+CHANGE_EVENTS_THRESHOLD_BYTES: Final = 256 << 10
+"""The compaction threshold of topics with policies of topics: a broker reads such a topic before it serves others."""
+NO_POLICIES: Final = Policies()
+SHARED_RULES: Final = 1_000
+"""The most namespaces whose rules are kept, so that their topics share one object."""
 POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
 
 
@@ -68,6 +77,9 @@ class Resources:
         self.store = store
         self._config = config
         self._loaded_topics: Callable[[], Iterable[TopicName]] = tuple
+        self._own: OwnPolicySource = NoOwnPolicies()
+        self._shared_rules: Recent[NamespaceName, tuple[Policies, BrokerConfig, TopicRules]] = Recent(SHARED_RULES)
+        """The rules of a namespace's topics without policies of their own, with what they were made of."""
         age_s = config.current.metadata_store_cache_expiry_seconds
         self.clusters = Records(store, ClusterData, CLUSTERS_ROOT, age_s)
         self.isolation_policies: Records[dict[str, Any]] = Records(store, dict[str, Any], CLUSTERS_ROOT, age_s)
@@ -81,6 +93,10 @@ class Resources:
     def attach_loaded_topics(self, loaded_topics: Callable[[], Iterable[TopicName]]) -> None:
         """Set the function that returns the loaded topics: non-persistent topics exist only in memory."""
         self._loaded_topics = loaded_topics
+
+    def attach_own_policies(self, source: OwnPolicySource) -> None:
+        """Let the policies that topics themselves have replace those of their namespaces."""
+        self._own = source
 
     def close(self) -> None:
         self.isolation_policies.close()
@@ -227,52 +243,69 @@ class Resources:
         """Return whether the use of a subscription that does not exist creates it."""
         if is_system_topic(topic):
             return True
-        policies = await self.namespaces.get(str(topic.namespace))
-        override = None if policies is None else policies.auto_subscription_creation_override
+        policies = await self.policies_of(topic)
+        override = policies.auto_subscription_creation_override
         if override is not None:
             return override.allow_auto_subscription_creation
         return self._config.current.allow_auto_subscription_creation
 
-    async def deduplicates(self, namespace: NamespaceName) -> bool:
-        """Return whether topics of the namespace use deduplication: the namespace's policy decides, else the
-        configuration.
-        """
-        policies = None if needs_no_record(namespace) else await self.namespaces.get(str(namespace))
-        own = None if policies is None else policies.deduplication_enabled
+    async def known(self, topic: TopicName) -> None:
+        if not is_system_topic(topic):
+            await self._own.known(topic)
+
+    async def deleted(self, topic: TopicName) -> None:
+        await self._own.remove(topic)
+
+    async def policies_of(self, topic: TopicName) -> Policies:
+        """Return the policies of a topic: its own, else those of its namespace, else the default ones."""
+        policies = None if needs_no_record(topic.namespace) else await self.namespaces.get(str(topic.namespace))
+        policies = policies or Policies()
+        return policies if is_system_topic(topic) else overlaid(policies, self._own.of(topic))
+
+    async def deduplicates(self, topic: TopicName) -> bool:
+        """Return whether a topic uses deduplication: its policies decide, else the configuration."""
+        own = (await self.policies_of(topic)).deduplication_enabled
         return self._config.current.broker_deduplication_enabled if own is None else own
 
-    async def compaction_threshold(self, namespace: NamespaceName) -> int:
-        """Return the number of uncompacted bytes above which a topic is compacted; 0: never. The namespace's policy
-        decides, else the configuration.
+    async def compaction_threshold(self, topic: TopicName) -> int:
+        """Return the number of uncompacted bytes above which a topic is compacted; 0: never. Its policies decide, else
+        the configuration.
         """
-        policies = None if needs_no_record(namespace) else await self.namespaces.get(str(namespace))
-        own = None if policies is None else policies.compaction_threshold
+        if is_change_events(topic):
+            return CHANGE_EVENTS_THRESHOLD_BYTES
+        own = (await self.policies_of(topic)).compaction_threshold
         return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
 
-    async def storage(self, topic: TopicName) -> StoragePolicies:
-        """Return how long the stored messages of a topic stay: its namespace's policies, else the configuration. System
-        topics have no such policies.
-        """
-        policies = await self._policies_of_clients_topic(topic)
-        return NO_STORAGE_POLICIES if policies is None else storage_policies_of(policies, self._config.current)
+    async def rules(self, topic: TopicName) -> TopicRules:
+        """Return what a topic follows besides its limits. System topics have no policies."""
+        config = self._config.current
+        if is_system_topic(topic) or needs_no_record(topic.namespace):
+            return rules_of_system_topic(config)
+        policies = await self.namespaces.get(str(topic.namespace)) or NO_POLICIES
+        own = self._own.of(topic)
+        if own is not NO_OWN_POLICIES:
+            return rules_of(policies, own, config)
+        shared = self._shared_rules.get(topic.namespace)
+        if shared is None or shared[0] is not policies or shared[1] is not config:
+            shared = policies, config, rules_of(policies, NO_OWN_POLICIES, config)
+            self._shared_rules.put(topic.namespace, shared)
+        return shared[2]
 
     async def _policies_of_clients_topic(self, topic: TopicName) -> Policies | None:
         """Return the policies for a topic of clients, None for a topic of the brokers."""
         if is_system_topic(topic) or needs_no_record(topic.namespace):
             return None
-        return await self.namespaces.get(str(topic.namespace)) or Policies()
+        return await self.policies_of(topic)
 
     async def schema_rules(self, topic: TopicName) -> SchemaRules:
-        """Return the rules for the schemas of a topic: its namespace's policies, else the configuration.
+        """Return the rules for the schemas of a topic: its policies, else the configuration.
 
         Source: Pulsar's `AbstractTopic.getSchemaCompatibilityStrategy`, `allowAutoUpdateSchema`.
         """
         config = self._config.current
         if is_system_topic(topic):
             return SchemaRules(effective(Strategy(config.system_topic_schema_compatibility_strategy)))
-        policies = (
-            None if needs_no_record(topic.namespace) else await self.namespaces.get(str(topic.namespace))
-        ) or Policies()
+        policies = await self.policies_of(topic)
         own = policies.is_allow_auto_update_schema
         return SchemaRules(
             effective(
@@ -284,7 +317,7 @@ class Resources:
         )
 
     async def limits(self, topic: TopicName) -> TopicLimits:
-        """Return the limits of a topic: its namespace's policies, else the configuration."""
+        """Return the limits of a topic: its policies, else the configuration."""
         policies = await self._policies_of_clients_topic(topic)
         return NO_LIMITS if policies is None else limits_of(policies, self._config.current)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from pulsar_barycenter.admin.routes.namespace_storage import QUOTA_TYPES, SIZE_QUOTA
 from pulsar_barycenter.broker.namespaces.policies import BacklogQuota, Policies, RetentionPolicies
-from pulsar_barycenter.broker.namespaces.topic_policies import BacklogLimits, QuotaPolicy, StoragePolicies
+from pulsar_barycenter.broker.namespaces.topic_limits import BacklogLimits, QuotaPolicy, StoragePolicies
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.ledger_settings import Retention
 
@@ -24,11 +24,25 @@ def storage_policies_of(policies: Policies, config: BrokerConfig) -> StoragePoli
     )
 
 
+def applied_retention(policies: Policies, config: BrokerConfig) -> RetentionPolicies:
+    """Return the retention of topics with these policies, in the units of the policies."""
+    return policies.retention_policies or RetentionPolicies(
+        config.default_retention_time_in_minutes, config.default_retention_size_in_mb
+    )
+
+
+def applied_quotas(policies: Policies, config: BrokerConfig) -> dict[str, BacklogQuota]:
+    """Return the backlog quotas of topics with these policies, by their types."""
+    policy = config.backlog_quota_default_retention_policy
+    by_size = BacklogQuota(limit_size=_default_size(config), limit_time=-1, policy=policy)
+    by_age = BacklogQuota(limit_size=-1, limit_time=config.backlog_quota_default_limit_second, policy=policy)
+    return {**dict(zip(QUOTA_TYPES, (by_size, by_age), strict=True)), **policies.backlog_quota_map}
+
+
 def retention_of(policies: Policies, config: BrokerConfig) -> Retention:
     """Return the retention of a namespace's topics."""
-    own = policies.retention_policies
-    minutes = config.default_retention_time_in_minutes if own is None else own.time_in_minutes
-    size_mb = config.default_retention_size_in_mb if own is None else own.size_in_mb
+    applied = applied_retention(policies, config)
+    minutes, size_mb = applied.time_in_minutes, applied.size_in_mb
     return Retention(minutes * 60_000 if minutes >= 0 else -1, size_mb << 20 if size_mb >= 0 else -1)
 
 

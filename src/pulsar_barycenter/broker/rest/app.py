@@ -37,6 +37,7 @@ from pulsar_barycenter.broker.rest.messages import Messages
 from pulsar_barycenter.broker.rest.metrics.endpoint import Metrics
 from pulsar_barycenter.broker.rest.namespace_limits import NamespaceLimits
 from pulsar_barycenter.broker.rest.namespace_policies import NamespacePolicies
+from pulsar_barycenter.broker.rest.namespace_rules import NamespaceRules
 from pulsar_barycenter.broker.rest.namespace_storage import NamespaceStorage
 from pulsar_barycenter.broker.rest.namespaces import Namespaces
 from pulsar_barycenter.broker.rest.openapi import OpenApi
@@ -57,6 +58,7 @@ from pulsar_barycenter.broker.rest.subscriptions import Subscriptions
 from pulsar_barycenter.broker.rest.tenants import Tenants
 from pulsar_barycenter.broker.rest.termination import Termination
 from pulsar_barycenter.broker.rest.topic_figures import TopicFigures
+from pulsar_barycenter.broker.rest.topic_policies import TopicPolicyRequests
 from pulsar_barycenter.broker.rest.topics import Topics
 
 __all__ = ["BrokerServices", "build_app"]
@@ -72,6 +74,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     NamespacePolicies,
     NamespaceLimits,
     NamespaceStorage,
+    NamespaceRules,
     AutoCreation,
     ResourceQuotas,
     Permissions,
@@ -85,6 +88,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     Termination,
     Backlogs,
     TopicFigures,
+    TopicPolicyRequests,
     Compaction,
     Schemas,
     SchemaPolicies,

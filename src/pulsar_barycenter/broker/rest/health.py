@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
 from pulsar_barycenter.broker.clients.producer import ProducerOptions
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
@@ -139,6 +140,11 @@ class _OwnLink:
     def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None: ...
 
     def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None: ...
+
+    def refuse_message(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
+        self.send_error(producer, sequence_id, error)
+
+    def hold_reading(self, throttle: Throttle) -> None: ...
 
     def send_end_of_topic(self, consumer: LinkedConsumer) -> None: ...
 

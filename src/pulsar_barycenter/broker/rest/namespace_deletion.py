@@ -33,14 +33,13 @@ from pulsar_barycenter.metadata.errors import HasChildrenError, MetadataError, N
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.namespace import NamespaceName
-from pulsar_barycenter.naming.topic import DOMAINS, TopicName, is_system_topic
+from pulsar_barycenter.naming.topic import DOMAINS, TopicName, is_change_events, is_system_topic
 
 log = structlog.get_logger(__name__)
 
 ATTEMPTS: Final = 5
 DELETIONS_ROOT: Final = "/barycenter/namespace-deletions"
 """The key with a child for each namespace that is being deleted; its value is a `_Deletion`."""
-_TOPIC_POLICIES: Final = "__change_events"
 
 
 class _Deletion(msgspec.Struct, frozen=True):
@@ -209,16 +208,12 @@ async def _delete_topics(services: BrokerServices, namespace: NamespaceName) -> 
     topics = await resources.persistent_topics(namespace)
     partitioned = await resources.partitioned_topics_of(namespace)
     for of_system in (False, True):
-        chosen = [topic for topic in topics if is_system_topic(topic) is of_system and not _keeps_policies(topic)]
+        chosen = [topic for topic in topics if is_system_topic(topic) is of_system and not is_change_events(topic)]
         await _delete_all(services, chosen)
         for topic in partitioned:
             if is_system_topic(topic) is of_system:
                 await delete_tree(resources.store, f"{resources.partitioned_topics.root}/{topic.persistence_name}")
-    await _delete_all(services, filter(_keeps_policies, topics))
-
-
-def _keeps_policies(topic: TopicName) -> bool:
-    return topic.partitioned_name.local_name == _TOPIC_POLICIES
+    await _delete_all(services, filter(is_change_events, topics))
 
 
 async def _delete_all(services: BrokerServices, topics: Iterable[TopicName]) -> None:

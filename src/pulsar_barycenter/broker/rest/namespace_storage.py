@@ -75,17 +75,17 @@ class NamespaceStorage:
 
     async def backlog_quotas(self, request: web.Request) -> web.Response:
         quotas = (await policies_of(self._services, namespace_of(request))).backlog_quota_map
-        return json_response({kind: _complete(quota) for kind, quota in quotas.items()})
+        return json_response({kind: complete(quota) for kind, quota in quotas.items()})
 
     async def set_backlog_quota(self, request: web.Request) -> web.Response:
         kind = choice(request, "backlogQuotaType", QUOTA_TYPES)
         quota = await body_of(request, BacklogQuota)
         if quota is None:
             raise RestError(400, "Send a limit and a policy as the body. To remove the quota, send a DELETE")
-        _require_quota(kind, quota)
+        require_quota(kind, quota)
 
         def changed(found: Policies) -> Policies:
-            policies = replace(found, backlog_quota_map={**found.backlog_quota_map, kind: _complete(quota)})
+            policies = replace(found, backlog_quota_map={**found.backlog_quota_map, kind: complete(quota)})
             if kind == SIZE_QUOTA:
                 _require_quota_below_retention(policies, self._services.config)
             return policies
@@ -127,7 +127,7 @@ def require_storage_policies(policies: Policies, config: BrokerConfig) -> None:
             raise RestError(
                 400, f"A key of backlog_quota_map must be one of {', '.join(QUOTA_TYPES)}, not {kind[:100]!r}"
             )
-        _require_quota(kind, quota)
+        require_quota(kind, quota)
     _require_quota_below_retention(policies, config)
 
 
@@ -141,7 +141,12 @@ def _require_ttl(ttl_s: int) -> None:
         raise RestError(412, f"Invalid value for message TTL, message TTL must >= 0 and <= {LONGEST_TIME}, not {ttl_s}")
 
 
-def _require_quota(kind: str, quota: BacklogQuota) -> None:
+def require_quota(kind: str, quota: BacklogQuota) -> None:
+    """Check a quota of a type.
+
+    Raises:
+        RestError: 400 or 412, with what is not valid.
+    """
     if quota.policy not in QUOTA_POLICIES:
         raise RestError(400, f"policy must be one of {', '.join(QUOTA_POLICIES)}, not {str(quota.policy)[:100]!r}")
     if None not in (quota.limit, quota.limit_size) and quota.limit != quota.limit_size:
@@ -173,7 +178,7 @@ def _require_quota_below_retention(policies: Policies, config: BrokerConfig) -> 
         )
 
 
-def _complete(quota: BacklogQuota) -> BacklogQuota:
+def complete(quota: BacklogQuota) -> BacklogQuota:
     """Return the quota with all fields, so that every version of Pulsar reads the same limits."""
     size = size_limit(quota)
     time_s = -1 if quota.limit_time is None else quota.limit_time

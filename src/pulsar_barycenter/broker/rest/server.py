@@ -187,6 +187,7 @@ def _services_of(
         upkeep=broker.upkeep,
         changes=broker.changes,
         partition_owner=broker.partition_owner,
+        topic_policies=broker.topic_policies,
         decisions=lambda: manager.decisions if isinstance(manager := broker.load_manager, KeepsDecisions) else None,
         admin=admin,
         relayed=relayed,

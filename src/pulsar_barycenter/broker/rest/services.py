@@ -14,6 +14,7 @@ from pulsar_barycenter.broker.control_plane import ControlPlane
 from pulsar_barycenter.broker.namespaces.resources import Resources
 from pulsar_barycenter.broker.partition_changes.coordinator import ChangeCoordinator
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartitionOwner
+from pulsar_barycenter.broker.topic_policies.policy_views import PolicyViews
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
 from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
@@ -45,6 +46,7 @@ class BrokerServices:
     upkeep: TopicUpkeep
     changes: ChangeCoordinator
     partition_owner: PartitionOwner
+    topic_policies: PolicyViews
     decisions: Callable[[], DecisionLog | None]
     admin: AdminClient
     relayed: AdminClient

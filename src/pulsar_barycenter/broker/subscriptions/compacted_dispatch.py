@@ -95,14 +95,13 @@ class CompactedDispatcher(SingleActiveDispatcher):
 
     # ---- delivery ----
 
-    def _deliver_run(self, consumer: Consumer) -> bool:
+    def _deliver_run(self, consumer: Consumer, permits: int) -> bool:
         return False  # each entry has to be recorded
 
-    def _deliver(self, consumer: Consumer) -> None:
+    def _deliver(self, consumer: Consumer, permits: int) -> None:
         subscription, ready = self.subscription, self._ready
         partly_acked = subscription.cursor.partly_acked
         messages = size = 0
-        permits = consumer.permits
         while ready and messages < permits:
             entry = ready.popleft()
             position, data, num_messages, _ = entry

@@ -8,12 +8,15 @@ ledger's cache, in the same step in which they became durable. Older entries are
 Source: Pulsar's `AbstractBaseDispatcher`.
 """
 
+import asyncio
+from asyncio import TimerHandle
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import structlog
 
+from pulsar_barycenter.bounds.token_bucket import NO_LIMIT
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.subscriptions.source import DispatchSource
 from pulsar_barycenter.ledger.position import Entry, Position
@@ -24,6 +27,10 @@ READ_BYTES: Final = 1 << 20
 """The most bytes of one read after its first entry. With `max_read_entries` this bounds the memory of a dispatcher."""
 
 READ_RETRY_DELAY_S: Final = 1.0
+
+STORABLE_CHECK_S: Final = 0.2
+"""How often a subscription that waits for acknowledgements to become storable is looked at again."""
+LEAST_WAIT_S: Final = 0.001
 
 STEP_ENTRIES: Final = 1_000
 """Entries that are read from the cache in one step. Others have their turn between two steps: entries that are not
@@ -40,6 +47,7 @@ class Dispatcher:
         "_ready",
         "_rest_timer",
         "_retry_timer",
+        "_throttle_timer",
         "consumers",
         "read_position",
         "subscription",
@@ -57,6 +65,7 @@ class Dispatcher:
         # Grows with each rewind. The result of a read is dropped if a rewind happened since it began.
         self._generation = 0
         self._retry_timer: object | None = None
+        self._throttle_timer: TimerHandle | None = None
         self._in_step = 0
         self._rest_timer: object | None = None
 
@@ -113,8 +122,41 @@ class Dispatcher:
             self.rewind()  # all that was read ahead is acknowledged
         self.dispatch()
 
+    def rules_changed(self) -> None:
+        """Deliver by the present settings and throttles of the subscription."""
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+            self._throttle_timer = None
+        self.dispatch()
+
+    # ---- rates ----
+
+    def _allowance(self) -> int:
+        """Return how many messages may be delivered now. If it is 0, `dispatch` is called when there may be more.
+
+        Dispatchers ask only if the subscription `is_bounded`.
+        """
+        if self._throttle_timer is not None:
+            return 0
+        now_s = asyncio.get_running_loop().time()
+        throttles = self.subscription.throttles
+        allowed = min((throttle.allowance(now_s) for throttle in throttles), default=NO_LIMIT)
+        wait_s = 0.0 if allowed else max(throttle.wait_s(now_s) for throttle in throttles)
+        if self.subscription.settings.pauses_unstorable_acks and not self.subscription.cursor.is_storable:
+            allowed, wait_s = 0, max(wait_s, STORABLE_CHECK_S)
+        if not allowed:
+            self._throttle_timer = self.subscription.call_later(max(wait_s, LEAST_WAIT_S), self._allowed_again)
+        return allowed
+
+    def _allowed_again(self) -> None:
+        self._throttle_timer = None
+        self.dispatch()
+
     def close(self) -> None:
         """Remove the consumers. Nothing is sent after this, not even by a read that is under way."""
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+            self._throttle_timer = None
         self.consumers.clear()
         self._ready.clear()
         self._generation += 1

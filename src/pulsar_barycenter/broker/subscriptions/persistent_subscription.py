@@ -11,11 +11,14 @@ from typing import Any, Protocol
 
 import structlog
 
+from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.clients.consumer import ConsumableTopic, Consumer, ConsumerOptions
 from pulsar_barycenter.broker.clients.link import ClientLink
 from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.errors import SubscriptionBusyError
+from pulsar_barycenter.broker.namespaces.policies import DispatchRate
+from pulsar_barycenter.broker.namespaces.topic_rules import NO_DISPATCH_RATE, TopicRules
 from pulsar_barycenter.broker.subscriptions.compacted_dispatch import CompactedDispatcher
 from pulsar_barycenter.broker.subscriptions.dispatch import Dispatcher
 from pulsar_barycenter.broker.subscriptions.key_shared_dispatch import KeySharedDispatcher
@@ -42,6 +45,7 @@ class SubscriptionHost(ConsumableTopic, Protocol):
     def clock(self) -> Clock: ...
     @property
     def settings(self) -> DispatchSettings: ...
+    def throttle_of(self, rate: DispatchRate) -> Throttle | None: ...
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> None: ...
     def dispatched(self, messages: int, size: int) -> None: ...
     def consumer_left(self, subscription: "PersistentSubscription") -> None: ...
@@ -52,15 +56,19 @@ class PersistentSubscription:
         "_expired_before",
         "_held",
         "_opened",
+        "_own_rate",
+        "_own_throttle",
         "allow_out_of_order",
         "cursor",
         "dispatcher",
         "expired_messages",
         "expired_rate",
+        "is_bounded",
         "is_durable",
         "is_sought",
         "key_shared_mode",
         "last_acked_at_ms",
+        "last_active_ms",
         "last_expired_at_ms",
         "last_flow_at_ms",
         "name",
@@ -68,6 +76,7 @@ class PersistentSubscription:
         "rates",
         "redelivered",
         "redelivery_rate",
+        "throttles",
         "topic",
         "type",
     )
@@ -83,6 +92,12 @@ class PersistentSubscription:
         self.allow_out_of_order = False
         self.dispatcher: Dispatcher | None = None
         self._held: list[Consumer] = []
+        self.throttles: tuple[Throttle, ...] = ()
+        """The rates that deliveries have to keep: of the topic, and of this subscription."""
+        self.is_bounded = False
+        """Whether deliveries have to keep a rate, or wait for acknowledgements."""
+        self._own_rate = NO_DISPATCH_RATE
+        self._own_throttle: Throttle | None = None
         self.rates: Rates | None = None
         self.redelivered = 0
         """The number of messages that are delivered again, in this interval of the statistics."""
@@ -93,6 +108,8 @@ class PersistentSubscription:
         self.expired_rate = 0.0
         """The same in the last interval of the statistics, in messages a second."""
         self._expired_before = 0
+        self.last_active_ms = topic.clock.now_ms()
+        """When the last consumer left, or the topic was loaded."""
         self.last_flow_at_ms = 0
         self.last_acked_at_ms = 0
         self.last_expired_at_ms = 0
@@ -137,6 +154,10 @@ class PersistentSubscription:
             rates = self.rates = Rates()
         rates.messages += messages
         rates.bytes += size
+        if self.throttles:
+            now_s = asyncio.get_running_loop().time()
+            for throttle in self.throttles:
+                throttle.take(messages, size, now_s)
         self.topic.dispatched(messages, size)
 
     def given_back(self, messages: int) -> None:
@@ -151,6 +172,19 @@ class PersistentSubscription:
         self._expired_before = self.expired_messages
         if self.rates is not None:
             self.rates.update(seconds)
+
+    def follow(self, rules: TopicRules, of_topic: Throttle | None, *, is_new_rate: bool = False) -> None:
+        """Follow the rules of the topic from now on; `of_topic` is the throttle of all its subscriptions.
+
+        A throttle of this subscription is replaced if its rate changed, or with `is_new_rate`.
+        """
+        if is_new_rate or rules.subscription_dispatch_rate != self._own_rate:
+            self._own_rate = rules.subscription_dispatch_rate
+            self._own_throttle = self.topic.throttle_of(self._own_rate)
+        self.throttles = tuple(throttle for throttle in (of_topic, self._own_throttle) if throttle is not None)
+        self.is_bounded = bool(self.throttles) or rules.pauses_unstorable_acks
+        if self.dispatcher is not None:
+            self.dispatcher.rules_changed()
 
     # ---- consumers ----
 
@@ -227,6 +261,7 @@ class PersistentSubscription:
             self._held = [consumer for consumer in self._held if consumer not in gone]
         if not leaving:
             return
+        self.last_active_ms = self.now_ms()
         if self.dispatcher is not None:
             self.dispatcher.remove(leaving)
         self.topic.consumer_left(self)

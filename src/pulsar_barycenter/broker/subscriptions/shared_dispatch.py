@@ -92,6 +92,11 @@ class SharedDispatcher(Dispatcher):
             self._move_to_replay(consumer, list(consumer.pending))
         self.dispatch()
 
+    def rules_changed(self) -> None:
+        for consumer in self.consumers:
+            self._unblock(consumer)
+        super().rules_changed()
+
     def close(self) -> None:
         super().close()
         self._turns.clear()
@@ -197,10 +202,11 @@ class SharedDispatcher(Dispatcher):
         half of its limit; return whether one of the two was unblocked.
         """
         unblocked = False
-        if consumer.is_blocked and consumer.unacked <= self.subscription.settings.max_unacked_per_consumer // 2:
+        limits = self.subscription.settings
+        if consumer.is_blocked and _is_few(consumer.unacked, limits.max_unacked_per_consumer):
             consumer.is_blocked = False
             unblocked = True
-        if self.is_blocked and self._unacked <= self.subscription.settings.max_unacked_per_subscription // 2:
+        if self.is_blocked and _is_few(self._unacked, limits.max_unacked_per_subscription):
             self.is_blocked = False
             unblocked = True
         return unblocked
@@ -208,7 +214,7 @@ class SharedDispatcher(Dispatcher):
     # ---- dispatch ----
 
     def dispatch(self) -> None:
-        while not self.is_blocked:
+        while not self.is_blocked and not (self.subscription.is_bounded and not self._allowance()):
             consumer = self._turns.next(self._is_available)
             if consumer is None or not (self._ready or self._read_more_entries(consumer.permits)):
                 return
@@ -226,6 +232,8 @@ class SharedDispatcher(Dispatcher):
         """Send ready entries to a consumer: at most TURN_MESSAGES messages, or all if this is the only consumer."""
         ready = self._ready
         limit = TURN_MESSAGES if len(self.consumers) > 1 else sys.maxsize
+        if self.subscription.is_bounded:
+            limit = min(limit, self._allowance())
         taken = 0
         while ready and taken < limit and consumer.permits > 0 and not self.is_blocked and not consumer.is_blocked:
             entry = ready.popleft()
@@ -255,7 +263,7 @@ class SharedDispatcher(Dispatcher):
         except MalformedFrameError as error:
             self._pass_over(position, str(error))
             return None
-        if metadata.deliver_at_time > self.subscription.now_ms():
+        if metadata.deliver_at_time > self.subscription.now_ms() and self.subscription.settings.delays:
             self._delay(metadata.deliver_at_time, position)
             return None
         return metadata
@@ -383,3 +391,8 @@ class SharedDispatcher(Dispatcher):
             self._add_replay(position, NO_SLOT)
         self._arm_delay()
         self.dispatch()
+
+
+def _is_few(unacked: int, limit: int) -> bool:
+    """Return whether so few messages are unacknowledged that more may be delivered; a limit of 0 is none."""
+    return limit <= 0 or unacked <= limit // 2

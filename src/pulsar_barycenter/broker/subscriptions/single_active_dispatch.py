@@ -97,12 +97,15 @@ class SingleActiveDispatcher(Dispatcher):
             if not link.writable:
                 link.wake_when_writable(self)
                 return
+            permits = consumer.permits
+            if self.subscription.is_bounded and not (permits := min(permits, self._allowance())):
+                return
             if not self._ready:
-                if self._deliver_run(consumer):
+                if self._deliver_run(consumer, permits):
                     continue
-                if not self._read_more_entries(consumer.permits):
+                if not self._read_more_entries(permits):
                     return
-            self._deliver(consumer)
+            self._deliver(consumer, permits)
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
         # Entries in the ledger's cache were checked when they were published. Older entries may not have been checked.
@@ -116,17 +119,15 @@ class SingleActiveDispatcher(Dispatcher):
         if len(readable) < len(entries):
             self._ready = deque(readable)
 
-    def _deliver_run(self, consumer: Consumer) -> bool:
-        """Send cached entries in one run. Return False, and send nothing, if no entry is cached, or if one of the
-        cached entries may be acknowledged already.
+    def _deliver_run(self, consumer: Consumer, permits: int) -> bool:
+        """Send cached entries in one run, of at least `permits` messages if there are as many. Return False, and send
+        nothing, if no entry is cached, or if one of the cached entries may be acknowledged already.
         """
         subscription = self.subscription
         start = self.read_position
         if self._reading or not subscription.cursor.is_unacked_from(start):
             return False
-        run = subscription.ledger.cached_run(
-            start, subscription.settings.max_read_entries, READ_BYTES, consumer.permits
-        )
+        run = subscription.ledger.cached_run(start, subscription.settings.max_read_entries, READ_BYTES, permits)
         if run is None:
             return False
         self.read_position = Position(run.ledger_id, run.first + len(run.data))
@@ -135,13 +136,12 @@ class SingleActiveDispatcher(Dispatcher):
         subscription.sent(run.num_messages, run.size)
         return True
 
-    def _deliver(self, consumer: Consumer) -> None:
+    def _deliver(self, consumer: Consumer, permits: int) -> None:
         ready = self._ready
         is_acked = self.subscription.cursor.is_acked
         partly_acked = self.subscription.cursor.partly_acked
         send = consumer.link.send_message
         messages = size = 0
-        permits = consumer.permits
         while ready and messages < permits:
             position, data, num_messages, _ = ready.popleft()
             if is_acked(position):

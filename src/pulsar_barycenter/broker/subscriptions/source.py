@@ -1,10 +1,11 @@
 """The interface between a dispatcher and its subscription, and the settings of dispatchers."""
 
 from asyncio import TimerHandle
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.naming.topic import TopicName
@@ -12,12 +13,18 @@ from pulsar_barycenter.naming.topic import TopicName
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """The settings of dispatchers. A limit of 0 unacknowledged messages means no limit."""
+    """The settings of dispatchers. A limit of 0 unacknowledged messages means no limit.
+
+    `delays` says whether messages wait until the time that they name. With `pauses_unstorable_acks` nothing is
+    delivered while the cursor has more ranges of acknowledged entries than it stores.
+    """
 
     failover_delay_s: float = 1.0
     max_unacked_per_consumer: int = 50_000
     max_unacked_per_subscription: int = 200_000
     max_read_entries: int = 100
+    delays: bool = True
+    pauses_unstorable_acks: bool = False
 
 
 class DispatchSource(Protocol):
@@ -41,6 +48,16 @@ class DispatchSource(Protocol):
     @property
     def settings(self) -> DispatchSettings:
         """The present settings. They may change at any time, so do not keep them."""
+        ...
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether deliveries have to keep a rate, or wait for acknowledgements."""
+        ...
+
+    @property
+    def throttles(self) -> Sequence[Throttle]:
+        """The rates that deliveries have to keep; mostly none."""
         ...
 
     def now_ms(self) -> int: ...

@@ -96,6 +96,16 @@ class TableView:
             if attachment is not None:
                 await attachment.close()
 
+    async def reach_end(self) -> None:
+        """Wait until the view has everything that was in the topic at the time of the call. The caller bounds the time.
+
+        Raises:
+            ClosedError: the view is not started, or was closed meanwhile.
+        """
+        if self._reader is None:
+            raise ClosedError(f"the view of {self.topic} is not started")
+        await self._reader.reach_end()
+
     @property
     def is_caught_up(self) -> bool:
         """Whether the view is attached, and contains all messages that were in the topic when it attached."""

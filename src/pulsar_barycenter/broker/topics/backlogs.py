@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from pulsar_barycenter.broker.namespaces.topic_policies import BacklogLimits, QuotaPolicy
+from pulsar_barycenter.broker.namespaces.topic_limits import BacklogLimits, QuotaPolicy
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics.limits import BROKERS_CURSORS
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger

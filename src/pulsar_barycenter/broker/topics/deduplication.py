@@ -169,8 +169,8 @@ class Deduplication:
     """The sequence ids of one topic's producers: the stored ids, and the ids of messages that are being written."""
 
     __slots__ = (
-        "_clock", "_cursor", "_is_storing", "_ledger", "_pushed", "_queue", "_settings", "_since_snapshot",
-        "_snapshot_at_ms", "_stored",
+        "_clock", "_cursor", "_is_storing", "_ledger", "_pushed", "_queue", "_since_snapshot", "_snapshot_at_ms",
+        "_stored", "settings",
     )  # fmt: skip
 
     def __init__(
@@ -178,7 +178,8 @@ class Deduplication:
     ) -> None:
         self._ledger = ledger
         self._cursor = cursor
-        self._settings = settings
+        self.settings = settings
+        """They may be replaced at any time."""
         self._clock = clock
         self._stored = SequenceIds(settings.max_producers)
         self._pushed: dict[str, int] = {}
@@ -278,7 +279,7 @@ class Deduplication:
                 if self._pushed.get(producer, -1) <= highest:
                     self._pushed.pop(producer, None)
         self._since_snapshot += entries
-        return self._since_snapshot >= self._settings.snapshot_entries and not self._is_storing
+        return self._since_snapshot >= self.settings.snapshot_entries and not self._is_storing
 
     def failed(self) -> None:
         """Record that no pending entry will become durable."""
@@ -289,7 +290,7 @@ class Deduplication:
         """Return whether a snapshot is due by time: the interval is over, ids have changed, and no snapshot is being
         stored.
         """
-        interval_ms = self._settings.snapshot_interval_ms
+        interval_ms = self.settings.snapshot_interval_ms
         is_over = interval_ms > 0 and now_ms - self._snapshot_at_ms >= interval_ms
         return is_over and self._since_snapshot > 0 and not self._is_storing
 
@@ -297,7 +298,7 @@ class Deduplication:
         """Forget the producers that left more than `inactivity_ms` ago; return whether a snapshot is due because of
         this.
         """
-        forgotten = self._stored.forget_absent(now_ms - self._settings.inactivity_ms)
+        forgotten = self._stored.forget_absent(now_ms - self.settings.inactivity_ms)
         self._log_forgotten(forgotten)
         self._since_snapshot += len(forgotten)
         return bool(forgotten) and not self._is_storing

@@ -19,7 +19,7 @@ from pulsar_barycenter.broker.errors import (
     TooManyProducersError,
     TooManySubscriptionsError,
 )
-from pulsar_barycenter.broker.namespaces.topic_policies import TopicLimits
+from pulsar_barycenter.broker.namespaces.topic_limits import TopicLimits
 from pulsar_barycenter.broker.topics.deduplication import CURSOR_NAME as DEDUPLICATION_CURSOR
 from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from pulsar_barycenter.naming.topic import TopicName

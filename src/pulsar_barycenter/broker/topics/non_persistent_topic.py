@@ -29,7 +29,7 @@ class NonPersistentTopic(Topic):
         self.subscriptions: dict[str, NonPersistentSubscription] = {}
         self._next_entry_id = 0
 
-    def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
+    def accept(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool) -> None:
         for (producer, sequence_id, highest_id, num_messages, size), (entry, _, _) in zip(sent, entries, strict=True):
             position = Position(0, self._next_entry_id)
             self._next_entry_id += 1
@@ -41,6 +41,7 @@ class NonPersistentTopic(Topic):
     async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
         if request.options.read_compacted:
             raise NotAllowedError("readCompacted only valid on persistent topics")
+        self.require_subscribable(link, request)
         limits = await self.host.policies.limits(self.name)
         self.check_open()
         self.check_subscription_open(request.subscription)

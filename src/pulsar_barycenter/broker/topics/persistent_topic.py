@@ -18,6 +18,7 @@ from typing import Final
 
 import structlog
 
+from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.clients.consumer import Consumer, remove_dead
 from pulsar_barycenter.broker.clients.link import ClientLink
 from pulsar_barycenter.broker.clients.producer import Producer, Sent
@@ -34,7 +35,9 @@ from pulsar_barycenter.broker.errors import (
     TopicFencedError,
     TopicTerminatedError,
 )
-from pulsar_barycenter.broker.namespaces.topic_policies import NO_STORAGE_POLICIES, QuotaPolicy, StoragePolicies
+from pulsar_barycenter.broker.namespaces.policies import DispatchRate
+from pulsar_barycenter.broker.namespaces.topic_limits import QuotaPolicy, StoragePolicies
+from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.cursor_moves import clear_backlog
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
@@ -65,7 +68,7 @@ _PRODUCER: Final = itemgetter(0)
 
 
 class PersistentTopic(Topic):
-    __slots__ = ("_last_message_id", "_lock", "compactions", "deduplication", "ledger", "storage", "subscriptions")
+    __slots__ = ("_dispatch", "_last_message_id", "_lock", "compactions", "deduplication", "ledger", "subscriptions")
 
     ledger: ManagedLedger[Sent]
     compactions: TopicCompactions
@@ -73,8 +76,8 @@ class PersistentTopic(Topic):
     def __init__(self, name: TopicName, owned: OwnedBundle, host: TopicHost) -> None:
         super().__init__(name, owned, host)
         self.subscriptions: dict[str, PersistentSubscription] = {}
-        self.storage = NO_STORAGE_POLICIES
-        """How long stored messages stay; set before the topic is registered, and when the policies change."""
+        self._dispatch: Throttle | None = None
+        """The rate of the deliveries of all subscriptions together; None: no limit."""
         self._lock: asyncio.Lock | None = None
         self.deduplication: Deduplication | None = None
         # Set while the topic is in transfer: its ledger is closed then.
@@ -123,7 +126,7 @@ class PersistentTopic(Topic):
 
     # ---- publishing ----
 
-    def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
+    def accept(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool) -> None:
         if are_chunks:
             sent[0][0].chunked_messages += len(sent)
         if self.deduplication is None:
@@ -264,6 +267,7 @@ class PersistentTopic(Topic):
         if request.options.read_compacted and request.sub_type.is_shared:
             raise NotAllowedError("readCompacted only allowed on failover or exclusive subscriptions")
         require_free_subscription(request.subscription)
+        self.require_subscribable(link, request)
         limits = await self.host.policies.limits(self.name)
         while True:
             self.check_open()
@@ -339,12 +343,14 @@ class PersistentTopic(Topic):
         """Create a durable subscription without the checks of `create_subscription`. The caller holds `lock`."""
         cursor = await self.ledger.open_cursor(name, start, properties)
         subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
+        subscription.follow(self.rules, self._dispatch)
         log.debug("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))
         return subscription
 
     def _read_from(self, name: str, start: Position) -> PersistentSubscription:
         cursor = self.ledger.new_non_durable_cursor(start, name)
         subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=False)
+        subscription.follow(self.rules, self._dispatch)
         return subscription
 
     async def _start_of(self, request: SubscribeRequest) -> Position:
@@ -415,6 +421,10 @@ class PersistentTopic(Topic):
         return self.ledger.stats.size > 0
 
     @property
+    def has_backlog(self) -> bool:
+        return any(subscription.cursor.backlog_entries for subscription in self.subscriptions.values())
+
+    @property
     def subscription_count(self) -> int:
         return len(self.subscriptions)
 
@@ -457,13 +467,39 @@ class PersistentTopic(Topic):
         for producer in list(self.producers.values()):
             self.close_producer(producer)
 
-    def follow(self, storage: StoragePolicies) -> None:
-        """Follow these policies from now on; delete the consumed ledgers that they no longer keep."""
-        self.storage = storage
+    @property
+    def storage(self) -> StoragePolicies:
+        """How long stored messages stay."""
+        return self.rules.storage
+
+    def follow(self, rules: TopicRules) -> None:
+        """Follow these rules from now on; delete the consumed ledgers that they no longer keep."""
+        before, settings_before = self.rules, self.settings
+        super().follow(rules)
+        if rules == before and self.settings is settings_before:
+            return
         settings = self.ledger.settings
-        if settings.retention != storage.retention:
-            self.ledger.settings = replace(settings, retention=storage.retention)
+        retention = rules.storage.retention
+        self.ledger.settings = replace(settings, retention=retention, mark_delete_per_second=rules.mark_delete_rate)
+        if settings.retention != retention:
             self.ledger.trim()
+        if self.deduplication is not None:
+            self.deduplication.settings = self.settings.deduplication
+        if before.dispatch_rate != rules.dispatch_rate:
+            self._dispatch = self.throttle_of(rules.dispatch_rate)
+        for subscription in self.subscriptions.values():
+            subscription.follow(rules, self._dispatch)
+
+    def throttle_of(self, rate: DispatchRate) -> Throttle | None:
+        """Return a new throttle for a rate of deliveries, None if it is no limit."""
+        messages, size = rate.dispatch_throttling_rate_in_msg, rate.dispatch_throttling_rate_in_byte
+        if messages <= 0 and size <= 0:
+            return None
+        period_s = max(rate.rate_period_in_second, 1)
+        if rate.relative_to_publish_rate:
+            messages = messages + round(self.in_rates.rate * period_s) if messages > 0 else messages
+            size = size + round(self.in_rates.throughput * period_s) if size > 0 else size
+        return Throttle(messages, size, period_s, asyncio.get_running_loop().time())
 
     # ---- truncation ----
 
@@ -604,3 +640,13 @@ class PersistentTopic(Topic):
         self.ledger.end_interval(seconds)
         for subscription in self.subscriptions.values():
             subscription.update_rates(seconds)
+        if self._is_relative:
+            self._dispatch = self.throttle_of(self.rules.dispatch_rate)
+            for subscription in self.subscriptions.values():
+                subscription.follow(self.rules, self._dispatch, is_new_rate=True)
+
+    @property
+    def _is_relative(self) -> bool:
+        """Whether a rate of deliveries depends on the rate at which messages arrive."""
+        rates = self.rules.dispatch_rate, self.rules.subscription_dispatch_rate
+        return any(rate.relative_to_publish_rate for rate in rates)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import structlog
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
@@ -20,6 +21,7 @@ from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.errors import NotAllowedError, TopicFencedError, TopicNotFoundError
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
+from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
 from pulsar_barycenter.broker.schemas.schema_registry import SchemaRegistry
 from pulsar_barycenter.broker.topics.departures import Departures
@@ -38,12 +40,17 @@ from pulsar_barycenter.load.splitting.request import TopicLoad
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
 STRATEGIC_THRESHOLD_BYTES: Final = 5 << 20
 """The compaction threshold of topics with a compaction strategy; Pulsar sets it for its ownership channel."""
+
+
+SHARED_SETTINGS: Final = 1_000
+"""The most settings that are kept to be shared by the topics that follow the same rules."""
 
 
 class TopicRegistry:
@@ -65,6 +72,7 @@ class TopicRegistry:
         self._authority = authority
         self._policies = policies
         self._settings = TopicSettings.of(config)
+        self._under_rules: Recent[TopicRules, TopicSettings] = Recent(SHARED_SETTINGS)
         self._ledger_settings = ledger_settings(config)
         self._load_limit = asyncio.Semaphore(config.max_concurrent_topic_load_request)
         self._topics: dict[TopicName, Topic] = {}
@@ -72,7 +80,7 @@ class TopicRegistry:
         self._loads: dict[TopicName, asyncio.Task[Topic]] = {}
         self._preparations = Preparations(self._open_ahead)
         self.schemas = SchemaRegistry(env.store, env.clock)
-        self._departures = Departures(self._forget, self._delete_schemas)
+        self._departures = Departures(self._forget, self._delete_records)
         self._counters = BrokerCounters()
         self._compactions = BrokerCompactions(
             env.clock,
@@ -96,6 +104,14 @@ class TopicRegistry:
     def settings(self) -> TopicSettings:
         return self._settings
 
+    def settings_under(self, rules: TopicRules) -> TopicSettings:
+        """Return the settings of topics that follow these rules, the same object for the same rules."""
+        found = self._under_rules.get(rules)
+        if found is None:
+            found = self._settings.under(rules)
+            self._under_rules.put(rules, found)
+        return found
+
     @property
     def counters(self) -> BrokerCounters:
         """The number of messages and bytes in and out of this broker since it started."""
@@ -106,9 +122,12 @@ class TopicRegistry:
         return self._compactions
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Apply changed settings. An open ledger keeps its settings, except `autoSkipNonRecoverableData`."""
+        """Apply changed settings. An open ledger keeps its settings, except `autoSkipNonRecoverableData`. Loaded topics
+        follow the others by the next `apply_policies`.
+        """
         self._config = config
         self._settings = TopicSettings.of(config)
+        self._under_rules.clear()
         self._ledger_settings = ledger_settings(config)
         skip = config.auto_skip_non_recoverable_data
         for topic in self._topics.values():
@@ -214,12 +233,12 @@ class TopicRegistry:
             with self._env.instruments.loading_topic():
                 async with asyncio.timeout(self._config.topic_load_timeout_seconds):
                     change = await self._policies.pending_change(name)
+                    await self._policies.known(name)
                     topic: Topic | None = await self._preparations.take(name, owned.epoch)
                     may_make = create and not (change is not None and change.blocks_clients)
                     topic = topic or await self._opened(name, owned, create=may_make, ask_policies=ask_policies)
                 topic.change = change
-                if isinstance(topic, PersistentTopic):
-                    await self._let_follow(topic)
+                await self._let_follow(topic)
                 return await self._registered(topic)
         except TimeoutError:
             raise TopicFencedError(name, "the topic was not loaded within topicLoadTimeoutSeconds") from None
@@ -231,10 +250,10 @@ class TopicRegistry:
         finally:
             del self._loads[name]
 
-    async def _let_follow(self, topic: PersistentTopic) -> None:
-        """Apply the present storage policies to a topic; close the topic if they cannot be read."""
+    async def _let_follow(self, topic: Topic) -> None:
+        """Apply the present policies to a topic; close the topic if they cannot be read."""
         try:
-            topic.follow(await self._policies.storage(topic.name))
+            topic.follow(await self._policies.rules(topic.name))
         except BaseException:
             await topic.close("its policies could not be read")
             raise
@@ -261,7 +280,7 @@ class TopicRegistry:
         """Return the number of bytes not compacted yet above which a topic is compacted; 0: it is never due."""
         if topic in self._compactions.strategies:
             return STRATEGIC_THRESHOLD_BYTES
-        return await self._policies.compaction_threshold(topic.namespace)
+        return await self._policies.compaction_threshold(topic)
 
     async def _open_persistent(
         self,
@@ -277,7 +296,11 @@ class TopicRegistry:
         if create and ask_policies and not await self._policies.may_create(name):
             create = False
         topic = PersistentTopic(name, owned, self)
-        storage = await self._policies.storage(name)
+        rules = await self._policies.rules(name)
+        topic.settings = self.settings_under(rules)
+        of_ledger = replace(
+            self._ledger_settings, retention=rules.storage.retention, mark_delete_per_second=rules.mark_delete_rate
+        )
         try:
             ledger = await ManagedLedger.open(
                 self._env.store,
@@ -285,7 +308,7 @@ class TopicRegistry:
                 name,
                 epoch=owned.epoch,
                 clock=self._env.clock,
-                settings=replace(self._ledger_settings, retention=storage.retention),
+                settings=of_ledger,
                 create=create,
                 closed=closed,
                 on_durable=topic.write_durable,
@@ -301,7 +324,7 @@ class TopicRegistry:
             is_deleted = isinstance(error, LedgerDeletedError)
             raise NotServedError(name, "it was deleted" if is_deleted else "a later owner has it") from error
         try:
-            await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name.namespace))
+            await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name))
             if await self.compaction_threshold(name):
                 await topic.prepare_compaction()
         except BaseException:
@@ -325,18 +348,19 @@ class TopicRegistry:
 
     # ---- closing ----
 
-    async def _delete_schemas(self, topic: TopicName) -> None:
-        """Delete the schemas of a deleted topic. Partitions share the schemas of their partitioned topic, which keeps
-        the schemas until it is deleted. A non-persistent topic keeps its schemas, because it is deleted each time when
-        no client uses it.
+    async def _delete_records(self, topic: TopicName) -> None:
+        """Delete the schemas and the own policies of a deleted topic. Partitions share those of their partitioned
+        topic, which keeps them until it is deleted. A non-persistent topic keeps its schemas and policies, because it
+        is deleted each time when no client uses it.
 
-        Source: Pulsar's `BrokerService.deleteSchema`.
+        Source: Pulsar's `BrokerService.deleteSchema`, `BrokerService.deleteTopicAsync`.
         """
         if topic.is_persistent and not topic.is_partition:
             try:
                 await self.schemas.delete(topic, force=True)
             except MetadataError as error:
                 log.warning("schemas_not_deleted", topic=str(topic), reason=str(error))
+            await self._policies.deleted(topic)
 
     def _forget(self, topic: Topic) -> None:
         if self._topics.get(topic.name) is topic:
@@ -439,17 +463,28 @@ class TopicRegistry:
         topic.check_deletable(force=force, only_unused=only_unused)
         await asyncio.shield(self._departures.delete(topic, force=force, only_unused=only_unused))
 
-    async def apply_policies(self) -> int:
-        """Apply changed policies of namespaces to the loaded topics; return the number of topics that were closed.
+    def namespaces(self) -> set[NamespaceName]:
+        """Return the namespaces with topics that are loaded, or are being loaded."""
+        return {name.namespace for names in (self._topics, self._loads) for name in names}
 
-        Retention, TTL and backlog quotas apply at once. A topic whose namespace switched deduplication on or
-        off is closed: its clients reconnect, and it is loaded again with the new policy.
+    async def apply_policies(self, concerned: Callable[[TopicName], bool] = lambda _topic: True) -> int:
+        """Apply changed policies to the loaded topics for which `concerned` is true; return the number of topics that
+        were closed.
+
+        They apply at once. A topic for which deduplication was switched on or off is
+        closed: its clients reconnect, and it is loaded again with the new policy.
         """
-        loaded = [topic for topic in self._topics.values() if isinstance(topic, PersistentTopic)]
+        loaded = [topic for topic in self._topics.values() if concerned(topic.name)]
         for topic in loaded:
-            topic.follow(await self._policies.storage(topic.name))
-        wanted = {name: await self._policies.deduplicates(name) for name in {topic.name.namespace for topic in loaded}}
-        switched = [topic for topic in loaded if topic.deduplicates is not wanted[topic.name.namespace]]
+            rules = await self._policies.rules(topic.name)
+            if topic.state is TopicState.OPEN:
+                topic.follow(rules)
+        switched = [
+            topic
+            for topic in loaded
+            if isinstance(topic, PersistentTopic)
+            and topic.deduplicates is not await self._policies.deduplicates(topic.name)
+        ]
         closings = [
             self._departures.close(topic, "deduplication was switched")
             for topic in switched

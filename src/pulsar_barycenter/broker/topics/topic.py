@@ -26,11 +26,14 @@ from pulsar_barycenter.broker.errors import (
 )
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
+from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
+from pulsar_barycenter.broker.topics.intake import Intake
 from pulsar_barycenter.broker.topics.limits import require_producer_room
 from pulsar_barycenter.broker.topics.producer_admission import ProducerAdmission
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState, after
+from pulsar_barycenter.broker.topics.subscribe_limit import SubscribeLimit
 from pulsar_barycenter.broker.topics.topic_settings import TopicSettings
 from pulsar_barycenter.ledger.disk_full import DiskFullState
 from pulsar_barycenter.ledger.position import NewEntry, Position
@@ -88,6 +91,10 @@ class TopicHost(Protocol):
     @property
     def settings(self) -> TopicSettings: ...
 
+    def settings_under(self, rules: TopicRules) -> TopicSettings:
+        """Return the settings of topics that follow these rules."""
+        ...
+
     @property
     def counters(self) -> BrokerCounters: ...
 
@@ -110,6 +117,7 @@ class Topic:
         "change",
         "host",
         "in_rates",
+        "intake",
         "last_active_ms",
         "name",
         "out_rates",
@@ -117,7 +125,10 @@ class Topic:
         "pending",
         "producers",
         "room",
+        "rules",
+        "settings",
         "state",
+        "subscribe_limit",
     )
 
     def __init__(self, name: TopicName, owned: OwnedBundle, host: TopicHost) -> None:
@@ -125,6 +136,11 @@ class Topic:
         self.owned = owned
         self.host = host
         self.state = TopicState.OPEN
+        self.settings = host.settings
+        self.rules = TopicRules()
+        """What the policies say; set before the topic is registered, and when the policies change."""
+        self.intake: Intake | None = None
+        self.subscribe_limit: SubscribeLimit | None = None
         self.producers: dict[str, Producer] = {}
         self.in_rates = Rates()
         self.out_rates = Rates()
@@ -142,9 +158,38 @@ class Topic:
     def clock(self) -> Clock:
         return self.host.clock
 
-    @property
-    def settings(self) -> TopicSettings:
-        return self.host.settings
+    # ---- policies ----
+
+    def follow(self, rules: TopicRules) -> None:
+        """Follow these rules from now on, with the present settings of the broker. Clients that are attached stay."""
+        before, self.rules = self.rules, rules
+        self.settings = self.host.settings_under(rules)
+        if (before.publish_rate, before.max_message_size, before.delayed) != (
+            rules.publish_rate,
+            rules.max_message_size,
+            rules.delayed,
+        ):
+            if self.intake is not None and self.intake.throttle is not None:
+                self.intake.throttle.lift()
+            self.intake = Intake.of(rules, asyncio.get_running_loop().time())
+        if before.subscribe_rate != rules.subscribe_rate:
+            self.subscribe_limit = SubscribeLimit.of(rules.subscribe_rate)
+
+    def require_subscribable(self, link: ClientLink, request: SubscribeRequest) -> None:
+        """Check that the policies allow the type of subscription, and that the consumer does not attach too often.
+
+        Raises:
+            NotAllowedError: they do not, or it does.
+        """
+        if request.sub_type.label not in self.rules.subscription_types:
+            allowed = ", ".join(self.rules.subscription_types)
+            raise NotAllowedError(
+                f"Topic[{self.name}] doesn't support '{request.sub_type.label}' sub type! It supports: {allowed}"
+            )
+        if self.subscribe_limit is not None:
+            host = link.address.rpartition(":")[0]
+            now_s = asyncio.get_running_loop().time()
+            self.subscribe_limit.require(host, request.options.name, request.consumer_id, now_s)
 
     # ---- tasks ----
 
@@ -348,7 +393,30 @@ class Topic:
 
         Receipts and errors go to the producer's link in the order of the SENDs.
         """
+        if self.intake is None:
+            self.accept(sent, entries, are_chunks=are_chunks)
+        else:
+            self._accept_allowed(self.intake, sent, entries, are_chunks=are_chunks)
+
+    def accept(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool) -> None:
+        """Accept entries that the policies allow; otherwise as `publish`."""
         raise NotImplementedError
+
+    def _accept_allowed(
+        self, intake: Intake, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
+    ) -> None:
+        """Accept the entries that the policies allow; the producer gets an error for each of the others, in turn."""
+        start = 0
+        for index, reason in intake.refusals(entries, self.clock.now_ms(), are_chunks=are_chunks):
+            if index > start:
+                self.accept(sent[start:index], entries[start:index], are_chunks=are_chunks)
+            producer, sequence_id, _, _, size = sent[index]
+            producer.link.publish_failed(producer, size)
+            producer.link.refuse_message(producer, sequence_id, NotAllowedError(f"{reason}: topic {self.name}"))
+            start = index + 1
+        if start < len(sent):
+            self.accept(sent[start:], entries[start:], are_chunks=are_chunks)
+        intake.count(sent)
 
     def published(self, producer: Producer, messages: int, size: int) -> None:
         """Count messages that were accepted, `size` bytes together."""
@@ -390,6 +458,11 @@ class Topic:
     def has_messages(self) -> bool:
         """Whether messages are stored; of a non-persistent topic, whether any were sent since it was loaded."""
         return self.in_rates.messages > 0
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether a subscription has messages that are not acknowledged. Non-persistent topics have none."""
+        return False
 
     @property
     def consumer_count(self) -> int:

@@ -1,7 +1,8 @@
 """The settings of topics, their dispatchers and their ledgers, from the broker's configuration."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
 from pulsar_barycenter.broker.topics.deduplication import DeduplicationSettings
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -22,6 +23,18 @@ class TopicSettings(DispatchSettings):
             max_unacked_per_subscription=config.max_unacked_messages_per_subscription,
             max_read_entries=config.dispatcher_max_read_batch_size,
             deduplication=DeduplicationSettings.of(config),
+        )
+
+    def under(self, rules: TopicRules) -> "TopicSettings":
+        """Return these settings with what the policies of a topic say."""
+        interval_ms = round(rules.deduplication_interval_s * 1000)
+        return replace(
+            self,
+            max_unacked_per_consumer=rules.max_unacked_per_consumer,
+            max_unacked_per_subscription=rules.max_unacked_per_subscription,
+            delays=rules.delayed.active,
+            pauses_unstorable_acks=rules.pauses_unstorable_acks,
+            deduplication=replace(self.deduplication, snapshot_interval_ms=interval_ms),
         )
 
 

@@ -11,8 +11,9 @@ from typing import Final
 import structlog
 
 from pulsar_barycenter.broker.errors import CompactionRunningError, ServiceError
-from pulsar_barycenter.broker.namespaces.topic_policies import QuotaPolicy
-from pulsar_barycenter.broker.topics.backlogs import evict, expire
+from pulsar_barycenter.broker.namespaces.policies import InactiveDeleteMode
+from pulsar_barycenter.broker.namespaces.topic_limits import QuotaPolicy
+from pulsar_barycenter.broker.topics.backlogs import clients_subscriptions, evict, expire
 from pulsar_barycenter.broker.topics.deduplication import Deduplication
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
@@ -20,7 +21,7 @@ from pulsar_barycenter.broker.topics.states import TopicState
 from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.metadata.errors import MetadataError
-from pulsar_barycenter.naming.internal_topics import is_internal_topic
+from pulsar_barycenter.naming.topic import is_system_topic
 
 log = structlog.get_logger(__name__)
 
@@ -45,30 +46,44 @@ class TopicUpkeep:
             if number % STEP_TOPICS == 0:
                 await asyncio.sleep(0)
 
-    async def delete_inactive(self, now_ms: int, idle_ms: int) -> int:
-        """Delete the persistent topics that had no producer and no subscription for `idle_ms` and for the time of their
-        retention; return the number of topics.
-
-        This is Pulsar's mode `delete_when_no_subscriptions`. Non-persistent topics are only removed from memory.
+    async def delete_inactive(self, now_ms: int) -> int:
+        """Delete the topics that were unused for the time that their policies say, and for the time of their retention;
+        return the number of topics. Non-persistent topics are only removed from memory.
         """
         idle = [
             topic
             for topic in self._registry.loaded()
-            if topic.is_inactive
-            and now_ms - topic.last_active_ms >= idle_ms
+            if _is_idle(topic, now_ms)
             and not _is_retained(topic, now_ms)
             and topic.state is TopicState.OPEN
-            and not is_internal_topic(topic.name)
+            and not is_system_topic(topic.name)
         ]
         deleted = 0
         for topic in idle:
-            if topic.is_inactive and topic.state is TopicState.OPEN:
+            if _is_idle(topic, now_ms) and topic.state is TopicState.OPEN:
                 try:
-                    await self._registry.delete_topic(topic.name, force=False, only_unused=True)
+                    only_unused = topic.rules.inactive.inactive_topic_delete_mode is not InactiveDeleteMode.CAUGHT_UP
+                    await self._registry.delete_topic(topic.name, force=False, only_unused=only_unused)
                     deleted += 1
                 except Exception as error:  # noqa: BLE001 (an error of one topic must not stop the others)
                     log.warning("inactive_topic_not_deleted", topic=str(topic.name), error=str(error))
         return deleted
+
+    async def expire_subscriptions(self, now_ms: int) -> int:
+        """Delete the subscriptions that had no consumer for the time that the policies say; return their number."""
+        expired = 0
+        async for topic in self._open():
+            for subscription in clients_subscriptions(topic) if topic.rules.expiration_s else ():
+                idle_ms = now_ms - subscription.last_active_ms
+                if subscription.consumers or idle_ms < topic.rules.expiration_s * 1000:
+                    continue
+                try:
+                    await topic.delete_subscription(subscription.name, force=False)
+                    expired += 1
+                    log.info("subscription_expired", subscription=str(subscription), idle_s=idle_ms // 1000)
+                except (ServiceError, LedgerError) as error:  # must not stop the other subscriptions
+                    log.warning("subscription_not_expired", subscription=str(subscription), error=str(error))
+        return expired
 
     async def trim(self) -> int:
         """For each topic, start to end its ledger if the ledger is too old, and to delete consumed ledgers whose
@@ -157,6 +172,22 @@ class TopicUpkeep:
             except LedgerError as error:
                 log.warning("deduplication_not_stored", topic=deduplication.topic, error=str(error))
         return stored
+
+
+def _is_idle(topic: Topic, now_ms: int) -> bool:
+    """Return whether a topic is unused for so long that its policies let it be deleted.
+
+    Source: Pulsar's `PersistentTopic.checkGC`, `isActive`.
+    """
+    inactive = topic.rules.inactive
+    if (
+        not inactive.delete_while_inactive
+        or now_ms - topic.last_active_ms < inactive.max_inactive_duration_seconds * 1000
+    ):
+        return False
+    if inactive.inactive_topic_delete_mode is InactiveDeleteMode.CAUGHT_UP:
+        return not topic.producers and not topic.consumer_count and not topic.has_backlog
+    return topic.is_inactive
 
 
 def _is_retained(topic: Topic, now_ms: int) -> bool:

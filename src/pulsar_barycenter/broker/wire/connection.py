@@ -12,10 +12,11 @@ Source: Pulsar's `ServerCnx`.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import structlog
 
+from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.access.principal import Principal
 from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY, Consumer, detach_all
 from pulsar_barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
@@ -52,6 +53,11 @@ Handler: TypeAlias = "Callable[[Connection, Any], Coroutine[Any, Any, None] | No
 """Answers a command. A handler that has to wait returns a coroutine, which becomes a task of the connection."""
 
 
+_LEAST_HOLD_S: Final = 0.001
+_LONGEST_HOLD_S: Final = 1.0
+"""How often a throttle is looked at: its topic may lift it at any time."""
+
+
 class Connection(asyncio.Protocol):
     """A client connection, created by the wire server. `handlers` are by the number of the command type.
 
@@ -63,6 +69,8 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_closed_producers",
         "_handlers",
+        "_hold_timer",
+        "_holding",
         "_life",
         "_loop",
         "_out",
@@ -109,6 +117,9 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._write_paused = False
+        self._holding: dict[Throttle, None] = {}
+        """The throttles because of which nothing is read."""
+        self._hold_timer: asyncio.TimerHandle | None = None
         self._stalled: dict[StalledDispatcher, None] = {}
         self._unanswered = Unanswered(services.publish_buffer)
         self._reading = True
@@ -192,6 +203,8 @@ class Connection(asyncio.Protocol):
         self.handshake.stop()
         self._out.clear()
         self._stalled.clear()
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
         self._requests.cancel()
         for producer in list(self.producers.values()):
             producer.topic.forget_producer(producer)
@@ -374,6 +387,7 @@ class Connection(asyncio.Protocol):
             and self._transport is not None
             and self._unanswered.are_few(limit)
             and self._requests.are_few
+            and not self._holding
             and self.unread_bytes * 2 <= UNREAD_BYTES
         ):
             self._reading = True
@@ -446,6 +460,31 @@ class Connection(asyncio.Protocol):
             self._unanswered.remove(len(producer.deferred))
             producer.deferred = None
         self.maybe_resume_reading()
+
+    def refuse_message(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
+        frame = commands.send_error(producer.producer_id, sequence_id, error_code(error), error_text(error))
+        self._send_in_turn(producer, frame)
+
+    def hold_reading(self, throttle: Throttle) -> None:
+        self._holding[throttle] = None
+        if self._reading:
+            self._pause_reading()
+        if self._hold_timer is None:
+            self._look_at_holds()
+
+    def _look_at_holds(self) -> None:
+        """Resume reading if every throttle lets messages pass, else look again when they may."""
+        self._hold_timer = None
+        now_s = self._loop.time()
+        waits = {throttle: throttle.wait_s(now_s) for throttle in self._holding}
+        self._holding = {throttle: None for throttle, wait_s in waits.items() if wait_s > 0}
+        if self.is_closed:
+            return
+        if self._holding:
+            delay_s = min(max(*waits.values(), _LEAST_HOLD_S), _LONGEST_HOLD_S)
+            self._hold_timer = self._loop.call_later(delay_s, self._look_at_holds)
+        else:
+            self.maybe_resume_reading()
 
     def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
         self.send(commands.send_error(producer.producer_id, sequence_id, error_code(error), error_text(error)))

@@ -25,6 +25,7 @@ from pulsar_barycenter.admin.commands.table import (
     Values,
     WrongUsageError,
 )
+from pulsar_barycenter.admin.commands.topic_policies import TOPIC_POLICIES
 from pulsar_barycenter.admin.commands.topics import TOPICS
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.cli.admin.completion import offers
@@ -38,7 +39,18 @@ from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.observer.answers import without_report
 from pulsar_barycenter.terminal.tables import printable
 
-RESOURCES: Final = (CLUSTERS, TENANTS, NAMESPACES, TOPICS, SCHEMAS, BROKERS, BROKER_STATS, ISOLATION, QUOTAS)
+RESOURCES: Final = (
+    CLUSTERS,
+    TENANTS,
+    NAMESPACES,
+    TOPICS,
+    TOPIC_POLICIES,
+    SCHEMAS,
+    BROKERS,
+    BROKER_STATS,
+    ISOLATION,
+    QUOTAS,
+)
 
 
 def _of(resource: Resource) -> click.Group:

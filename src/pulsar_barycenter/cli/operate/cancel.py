@@ -11,7 +11,8 @@ import click
 from pulsar_barycenter.cli.asking.options import with_why
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import journal_of
-from pulsar_barycenter.operations.journal import Journal, JournalError, MoveState
+from pulsar_barycenter.operations.journal import Journal, MoveState
+from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import printable
 

@@ -23,7 +23,8 @@ from pulsar_barycenter.html_pages.reasons import short_reason
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import Outcome, Pace, Tell, execute
-from pulsar_barycenter.operations.journal import Entry, Journal, JournalError, MoveState
+from pulsar_barycenter.operations.journal import Entry, Journal, MoveState
+from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.operations.plan import Plan, PlanError, PlannedMove, read_plan
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, print_table, printable

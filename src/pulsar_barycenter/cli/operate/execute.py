@@ -18,7 +18,8 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 )
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.executor import Pace
-from pulsar_barycenter.operations.journal import Journal, JournalError, left_of
+from pulsar_barycenter.operations.journal import Journal, left_of
+from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.operations.plan import PlanError
 from pulsar_barycenter.terminal.errors import in_words
 

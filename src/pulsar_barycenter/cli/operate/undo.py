@@ -6,7 +6,8 @@ import click
 import msgspec
 
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.operations.journal import Journal, JournalError, backward
+from pulsar_barycenter.operations.journal import Journal, backward
+from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.terminal.errors import in_words
 
 

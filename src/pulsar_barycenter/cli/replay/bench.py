@@ -10,16 +10,19 @@ import click
 
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.replay.input_options import seeds_of
+from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.lab.benches.bench import experiment_runs, scenario_tables, traced_cases
 from pulsar_barycenter.lab.benches.bench_page import page, print_table_of
+from pulsar_barycenter.lab.benches.file_bench import run_files, scenario_files
 from pulsar_barycenter.lab.benches.front import FRONT
 from pulsar_barycenter.lab.benches.published_page import print_published, published_page
 from pulsar_barycenter.load.managers import StrategyError, in_its_place
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.experiments.experiment import Experiment, experiments
 from pulsar_barycenter.replay.grid import settings_of
 from pulsar_barycenter.replay.references import REFERENCES
-from pulsar_barycenter.replay.scenario import BENCHED, Case, catalogue
+from pulsar_barycenter.replay.scenario import BENCHED, OURS, Case, catalogue
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.whole_files.appearing import write_whole
 
@@ -52,6 +55,14 @@ Chosen = TypeVar("Chosen")
 @click.option(
     "--published", is_flag=True, help="Replay published experiments instead, and compare with the published results."
 )
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Run the scenario in this TOML file instead (docs/replay.md), with LeastDisturbance unless --strategy names"
+    " others; may be repeated.",
+)
 @click.option("--list", "only_list", is_flag=True, help="List the scenarios.")
 def command(
     names: tuple[str, ...],
@@ -61,6 +72,7 @@ def command(
     processes: int,
     out: Path | None,
     published: bool,
+    files: tuple[Path, ...],
     only_list: bool,
 ) -> None:
     """Run every strategy in every scenario, show how well it balances, and check the expectations.
@@ -69,9 +81,12 @@ def command(
     docs/balance-bench.md is the output of this command, docs/published-experiments.md the output with --published.
     docs/measures.md defines the measures.
 
-    Exit code: 0; 1 if a strategy does not exist; 2 for wrong usage; 3 if an expectation was not met.
+    Exit code: 0; 1 if a strategy does not exist or an expectation of a --file does not hold; 2 for wrong usage; 3 if
+    another expectation was not met.
     """
     numbers = seeds_of(seeds)
+    if files and (names or traces or published or only_list or out is not None):
+        raise click.UsageError("--file goes with --strategy and --seeds only; leave out the others")
     if only_list:
         cases: Sequence[Case | Experiment] = _chosen(names, experiments()) if published else _chosen(names, catalogue())
         for case in cases:
@@ -81,6 +96,9 @@ def command(
         for strategy in strategies:
             if strategy not in REFERENCES:
                 settings_of(strategy, {})
+        if files:
+            _run_files(files, strategies or (OURS,), numbers)
+            return
         if published:
             results = experiment_runs(_chosen(names, experiments()), strategies, numbers, processes)
             print_published(results)
@@ -96,11 +114,27 @@ def command(
             expected = all(rule.holds(table.figures) for table in tables for rule in table.case.expected)
         if out is not None:
             write_whole(out, text.encode())
-    except (StrategyError, ReplayInputError, OSError) as error:
+    except (StrategyError, ReplayInputError, ConfigError, OSError) as error:
         fail(in_words(error))
         return
     if not expected:
         sys.exit(UNEXPECTED)
+
+
+def _run_files(files: Sequence[Path], strategies: Sequence[str], seeds: Sequence[int]) -> None:
+    """Run the scenarios of files, print the verdicts, and fail if an expectation does not hold."""
+    broken = []
+    for run in run_files(scenario_files(files), strategies, seeds):
+        click.echo(f"\n{run.path}: {run.strategy}, seed {run.seed}")
+        for verdict in run.verdicts:
+            click.echo(f"  {'holds' if verdict.holds else 'DOES NOT HOLD'}: {verdict.text}")
+        broken += [(run, verdict) for verdict in run.verdicts if not verdict.holds]
+    if broken:
+        run, verdict = broken[0]
+        fail(
+            f"{count_of(len(broken), 'expectation')} did not hold; the first one, of {run.path} with {run.strategy} and"
+            f" seed {run.seed}: {verdict.text}"
+        )
 
 
 def _chosen(names: Sequence[str], known: Mapping[str, Chosen]) -> list[Chosen]:

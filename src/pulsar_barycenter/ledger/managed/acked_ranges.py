@@ -20,6 +20,11 @@ class AckedRanges:
     def __bool__(self) -> bool:
         return self.entries > 0
 
+    @property
+    def count(self) -> int:
+        """The number of ranges."""
+        return sum(len(firsts) for firsts, _ in self._ledgers.values())
+
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """Yield (ledger, first, last), both inclusive, in order."""
         for ledger_id in sorted(self._ledgers):

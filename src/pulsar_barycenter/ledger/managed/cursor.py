@@ -90,6 +90,11 @@ class Cursor:
         return self._owner.segments.next_valid(self._mark_delete)
 
     @property
+    def is_storable(self) -> bool:
+        """Whether all acknowledgements fit into the record, so that a restart delivers none of these entries again."""
+        return self._ranges.count <= self._owner.settings.max_persisted_ranges
+
+    @property
     def acked_ranges(self) -> list[tuple[int, int, int]]:
         """The entries acknowledged after the mark-delete position as (ledger, first, last), both inclusive."""
         return list(self._ranges)

@@ -55,7 +55,8 @@ def parts_of(steps: int, step_ms: int) -> Parts:
     if steps * step_ms < SHORTEST_MS or steps < _LEAST_STEPS:
         raise ReplayInputError(
             f"a history of {steps * step_ms / 60_000:g} min in {count_of(steps, 'step')} is too short to choose"
-            f" settings by one part of it and to check them by another; give at least an hour, in at least {_LEAST_STEPS} steps"
+            " settings by one part of it and to check them by another; give at least an hour, in at least"
+            f" {_LEAST_STEPS} steps"
         )
     first = max(1, min(steps // 4, LONGEST_SETTLING_MS // step_ms))
     count = CHOOSING + TELLING

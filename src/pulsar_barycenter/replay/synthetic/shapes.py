@@ -1,4 +1,4 @@
-"""The parts of all synthetic load: the distribution of sizes, and the swing of the load over the day."""
+"""The parts of all synthetic load: the distribution of sizes, the swing of the load over the day, and its drift."""
 
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -36,6 +36,20 @@ def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Genera
     if distribution is Distribution.ZIPF:
         return chance.permutation(1.0 / np.arange(1, count + 1))
     return np.ones(count)
+
+
+def drift(chance: np.random.Generator, steps: int, bundles: int, deviation: float = 0.5, hours: float = 3.0) -> Floats:
+    """Return a factor for each minute (row) and bundle, which drifts and comes back.
+
+    Its logarithm reverts to 0 within so many hours; `deviation` is the standard deviation of the logarithm.
+    """
+    kept = np.exp(-1 / (60 * hours))
+    found = np.empty((steps, bundles))
+    level = chance.normal(0.0, deviation, bundles)
+    for step in range(steps):
+        found[step] = level
+        level = kept * level + chance.normal(0.0, deviation * np.sqrt(1 - kept**2), bundles)
+    return np.exp(found)
 
 
 def daily_swing(at_s: _Number, amplitude: float, phase: _Number | float = 0.0) -> _Number:

@@ -228,12 +228,12 @@ def test_bundles_data_describe_bundles_by_boundaries_or_by_number() -> None:
 def test_policies_have_pulsars_names() -> None:
     decoded = msgspec.json.decode(
         b'{"bundles":{"numBundles":2,"boundaries":["0x0"]},"autoTopicCreationOverride":{"allowAutoTopicCreation":true,'
-        b'"topicType":"partitioned","defaultNumPartitions":2},"unknown":1,"retention_policies":{"retentionTimeInMinutes":7},"persistence":{"x":1}}',
+        b'"topicType":"partitioned","defaultNumPartitions":2},"unknown":1,"retention_policies":{"retentionTimeInMinutes":7},"offload_policies":{"x":1}}',
         type=Policies,
     )
     assert decoded.bundles == BundlesData(("0x0",), 2)
     assert decoded.auto_topic_creation_override == AutoTopicCreationOverride(True, "partitioned", 2)
     encoded = msgspec.json.decode(msgspec.json.encode(decoded))
     assert encoded["retention_policies"] == {"retentionTimeInMinutes": 7, "retentionSizeInMB": 0}
-    assert encoded["persistence"] == {"x": 1}
+    assert encoded["offload_policies"] == {"x": 1}
     assert {"replication_clusters", "deleted", "max_topics_per_namespace", "clusterDispatchRate"} <= set(encoded)

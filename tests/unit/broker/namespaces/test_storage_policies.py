@@ -15,7 +15,7 @@ from pulsar_barycenter.broker.namespaces.storage_policies import (
     retention_fault,
     retention_of,
 )
-from pulsar_barycenter.broker.namespaces.topic_policies import BacklogLimits, QuotaPolicy
+from pulsar_barycenter.broker.namespaces.topic_limits import BacklogLimits, QuotaPolicy
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.ledger_settings import NO_RETENTION, Retention
 from pulsar_barycenter.metadata.clock import SystemClock

@@ -13,8 +13,14 @@ from pulsar_barycenter.broker.namespaces.policies import (
     AutoTopicCreationOverride,
     BacklogQuota,
     ClusterData,
+    DelayedDeliveryPolicies,
+    DispatchRate,
+    InactiveTopicPolicies,
+    PersistencePolicies,
     Policies,
+    PublishRate,
     RetentionPolicies,
+    SubscribeRate,
     TenantInfo,
 )
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
@@ -48,6 +54,15 @@ OBJECTS: dict[type, dict[str, Any]] = {
     ResetCursorData: {"ledgerId": -1, "entryId": -1},
     ResourceQuota: {"msgRateIn": 1.0},
     RetentionPolicies: {"retentionTimeInMinutes": 1, "retentionSizeInMB": 1},
+    DelayedDeliveryPolicies: {"active": True},
+    DispatchRate: {"dispatchThrottlingRateInMsg": 1},
+    InactiveTopicPolicies: {
+        "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+        "maxInactiveDurationSeconds": 1,
+    },
+    PersistencePolicies: {"managedLedgerMaxMarkDeleteRate": 1.0},
+    PublishRate: {"publishThrottlingRateInMsg": 1},
+    SubscribeRate: {"subscribeThrottlingRatePerConsumer": 1},
     TenantInfo: {"allowedClusters": ["standalone"]},
     WithProperties: {"partitions": 2},
 }

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pulsar_barycenter.broker.namespaces.policies import Policies
 from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
+from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.broker.rest.metrics.topic_metrics import quota_values, subscription_values
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics.backlogs import backlog_size, excess, oldest_publish_time_ms
@@ -248,7 +249,7 @@ async def test_the_size_is_compared_first_and_a_limit_of_nothing_is_always_excee
     async with checked() as world:
         await world.client.subscribe(NAME)
         await world.publish(1)
-        world.topic.follow(storage_policies_of(Policies(), replace(BrokerConfig(), **both)))
+        world.topic.follow(TopicRules(storage_policies_of(Policies(), replace(BrokerConfig(), **both))))
         exceeded = await excess(world.topic, world.topic.storage.backlog, START_MS)
         assert exceeded is not None
         assert str(exceeded) == f"has a backlog of {world.size} bytes, and its quota is 0 bytes"
@@ -264,5 +265,5 @@ async def test_the_size_is_compared_first_and_a_limit_of_nothing_is_always_excee
 async def test_an_unused_topic_is_kept_for_the_time_of_its_retention() -> None:
     async with checked(default_retention_time_in_minutes=10, default_retention_size_in_mb=-1) as world:
         await world.client.ask(commands.close_producer(1, world.client.request_id()), TYPE.SUCCESS)
-        assert await world.upkeep.delete_inactive(START_MS + 599_999, 1_000) == 0
-        assert await world.upkeep.delete_inactive(START_MS + 600_000, 1_000) == 1
+        assert await world.upkeep.delete_inactive(START_MS + 599_999) == 0
+        assert await world.upkeep.delete_inactive(START_MS + 600_000) == 1

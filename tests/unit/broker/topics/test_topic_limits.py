@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pulsar_barycenter.broker.namespaces.policies import Policies
 from pulsar_barycenter.broker.namespaces.resources import limits_of
-from pulsar_barycenter.broker.namespaces.topic_policies import TopicLimits
+from pulsar_barycenter.broker.namespaces.topic_limits import TopicLimits
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api

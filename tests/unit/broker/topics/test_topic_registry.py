@@ -162,8 +162,8 @@ async def test_only_topics_that_nobody_uses_are_deleted_when_idle(broker: OneBro
     await client.subscribe(subscribed)
     await broker.registry.get_or_create(TopicName.parse(idle))
     now = broker.clock.now_ms()
-    assert await TopicUpkeep(broker.registry).delete_inactive(now, 60_000) == 0
-    assert await TopicUpkeep(broker.registry).delete_inactive(now + 120_000, 60_000) == 1
+    assert await TopicUpkeep(broker.registry).delete_inactive(now) == 0
+    assert await TopicUpkeep(broker.registry).delete_inactive(now + 120_000) == 1
     assert {str(topic.name) for topic in broker.registry.loaded()} == {used, subscribed}
 
 

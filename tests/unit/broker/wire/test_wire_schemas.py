@@ -95,7 +95,7 @@ async def test_hostile_schemas_are_refused_and_the_connection_stays(client: Wire
 async def test_a_producer_without_a_schema_is_refused_where_schemas_are_enforced(
     broker: OneBroker, client: WireClient
 ) -> None:
-    broker.policies.rules = SchemaRules(are_enforced=True)
+    broker.policies.of_schemas = SchemaRules(are_enforced=True)
     assert (await client.produce(TOPIC)).producer_name
     await client.produce(TOPIC, 2, schema=avro("a"))
     assert (await client.produce(TOPIC, 3)).error == api.IncompatibleSchema
@@ -104,7 +104,7 @@ async def test_a_producer_without_a_schema_is_refused_where_schemas_are_enforced
 
 async def test_clients_add_no_version_where_updates_are_not_allowed(broker: OneBroker, client: WireClient) -> None:
     await client.produce(TOPIC, schema=avro("a"))
-    broker.policies.rules = SchemaRules(may_update=False)
+    broker.policies.of_schemas = SchemaRules(may_update=False)
     assert (await client.produce(TOPIC, 2, schema=avro("a", "b"))).error == api.IncompatibleSchema
     assert (await client.produce(TOPIC, 3, schema=avro("a"))).schema_version == version_bytes(0)
 
@@ -187,7 +187,7 @@ async def test_a_deleted_partition_leaves_the_schema_to_the_others(broker: OneBr
 
 
 async def test_all_is_accepted_where_all_is_compatible(broker: OneBroker, client: WireClient) -> None:
-    broker.policies.rules = SchemaRules(Strategy.ALWAYS_COMPATIBLE)
+    broker.policies.of_schemas = SchemaRules(Strategy.ALWAYS_COMPATIBLE)
     assert (await client.produce(TOPIC, schema=required("a"))).schema_version == version_bytes(0)
     assert (await client.produce(TOPIC, 2, schema=STRING)).schema_version == version_bytes(1)
     assert (await client.subscribe(TOPIC, schema=required("z"))).request_id

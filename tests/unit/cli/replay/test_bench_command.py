@@ -108,3 +108,39 @@ def test_traces_that_make_no_scenario_are_refused(tmp_path: Path, text: str, sai
     result = run("--scenario", "broker-added", "--strategy", "no-op", "--seeds", "1", "--trace", str(folder))
     assert result.exit_code == 1
     assert said in result.output
+
+
+SCENARIO = """
+about = "Two brokers that stay as they are."
+brokers = 2
+minutes = 5
+[load]
+bundles = 4
+[expect]
+measures = { unloads = 0, regret = 1 }
+"""
+
+
+def test_a_scenario_from_a_file_is_told_with_its_expectations(tmp_path: Path) -> None:
+    (tmp_path / "still.toml").write_text(SCENARIO)
+    done = run("--file", str(tmp_path / "still.toml"), "--seeds", "1-2")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("holds: unloads: it is 0; at most 0 is allowed") == 2
+
+
+def test_an_expectation_of_a_file_that_does_not_hold_ends_with_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "still.toml"
+    path.write_text(SCENARIO.replace("regret = 1", "max_over_mean = 0.5"))
+    done = run("--file", str(path), "--seeds", "7", "--strategy", "no-op")
+    assert done.exit_code == 1
+    assert f"1 expectation did not hold; the first one, of {path} with no-op and seed 7: max_over_mean" in done.stderr
+
+
+def test_a_file_that_is_no_scenario_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("brokers = 2")
+    done = run("--file", str(tmp_path / "bad.toml"))
+    assert done.exit_code == 1
+    assert "bad.toml is not a scenario: Object missing required field `about`" in done.stderr
+    together = run("--file", str(tmp_path / "bad.toml"), "--list")
+    assert together.exit_code == 2
+    assert "--file goes with --strategy and --seeds only; leave out the others" in together.stderr

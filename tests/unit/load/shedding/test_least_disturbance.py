@@ -411,6 +411,31 @@ def test_moves_are_free_for_ten_minutes_after_a_change() -> None:
     assert budget.moves(FREE_MS) == 0
 
 
+def test_until_all_brokers_are_known_moves_do_not_need_the_budget() -> None:
+    settings = Settings(patience_min=3)
+    budget = Budget().freed(0)
+    later = budget.still_unlimited(FREE_MS - 1, settings)
+    assert not later.is_free(FREE_MS)
+    assert later.moves(FREE_MS + settings.soon_ms - 1) > 1_000
+    assert later.spent(50, FREE_MS).left == 0
+    assert later.moves(FREE_MS + settings.soon_ms) == 0
+    assert budget.still_unlimited(0, settings) == budget
+
+
+def test_a_full_broker_of_a_new_leader_is_relieved_once_the_others_have_reported_twice() -> None:
+    """Load is steady, so the brokers report again only a quarter of an hour after the start."""
+    found = cluster({"b1": 90, "b2": 10, "b3": 10}).snapshot()
+    bundles = replace(found.bundles, short_samples=np.ones(len(found.bundles), np.int64))
+    strategy, moved = LeastDisturbance(), []
+    memory = strategy.start()
+    for minute in range(18):
+        reported = dict.fromkeys(found.brokers.names, minute // 15 * 15)
+        plan, memory = strategy.decide(at(replace(found, bundles=bundles), minute, reported=reported), memory)
+        moved.append(len(plan))
+    assert not sum(moved[:15])
+    assert max(moved) >= 3
+
+
 def test_an_exchange_is_made_whole_or_not_at_all() -> None:
     returned, exchanged = (RowMove(0, 0, 1, 0.0, 0.0, 0.0, why) for why in (RETURNED, EXCHANGED))
     assert made((returned, exchanged), 1, Settings()) == 2

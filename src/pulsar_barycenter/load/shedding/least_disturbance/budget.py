@@ -4,8 +4,10 @@ Load of ordinary days changes all the time, and every round could move something
 that a round makes the best ones, sees what they did, and goes on. It grows by `Settings.moves_an_hour` an hour, up to
 the moves of `_SAVED_MIN` minutes, at least one.
 
-Moves are free, which means that they neither need nor use the budget, for `FREE_MS` after the leader started, a broker
-joined, left or reported again after a long time, or a bundle was split: what is then uneven does not go by itself.
+Moves are free, which means that they neither need nor use the budget, and have no price, for `FREE_MS` after the leader
+started, a broker joined or left, or a bundle was split: what is then uneven does not go by itself. A broker that is not
+known by enough reports takes no bundles, and one with steady load may report only every 15 minutes. Until all brokers
+are known, and for the patience after that, moves do not need the budget either, but have a price.
 
 Worked example (30 moves an hour): a round that finds five moves makes one. The next one follows two minutes later, by
 the load of that time.
@@ -26,10 +28,11 @@ _SAVED_MIN: Final = 3.0
 @dataclass(frozen=True, slots=True)
 class Budget:
     """`left` moves may be made; it is negative after an exchange, which takes two. Before `free_until_ms` (epoch ms,
-    exclusive) moves are free."""
+    exclusive) moves are free, before `unlimited_until_ms`, which is not earlier, they do not need the budget."""
 
     left: float = 0.0
     free_until_ms: int = 0
+    unlimited_until_ms: int = 0
 
     def grown(self, an_hour: float, minutes: float) -> "Budget":
         """Return the budget after this many minutes."""
@@ -38,20 +41,29 @@ class Budget:
 
     def freed(self, now_ms: int) -> "Budget":
         """Return the budget after a change from which on moves are free for a while."""
-        return replace(self, free_until_ms=now_ms + FREE_MS)
+        until_ms = now_ms + FREE_MS
+        return replace(self, free_until_ms=until_ms, unlimited_until_ms=max(until_ms, self.unlimited_until_ms))
+
+    def still_unlimited(self, now_ms: int, settings: Settings) -> "Budget":
+        """Return the budget that moves do not need for the patience."""
+        return replace(self, unlimited_until_ms=max(self.unlimited_until_ms, now_ms + settings.soon_ms + 1))
 
     def is_free(self, now_ms: int) -> bool:
-        """Return whether moves neither need nor use the budget."""
+        """Return whether moves have no price, and neither need nor use the budget."""
         return now_ms < self.free_until_ms
+
+    def is_unlimited(self, now_ms: int) -> bool:
+        """Return whether moves neither need nor use the budget."""
+        return now_ms < self.unlimited_until_ms
 
     def moves(self, now_ms: int) -> int:
         """Return how many moves a round may make."""
         # sums of fractions of a move may be a little below the whole number
-        return NO_LIMIT if self.is_free(now_ms) else max(0, int(self.left + 1e-6))
+        return NO_LIMIT if self.is_unlimited(now_ms) else max(0, int(self.left + 1e-6))
 
     def spent(self, moves: int, now_ms: int) -> "Budget":
         """Return the budget after a round made this number of moves."""
-        return self if self.is_free(now_ms) else replace(self, left=self.left - moves)
+        return self if self.is_unlimited(now_ms) else replace(self, left=self.left - moves)
 
 
 def is_new_structure(before: BundleLoads, after: BundleLoads) -> bool:

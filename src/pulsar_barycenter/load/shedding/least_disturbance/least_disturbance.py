@@ -100,11 +100,13 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
                 believed = is_urgent(lines, settings)
                 silent = was_silent(memory.lines, snapshot, settings)
                 loads = next_loads(memory.loads, snapshot, minutes, now_ms, believed, silent, settings)
-                if silent.any() or is_new_structure(memory.loads, loads):
+                if is_new_structure(memory.loads, loads):
                     budget = budget.freed(now_ms)
                 if loads.units != memory.loads.units:
                     lines = next_lines(None, snapshot, loads.units, 0.0, settings)
             view = predict(snapshot, loads, lines, now_ms, settings)
+            if budget.is_unlimited(now_ms) and (view.fresh & ~view.known).any():
+                budget = budget.still_unlimited(now_ms, settings)
             movable = movable_rows(snapshot, loads, view, settings, now_ms)
             allowed = AllowedBrokers(snapshot, loads, self.filters, now_ms - 2 * settings.grace_ms)
             most = min(settings.most, budget.moves(now_ms))

@@ -1,0 +1,210 @@
+"""The policies of single topics: the commands of `topicPolicies`. Source: Pulsar's `CmdTopicPolicies`."""
+
+from functools import partial
+from typing import Final
+
+from pulsar_barycenter.admin.commands import rules
+from pulsar_barycenter.admin.commands.output import Form
+from pulsar_barycenter.admin.commands.schemas import STRATEGIES
+from pulsar_barycenter.admin.commands.storage import OF_TYPE, QUOTA_FLAGS, QUOTA_TYPE, quota_body, retention_body
+from pulsar_barycenter.admin.commands.table import TOPIC, Flag, Kind, Resource, Values, command, request
+from pulsar_barycenter.admin.commands.units import bytes_of
+from pulsar_barycenter.admin.routes import topic_policies as routes
+
+_QUERY: Final = {"applied": "applied"}
+_of: Final = partial(rules.policy_commands, TOPIC)
+_number: Final = partial(rules.number_commands, TOPIC)
+
+
+def _switched(values: Values) -> bool:
+    return bool(values["enable"])
+
+
+TOPIC_POLICIES: Final = Resource(
+    "topicPolicies",
+    "Policies of single topics, which replace those of their namespaces.",
+    (
+        *_of(
+            "retention",
+            routes.RETENTION,
+            "the retention of consumed messages",
+            retention_body,
+            Flag("-t --time", "time", "Seconds, or 100m, 3h, 2d, 5w; 0 keeps none, -1 is no limit.", required=True),
+            Flag("-s --size", "size", "Bytes, or 10M, 16G, 3T; 0 keeps none, -1 is no limit.", required=True),
+        ),
+        command(
+            "get-message-ttl",
+            "Show the age in seconds at which messages of a topic expire.",
+            request(routes.MESSAGE_TTL.show, query=_QUERY),
+            TOPIC,
+            rules.APPLIED,
+            form=Form.VALUE,
+        ),
+        command(
+            "set-message-ttl",
+            "Set the age at which messages of a topic expire.",
+            request(routes.MESSAGE_TTL.change, query={"messageTTL": "ttl"}),
+            TOPIC,
+            Flag("-t --ttl", "ttl", "Seconds; 0 means never.", Kind.NUMBER, required=True),
+        ),
+        command(
+            "remove-message-ttl",
+            "Use the namespace's policy again: the age at which messages expire.",
+            request(routes.MESSAGE_TTL.remove),
+            TOPIC,
+        ),
+        command(
+            "get-backlog-quota",
+            "Show the backlog quotas of a topic.",
+            request(routes.GET_BACKLOG_QUOTAS, query=_QUERY),
+            TOPIC,
+            rules.APPLIED,
+            aliases=("get-backlog-quotas",),
+            form=Form.PAIRS,
+        ),
+        command(
+            "set-backlog-quota",
+            "Set a backlog quota of a topic.",
+            request(routes.SET_BACKLOG_QUOTA, query=OF_TYPE, body=quota_body),
+            TOPIC,
+            *QUOTA_FLAGS,
+        ),
+        command(
+            "remove-backlog-quota",
+            "Use the namespace's policy again: a backlog quota.",
+            request(routes.DELETE_BACKLOG_QUOTA, query=OF_TYPE),
+            TOPIC,
+            QUOTA_TYPE,
+        ),
+        *_of(
+            "compaction-threshold",
+            routes.COMPACTION_THRESHOLD,
+            "how many bytes may wait to be compacted",
+            lambda values: bytes_of("--threshold", values["threshold"]),
+            Flag("-t --threshold", "threshold", "Bytes, or 10M, 16G; 0: only on request.", required=True),
+        ),
+        *_of(
+            "deduplication",
+            routes.DEDUPLICATION,
+            "whether messages sent twice are dropped",
+            _switched,
+            Flag("-e --enable", "enable", "Drop them.", Kind.SWITCH),
+            Flag("-d --disable", "disable", "Do not drop them.", Kind.SWITCH),
+        ),
+        *_number("max-producers", routes.MAX_PRODUCERS, "the most producers", "-p --max-producers"),
+        *_number("max-consumers", routes.MAX_CONSUMERS, "the most consumers", "-c --max-consumers"),
+        *_number(
+            "max-consumers-per-subscription",
+            routes.MAX_CONSUMERS_PER_SUBSCRIPTION,
+            "the most consumers of a subscription",
+            "-c --max-consumers-per-subscription",
+        ),
+        *_number(
+            "max-subscriptions-per-topic",
+            routes.MAX_SUBSCRIPTIONS,
+            "the most subscriptions",
+            "-s --max-subscriptions-per-topic",
+        ),
+        *_of(
+            "auto-subscription-creation",
+            routes.AUTO_SUBSCRIPTION_CREATION,
+            "whether use creates subscriptions",
+            lambda values: {"allowAutoSubscriptionCreation": values["enable"]},
+            Flag("-e --enable", "enable", "Use creates subscriptions.", Kind.SWITCH),
+        ),
+        *_of(
+            "schema-compatibility-strategy",
+            routes.SCHEMA_STRATEGY,
+            "how new schemas are compared",
+            lambda values: values["strategy"],
+            Flag("-s --strategy", "strategy", "The strategy.", choices=STRATEGIES, required=True),
+        ),
+        *_number(
+            "max-unacked-messages-per-consumer",
+            routes.UNACKED_ON_CONSUMER,
+            "the most unacknowledged messages of a consumer",
+            "-m --maxNum",
+        ),
+        *_number(
+            "max-unacked-messages-per-subscription",
+            routes.UNACKED_ON_SUBSCRIPTION,
+            "the most unacknowledged messages of a subscription",
+            "-m --maxNum",
+        ),
+        *_number("max-message-size", routes.MAX_MESSAGE_SIZE, "the largest message", "-m --max-message-size"),
+        *_of(
+            "delayed-delivery",
+            routes.DELAYED_DELIVERY,
+            "whether messages wait for their time",
+            rules.delayed_body,
+            *rules.DELAYED_FLAGS,
+        ),
+        *_of(
+            "inactive-topic-policies",
+            routes.INACTIVE_TOPICS,
+            "when the unused topic is deleted",
+            rules.inactive_body,
+            *rules.INACTIVE_FLAGS,
+        ),
+        *_number(
+            "deduplication-snapshot-interval",
+            routes.DEDUPLICATION_SNAPSHOTS,
+            "the seconds between snapshots of deduplication",
+            "-i --interval",
+        ),
+        *_of(
+            "persistence",
+            routes.PERSISTENCE,
+            "how often cursors are stored",
+            rules.persistence_body,
+            *rules.PERSISTENCE_FLAGS,
+        ),
+        *_of(
+            "subscription-types-enabled",
+            routes.SUBSCRIPTION_TYPES,
+            "the allowed types of subscriptions",
+            lambda values: values["types"],
+            rules.TYPES_FLAG,
+        ),
+        *_of(
+            "publish-rate",
+            routes.PUBLISH_RATE,
+            "the rate at which messages are accepted",
+            rules.publish_body,
+            *rules.PUBLISH_FLAGS,
+        ),
+        *_of(
+            "dispatch-rate",
+            routes.DISPATCH_RATE,
+            "the rate of all deliveries",
+            rules.dispatch_body,
+            *rules.DISPATCH_FLAGS,
+        ),
+        *_of(
+            "subscription-dispatch-rate",
+            routes.SUBSCRIPTION_DISPATCH_RATE,
+            "the rate of the deliveries of a subscription",
+            rules.dispatch_body,
+            *rules.DISPATCH_FLAGS,
+        ),
+        *_of(
+            "subscribe-rate",
+            routes.SUBSCRIBE_RATE,
+            "how often a consumer may attach",
+            rules.subscribe_body,
+            *rules.SUBSCRIBE_FLAGS,
+        ),
+        *_of(
+            "dispatcher-pause-on-ack-state-persistent",
+            routes.DISPATCHER_PAUSE,
+            "whether deliveries wait until acknowledgements can be stored",
+            None,
+        ),
+        command(
+            "delete-policies",
+            "Remove all policies that a topic itself has.",
+            request(routes.DELETE_POLICIES),
+            TOPIC,
+        ),
+    ),
+)

@@ -1,0 +1,71 @@
+"""What a namespace says about clients, rates and unused objects of its topics. Source: Pulsar's `Namespaces`."""
+
+from typing import Final
+
+from pulsar_barycenter.admin.routes.rights import reads, writes
+from pulsar_barycenter.admin.routes.route import RouteGroup
+from pulsar_barycenter.admin.routes.topic_policies import PolicyRoutes
+
+NAMESPACE_RULES: Final = RouteGroup("NamespaceRules", "/admin/v2/namespaces/{tenant}/{namespace}")
+
+
+def _rule(path: str, policy: str, what: str, body: str | None) -> PolicyRoutes:
+    """Add the rows of the policy at `path`; `what` completes "Show …" and "Set …"."""
+    return PolicyRoutes(
+        NAMESPACE_RULES.route(
+            "GET", path, "show", reads(policy), f"Show {what} in a namespace; 204 if the configuration decides."
+        ),
+        NAMESPACE_RULES.route(
+            "POST", path, "change", writes(policy), f"Set {what} in a namespace.", body=body, by_leader=True
+        ),
+        NAMESPACE_RULES.route(
+            "DELETE",
+            path,
+            "remove",
+            writes(policy),
+            f"Let the configuration decide again in a namespace {what}.",
+            by_leader=True,
+        ),
+    )
+
+
+UNACKED_PER_CONSUMER: Final = _rule(
+    "/maxUnackedMessagesPerConsumer", "MAX_UNACKED", "the most unacknowledged messages of a consumer", "Limit"
+)
+UNACKED_PER_SUBSCRIPTION: Final = _rule(
+    "/maxUnackedMessagesPerSubscription", "MAX_UNACKED", "the most unacknowledged messages of a subscription", "Limit"
+)
+DELAYED_DELIVERY: Final = _rule(
+    "/delayedDelivery", "DELAYED_DELIVERY", "whether messages wait for their time", "DelayedDeliveryPolicies"
+)
+INACTIVE_TOPICS: Final = _rule(
+    "/inactiveTopicPolicies", "INACTIVE_TOPIC", "when unused topics are deleted", "InactiveTopicPolicies"
+)
+DEDUPLICATION_SNAPSHOTS: Final = _rule(
+    "/deduplicationSnapshotInterval",
+    "DEDUPLICATION_SNAPSHOT",
+    "the seconds between two snapshots of deduplication",
+    "Limit",
+)
+PERSISTENCE: Final = _rule("/persistence", "PERSISTENCE", "how often cursors are stored", "PersistencePolicies")
+SUBSCRIPTION_EXPIRATION: Final = _rule(
+    "/subscriptionExpirationTime",
+    "SUBSCRIPTION_EXPIRATION_TIME",
+    "the minutes without consumers after which subscriptions are deleted",
+    "Limit",
+)
+SUBSCRIPTION_TYPES: Final = _rule(
+    "/subscriptionTypesEnabled", "SUBSCRIPTION_AUTH_MODE", "the types of subscriptions that are allowed", "Names"
+)
+PUBLISH_RATE: Final = _rule("/publishRate", "RATE", "the rate at which a topic accepts messages", "PublishRate")
+DISPATCH_RATE: Final = _rule("/dispatchRate", "RATE", "the rate at which a topic delivers", "DispatchRate")
+SUBSCRIPTION_DISPATCH_RATE: Final = _rule(
+    "/subscriptionDispatchRate", "RATE", "the rate at which a subscription delivers", "DispatchRate"
+)
+SUBSCRIBE_RATE: Final = _rule("/subscribeRate", "RATE", "how often a consumer may attach", "SubscribeRate")
+DISPATCHER_PAUSE: Final = _rule(
+    "/dispatcherPauseOnAckStatePersistent",
+    "DISPATCHER_PAUSE_ON_ACK_STATE_PERSISTENT",
+    "whether deliveries wait until acknowledgements can be stored",
+    None,
+)

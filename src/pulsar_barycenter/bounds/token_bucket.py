@@ -1,0 +1,72 @@
+"""Rates: how many messages and bytes may pass, as token buckets. Pure: the time is an argument.
+
+A bucket gets tokens at its rate, up to those of one period, and starts full. What passes takes its tokens, also more
+than there are: then the balance is negative, and nothing more may pass before it is positive again. So the mean rate
+holds whatever the sizes are, and at most one period's tokens pass at once after a pause.
+
+Source: Pulsar's `AsyncTokenBucket`, `PublishRateLimiterImpl`, `DispatchRateLimiter`.
+"""
+
+import sys
+from typing import Final
+
+NO_LIMIT: Final = sys.maxsize
+
+
+class TokenBucket:
+    """Tokens of one kind: `amount` in each `period_s`, at time `now_s` all of them."""
+
+    __slots__ = ("_at_s", "_balance", "_capacity", "_rate")
+
+    def __init__(self, amount: float, period_s: float, now_s: float) -> None:
+        self._rate = amount / period_s
+        self._capacity = amount
+        self._balance = amount
+        self._at_s = now_s
+
+    def balance(self, now_s: float) -> float:
+        """Return the tokens at `now_s`. A time before the last one adds none."""
+        if now_s > self._at_s:
+            self._balance = min(self._capacity, self._balance + (now_s - self._at_s) * self._rate)
+            self._at_s = now_s
+        return self._balance
+
+    def take(self, amount: float, now_s: float) -> None:
+        """Take tokens; the balance may become negative."""
+        self._balance = self.balance(now_s) - amount
+
+    def wait_s(self, now_s: float, least: float) -> float:
+        """Return the seconds until there are `least` tokens, 0.0 if they are there."""
+        missing = least - self.balance(now_s)
+        return missing / self._rate if missing > 0 else 0.0
+
+
+class Throttle:
+    """A rate of messages and a rate of bytes in each `period_s`; one that is 0 or below is no limit."""
+
+    __slots__ = ("_messages", "_size")
+
+    def __init__(self, messages: int, size: int, period_s: float, now_s: float) -> None:
+        self._messages = TokenBucket(messages, period_s, now_s) if messages > 0 else None
+        self._size = TokenBucket(size, period_s, now_s) if size > 0 else None
+
+    def allowance(self, now_s: float) -> int:
+        """Return how many messages may pass now: 0 if they have to wait, NO_LIMIT if their number is not limited."""
+        if self._size is not None and self._size.balance(now_s) < 1:
+            return 0
+        return NO_LIMIT if self._messages is None else max(int(self._messages.balance(now_s)), 0)
+
+    def take(self, messages: int, size: int, now_s: float) -> None:
+        """Count messages that passed, of `size` bytes together."""
+        if self._messages is not None:
+            self._messages.take(messages, now_s)
+        if self._size is not None:
+            self._size.take(size, now_s)
+
+    def wait_s(self, now_s: float) -> float:
+        """Return the seconds until a message may pass, 0.0 if one may pass now."""
+        return max(0.0 if bucket is None else bucket.wait_s(now_s, 1) for bucket in (self._messages, self._size))
+
+    def lift(self) -> None:
+        """Remove both limits, because another throttle replaces this one."""
+        self._messages = self._size = None

@@ -1,0 +1,162 @@
+"""What a namespace says about clients, rates and unused objects of its topics: shows, sets and removes it.
+
+`policy_kinds` has what is valid, `namespaces.topic_rules` what it does. Source: Pulsar's `NamespacesBase`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import web
+from msgspec.structs import replace
+
+from pulsar_barycenter.broker.namespaces.policies import (
+    DelayedDeliveryPolicies,
+    DispatchRate,
+    InactiveTopicPolicies,
+    PersistencePolicies,
+    Policies,
+    PublishRate,
+    SubscribeRate,
+)
+from pulsar_barycenter.broker.rest import policy_kinds as kinds
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.namespace_limits import Limit
+from pulsar_barycenter.broker.rest.ownership import policies_of, require_writable_policies
+from pulsar_barycenter.broker.rest.requests import body_of, json_response, namespace_of, no_content, route_of
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.config.broker_config import BrokerConfig
+
+Fault = Callable[[Any, BrokerConfig], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRule:
+    """A policy of a namespace; functions as of `PolicyKind`, with the name of the cluster, for which rates are."""
+
+    read: Callable[[web.Request], Awaitable[Any]]
+    fault: Fault
+    value: Callable[[Policies, str], Any]
+    put: Callable[[Policies, Any, str], Policies]
+
+
+class NamespaceRules:
+    """The handlers for all of these policies; the last segment of the path is the name of the policy."""
+
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._namespaces = services.resources.namespaces
+
+    async def show(self, request: web.Request) -> web.Response:
+        policies = await policies_of(self._services, namespace_of(request))
+        value = _rule_in(request).value(policies, self._services.config.cluster_name)
+        return no_content() if value is None else json_response(value)
+
+    async def change(self, request: web.Request) -> web.Response:
+        rule = _rule_in(request)
+        value = await rule.read(request)
+        if value is not None and (fault := rule.fault(value, self._services.config)) is not None:
+            raise RestError(412, fault)
+        return await self._put(request, rule, value)
+
+    async def remove(self, request: web.Request) -> web.Response:
+        return await self._put(request, _rule_in(request), None)
+
+    async def _put(self, request: web.Request, rule: NamespaceRule, value: Any) -> web.Response:
+        await require_writable_policies(self._services)
+        await policies_of(self._services, namespace_of(request))
+        cluster = self._services.config.cluster_name
+        await self._namespaces.update(str(namespace_of(request)), lambda found: rule.put(found, value, cluster))
+        return no_content()
+
+
+def _rule_in(request: web.Request) -> NamespaceRule:
+    row = route_of(request)
+    assert row is not None, "these handlers are only for the routes of policies"
+    return NAMESPACE_RULES[row.path.rpartition("/")[2]]
+
+
+def _field(field: str, kind: Any, what: str, fault: Fault) -> NamespaceRule:
+    """Return the rule of a policy that is one field of the record."""
+    return NamespaceRule(
+        kinds.body(kind, what=what),
+        fault,
+        lambda policies, _cluster: getattr(policies, field),
+        lambda policies, value, _cluster: replace(policies, **{field: value}),
+    )
+
+
+def _rate(field: str, kind: Any) -> NamespaceRule:
+    """Return the rule of a rate; the record has one for each cluster."""
+
+    def put(policies: Policies, value: Any, cluster: str) -> Policies:
+        others = {name: rate for name, rate in getattr(policies, field).items() if name != cluster}
+        return replace(policies, **{field: others if value is None else {**others, cluster: value}})
+
+    return NamespaceRule(
+        kinds.body(kind, what="a rate"),
+        kinds.rate_fault,
+        lambda policies, cluster: getattr(policies, field).get(cluster),
+        put,
+    )
+
+
+async def _interval(request: web.Request) -> Any:
+    """Return an interval; none is sent to remove it."""
+    return await body_of(request, Limit)
+
+
+NAMESPACE_RULES: Final[Mapping[str, NamespaceRule]] = {
+    "maxUnackedMessagesPerConsumer": _field(
+        "max_unacked_messages_per_consumer", Limit, "a number", kinds.at_least_zero("maxUnackedMessagesPerConsumer")
+    ),
+    "maxUnackedMessagesPerSubscription": _field(
+        "max_unacked_messages_per_subscription",
+        Limit,
+        "a number",
+        kinds.at_least_zero("maxUnackedMessagesPerSubscription"),
+    ),
+    "delayedDelivery": _field(
+        "delayed_delivery_policies", DelayedDeliveryPolicies, "active and tickTime", kinds.delayed_fault
+    ),
+    "inactiveTopicPolicies": _field(
+        "inactive_topic_policies",
+        InactiveTopicPolicies,
+        "inactiveTopicDeleteMode and maxInactiveDurationSeconds",
+        kinds.inactive_fault,
+    ),
+    "deduplicationSnapshotInterval": NamespaceRule(
+        _interval,
+        kinds.at_least_zero("interval"),
+        lambda policies, _cluster: policies.deduplication_snapshot_interval_seconds,
+        lambda policies, value, _cluster: replace(policies, deduplication_snapshot_interval_seconds=value),
+    ),
+    "persistence": _field(
+        "persistence", PersistencePolicies, "managedLedgerMaxMarkDeleteRate", kinds.persistence_fault
+    ),
+    "subscriptionExpirationTime": _field(
+        "subscription_expiration_time_minutes",
+        Limit,
+        "minutes",
+        lambda value, _config: (
+            None if value >= 0 else f"Invalid value for subscription expiration time: it must be 0 or more, not {value}"
+        ),
+    ),
+    "subscriptionTypesEnabled": NamespaceRule(
+        kinds.body(list[str], what="the names of types"),
+        kinds.types_fault,
+        lambda policies, _cluster: list(policies.subscription_types_enabled),
+        lambda policies, value, _cluster: replace(policies, subscription_types_enabled=tuple(value or ())),
+    ),
+    "publishRate": _rate("publish_max_message_rate", PublishRate),
+    "dispatchRate": _rate("topic_dispatch_rate", DispatchRate),
+    "subscriptionDispatchRate": _rate("subscription_dispatch_rate", DispatchRate),
+    "subscribeRate": _rate("cluster_subscribe_rate", SubscribeRate),
+    "dispatcherPauseOnAckStatePersistent": NamespaceRule(
+        kinds.without_body,
+        kinds.valid,
+        lambda policies, _cluster: bool(policies.dispatcher_pause_on_ack_state_persistent_enabled),
+        lambda policies, value, _cluster: replace(policies, dispatcher_pause_on_ack_state_persistent_enabled=value),
+    ),
+}
+"""The policies, by the last segment of their path."""

@@ -1,0 +1,41 @@
+"""Runs strategies in scenarios from TOML files, and compares each run with what the file expects."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pulsar_barycenter.replay.scenario import run_setup
+from pulsar_barycenter.replay.scenario_files import MOST_BYTES, ScenarioFile, Verdict, scenario_of, setup_of, verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """A scenario with the verdicts of one strategy and seed."""
+
+    path: Path
+    strategy: str
+    seed: int
+    verdicts: tuple[Verdict, ...]
+
+
+def scenario_files(paths: Iterable[Path]) -> dict[Path, ScenarioFile]:
+    """Return the scenarios of these files.
+
+    Raises:
+        ReplayInputError: a file is not a scenario.
+        OSError: a file cannot be read.
+    """
+    found = {}
+    for path in paths:
+        with path.open("rb") as file:
+            found[path] = scenario_of(str(path), file.read(MOST_BYTES + 1))
+    return found
+
+
+def run_files(files: dict[Path, ScenarioFile], strategies: Sequence[str], seeds: Sequence[int]) -> Iterable[FileRun]:
+    """Yield the runs: of each file, with each strategy, with each seed."""
+    for path, scenario in files.items():
+        for strategy in strategies:
+            for seed in seeds:
+                outcome = run_setup(setup_of(scenario, seed), strategy, seed)
+                yield FileRun(path, strategy, seed, tuple(verdicts(scenario.expect, outcome)))

@@ -1,0 +1,144 @@
+"""A file of JSON lines, one for each entry, that outlives a crash; one process at a time uses it.
+
+An entry is on the disk when `append` returns. An incomplete last line is ignored and replaced. The lock on the file is
+released by the operating system when the process ends for any reason. Another process asks it to stop through a file
+next to the journal, and sees by the lock that it has ended.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from pulsar_barycenter.whole_files.appearing import write_whole
+
+_MAX_BYTES: Final = 256 << 20
+_BLOCK: Final = 1 << 16
+_MAX_REQUEST_BYTES: Final = 1 << 16
+
+E = TypeVar("E", bound=msgspec.Struct)
+
+
+class _StopAsked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request to stop. `at` is epoch ms."""
+
+    at: int
+    by: str
+    why: str = ""
+
+
+class JournalError(ValueError):
+    """The journal cannot be read or belongs to another operation; the text says what to do."""
+
+
+class JournalFile(Generic[E]):
+    """Appends entries to a file, and creates it if it does not exist."""
+
+    def __init__(self, file: Path, entry_type: type[E]) -> None:
+        self._file = file
+        self._entry_type = entry_type
+
+    @property
+    def file(self) -> Path:
+        return self._file
+
+    def read(self) -> list[E]:
+        """Return the entries, without an incomplete last line.
+
+        Raises:
+            JournalError: a line is not an entry, or the file is larger than a journal may be.
+        """
+        try:
+            if self._file.stat().st_size > _MAX_BYTES:
+                raise JournalError(
+                    f"{self._file} is larger than {_MAX_BYTES:,} bytes, the maximum for a journal; name another file "
+                    "with --journal"
+                )
+            text = self._file.read_bytes()
+        except FileNotFoundError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        try:
+            return [msgspec.json.decode(line, type=self._entry_type) for line in whole.splitlines()]
+        except msgspec.DecodeError as error:
+            raise JournalError(f"{self._file} is not a journal: {error}; name another file with --journal") from error
+
+    def append(self, entry: E) -> None:
+        """Append an entry, replacing an incomplete last line; it is on the disk when this returns."""
+        with self._file.open("ab") as file:
+            file.truncate(self._whole_bytes())
+            file.write(msgspec.json.encode(entry) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    # ---- the lock, and requests to stop ----
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Lock the journal for this process; delete an earlier request to stop.
+
+        Raises:
+            JournalError: another process has locked it.
+            OSError: the file cannot be created.
+        """
+        with self._file.open("ab") as file:
+            if not _is_locked_now(file.fileno()):
+                raise JournalError(f"another process uses the journal {self._file}; `barycenter cancel` stops it")
+            self._asked_file.unlink(missing_ok=True)
+            yield
+
+    def is_held(self) -> bool:
+        """Return whether a process carries out moves with this journal."""
+        try:
+            with self._file.open("rb") as file:
+                return not _is_locked_now(file.fileno())
+        except FileNotFoundError:
+            return False
+
+    def ask_to_stop(self, at: int, by: str, why: str = "") -> None:
+        """Ask the process that uses the journal to begin no more moves.
+
+        Raises:
+            OSError: the request cannot be written next to the journal.
+        """
+        write_whole(self._asked_file, msgspec.json.encode(_StopAsked(at=at, by=by, why=why)))
+
+    def asked_to_stop(self) -> str:
+        """Return who asked to stop, and why, as text; blank if there is no request."""
+        try:
+            with self._asked_file.open("rb") as file:
+                asked = msgspec.json.decode(file.read(_MAX_REQUEST_BYTES), type=_StopAsked)
+        except FileNotFoundError:
+            return ""
+        except (msgspec.DecodeError, OSError) as error:
+            return f"another process asked to stop: {error}"
+        return f"{asked.by} asked to stop" + (f": {asked.why}" if asked.why else "")
+
+    @property
+    def _asked_file(self) -> Path:
+        return self._file.with_name(f"{self._file.name}.cancel")
+
+    def _whole_bytes(self) -> int:
+        with self._file.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            while end:
+                begin = max(0, end - _BLOCK)
+                file.seek(begin)
+                newline = file.read(end - begin).rfind(b"\n")
+                if newline >= 0:
+                    return begin + newline + 1
+                end = begin
+            return 0
+
+
+def _is_locked_now(descriptor: int) -> bool:
+    """Lock an open file; return False if another process has locked it. Closing the file releases the lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

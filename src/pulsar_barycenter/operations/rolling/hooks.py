@@ -1,0 +1,120 @@
+"""Runs what restarts a broker: a command of the operator, or the operator.
+
+A command runs in a shell, in a process group of its own. `{broker}`, `{host}`, `{port}` and `{pod}` (the first label of
+the host) in it are replaced by quoted texts; its environment has the same as BARYCENTER_BROKER, and so on. It must be
+safe to run twice, since a roll that was killed while it ran may run it again.
+"""
+
+import asyncio
+import os
+import re
+import shlex
+import signal
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Final
+
+from pulsar_barycenter.operations.rolling.run import RollStopped
+
+PLACES: Final = ("broker", "host", "port", "pod")
+_PLACE: Final = re.compile(r"\{(" + "|".join(PLACES) + r")\}")
+_ENDS_WITHIN_S: Final = 5.0
+_SHOWN_BYTES: Final = 2_000
+_MAX_LINE: Final = 300
+
+
+def places_of(broker: str) -> dict[str, str]:
+    """Return the texts that a command may use, by their names."""
+    host, _, port = broker.rpartition(":")
+    return {"broker": broker, "host": host, "port": port, "pod": host.partition(".")[0]}
+
+
+def command_for(template: str, broker: str) -> str:
+    """Return the command line for a broker; other braces stay as they are."""
+    texts = places_of(broker)
+    return _PLACE.sub(lambda place: shlex.quote(texts[place[1]]), template)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandHooks:
+    """Hooks that run commands; `timeout_s` is the time limit of each. A blank `start_with` starts nothing: then the
+    operator starts the brokers of the second pool."""
+
+    restart_with: str
+    start_with: str
+    timeout_s: float
+    say: Callable[[str], None]
+
+    async def restart(self, broker: str) -> None:
+        await self._run(self.restart_with, broker)
+
+    async def start(self, broker: str) -> None:
+        if self.start_with:
+            await self._run(self.start_with, broker)
+        else:
+            self.say(f"start {broker} now; the roll goes on when it is in service")
+
+    async def _run(self, template: str, broker: str) -> None:
+        line = command_for(template, broker)
+        environment = {f"BARYCENTER_{name.upper()}": text for name, text in places_of(broker).items()}
+        # a file instead of a pipe: a broker that the command starts may keep its output open
+        with tempfile.TemporaryFile() as output:
+            process = await asyncio.create_subprocess_exec(
+                *("/bin/sh", "-c", line),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+            try:
+                status = await asyncio.wait_for(process.wait(), self.timeout_s)
+            except TimeoutError:
+                await _end(process)
+                raise RollStopped(
+                    f"the command for {broker} did not end within {self.timeout_s:g} s and was ended: {line}"
+                    f"{_last_line(output)}; look at the broker, then give the same command again"
+                ) from None
+            except asyncio.CancelledError:
+                await _end(process)
+                raise
+            if status != 0:
+                raise RollStopped(
+                    f"the command for {broker} failed with status {status}: {line}{_last_line(output)}; repair it, and "
+                    "give the same command again"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class PersonHooks:
+    """Hooks that ask a person; the roll then waits until the broker is back."""
+
+    say: Callable[[str], None]
+    is_pool: bool = False
+
+    async def restart(self, broker: str) -> None:
+        words = f"stop {broker} now" if self.is_pool else f"restart {broker} now"
+        self.say(f"{words}: it serves no bundles; the roll goes on by itself")
+
+    async def start(self, broker: str) -> None:
+        self.say(f"start {broker} now; the roll goes on when it is in service")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a command with all processes of its group."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _ENDS_WITHIN_S)
+            return
+
+
+def _last_line(output: IO[bytes]) -> str:
+    """Return the last line that a command printed, in brackets."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _SHOWN_BYTES))
+    lines = output.read().decode(errors="replace").strip().splitlines()
+    return f" (it printed: {lines[-1].strip()[:_MAX_LINE]})" if lines else ""

@@ -1,0 +1,85 @@
+"""Decides the order of a roll from a reading of the cluster, and what it would do; pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.operations.executor import RefusedError
+from pulsar_barycenter.operations.rolling.plan import (
+    MAX_BROKERS,
+    Cluster,
+    RollPlan,
+    best_plan,
+    forecast,
+    naive_moves,
+    second_pool,
+)
+from pulsar_barycenter.operations.rolling.progress import RollOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What an operator asks for: which brokers restart (none: all), how many at a time, and the names of the brokers of
+    a second pool, if there is one."""
+
+    only: tuple[str, ...] = ()
+    batch: int = 1
+    pool: tuple[str, ...] = ()
+    refills: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """The order, its forecast, and the moves of a roll without a plan."""
+
+    order: RollOrder
+    plan: RollPlan
+    naive: int
+
+
+def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
+    """Return the brokers that restart, or with a second pool end.
+
+    Raises:
+        RefusedError: what is wanted does not fit the cluster.
+    """
+    if len(listed) > MAX_BROKERS:
+        raise RefusedError(f"there are {count_of(len(listed), 'broker')}, and a roll plans at most {MAX_BROKERS:,}")
+    for broker in wanted.only:
+        if broker not in listed:
+            raise RefusedError(f"{broker} is not listed; the brokers are {', '.join(listed)}")
+    brokers = tuple(name for name in (wanted.only or listed) if name not in wanted.pool)
+    if not brokers:
+        raise RefusedError("all listed brokers are of the second pool, so there is none to replace")
+    if wanted.pool and wanted.batch > 1:
+        raise RefusedError("a second pool replaces one broker at a time; leave --batch out")
+    others = [name for name in listed if name not in brokers]
+    if not wanted.pool and wanted.batch > len(brokers) - (not others):
+        raise RefusedError(
+            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: no other could serve"
+        )
+    return brokers
+
+
+def ordered(name: str, listed: Sequence[str], leader: str, cluster: Cluster, wanted: Wanted) -> Ordered:
+    """Return the order of a roll of the cluster `name`. Errors as of `restarting`."""
+    brokers = restarting(listed, wanted)
+    ready = tuple(broker for broker in listed if broker not in (*brokers, *wanted.pool))
+    naive = naive_moves(cluster.owners, listed)
+    if wanted.pool:
+        old = tuple(sorted(brokers, key=lambda broker: (broker == leader, broker)))
+        batches = tuple((broker,) for broker in old)
+        order = RollOrder(cluster=name, batches=batches, ready=(), pool=wanted.pool, refills=False)
+        return Ordered(order, second_pool(cluster, old, wanted.pool), naive)
+    plan = best_plan(cluster, brokers, leader, batch=wanted.batch, restarted=ready, refills=wanted.refills)
+    order = RollOrder(
+        cluster=name, batches=tuple(step.brokers for step in plan.steps), ready=ready, refills=wanted.refills
+    )
+    return Ordered(order, plan, naive)
+
+
+def backwards_plan(order: RollOrder, cluster: Cluster) -> RollPlan:
+    """Return what a roll back in this order does."""
+    if order.pool:
+        return second_pool(cluster, order.brokers, (*order.ready, *order.pool))
+    return forecast(cluster, order.batches, restarted=order.ready, refills=order.refills)

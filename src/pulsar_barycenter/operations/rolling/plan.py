@@ -1,0 +1,382 @@
+"""Plans a roll: the order of the brokers, and the destination of each bundle, with as few moves as possible.
+
+A broker restarts when it is empty, so each bundle moves at least once. A bundle that goes to a broker that has already
+restarted moves only once. Before the first step no broker has restarted, so the bundles of the first step move twice:
+the roll begins with the broker that has the fewest. The leader is last, because its restart moves the leadership.
+
+At the end the last brokers are empty. The refill brings bundles to them, the heaviest first, so that few are enough.
+
+With a second pool, bundles go from old brokers to new ones, and none moves twice.
+
+Each receiver has two limits, in bundles and in load. The load of a bundle is its throughput in bytes/s, or 0 if it is
+not known. A step whose bundles fit nowhere is not possible, and the plan says which bundles these are.
+
+All functions are pure.
+"""
+
+import enum
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from pulsar_barycenter.operations.plan import PlannedMove
+
+MAX_BROKERS: Final = 1_000
+_ALL_ORDERS_UP_TO: Final = 5
+_MAX_SIMULATED_MOVES: Final = 400_000
+_ENOUGH_OF_MEAN: Final = 0.9
+
+MayServe: TypeAlias = Callable[[str], frozenset[str]]
+"""Returns the brokers that may serve a bundle by the isolation policies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most that a receiver may have: a number of bundles, and a load; infinite if there is no limit."""
+
+    bundles: float = math.inf
+    load: float = math.inf
+
+
+class OverflowTo(enum.StrEnum):
+    """Where bundles go for which restarted brokers have no room."""
+
+    EMPTIEST = "emptiest"
+    LAST = "last"
+    """The broker that restarts last: when it restarts, the most others have restarted."""
+
+
+class _Occupied:
+    """The bundles and the load of each broker, changed in place while a plan is made."""
+
+    def __init__(self, owners: Mapping[str, str], loads: Mapping[str, float], limits: Mapping[str, Limit]) -> None:
+        self.owner = dict(owners)
+        self._loads = loads
+        self._limits = limits
+        self._of: dict[str, dict[str, None]] = {broker: {} for broker in limits}
+        self._load = dict.fromkeys(limits, 0.0)
+        for bundle, broker in sorted(owners.items()):
+            self._of.setdefault(broker, {})[bundle] = None
+            self._load[broker] = self._load.get(broker, 0.0) + self.load(bundle)
+
+    def load(self, bundle: str) -> float:
+        return self._loads.get(bundle, 0.0)
+
+    def on(self, broker: str) -> list[str]:
+        """Return the bundles of a broker, the heaviest first."""
+        return sorted(self._of.get(broker, {}), key=lambda bundle: (-self.load(bundle), bundle))
+
+    def count(self, broker: str) -> int:
+        return len(self._of.get(broker, {}))
+
+    def move(self, bundle: str, destination: str) -> None:
+        source = self.owner[bundle]
+        del self._of[source][bundle]
+        self._load[source] -= self.load(bundle)
+        self.owner[bundle] = destination
+        self._of[destination][bundle] = None
+        self._load[destination] += self.load(bundle)
+
+    def fullness(self, broker: str, bundle: str = "") -> float:
+        """Return how full a broker is, or would be with one more bundle: 1 at a limit."""
+        limit = self._limits[broker]
+        more, count = (self.load(bundle), 1) if bundle else (0.0, 0)
+        of_bundles = (self.count(broker) + count) / limit.bundles if limit.bundles else math.inf
+        of_load = (self._load[broker] + more) / limit.load if limit.load else 0.0
+        return max(of_bundles, of_load)
+
+    def fits(self, broker: str, bundle: str) -> bool:
+        return self.fullness(broker, bundle) <= 1.0 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a plan is made from: the owner of each bundle, the loads, and the limits of all brokers that may receive."""
+
+    owners: Mapping[str, str]
+    loads: Mapping[str, float]
+    limits: Mapping[str, Limit]
+    may_serve: MayServe
+
+    def occupied(self) -> _Occupied:
+        return _Occupied(self.owners, self.loads, self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a roll: the moves that empty its brokers.
+
+    `stay` are bundles that no other broker may serve, `no_room` those that would pass the limits of all receivers; each
+    with the reason.
+    """
+
+    brokers: tuple[str, ...]
+    moves: tuple[PlannedMove, ...] = ()
+    stay: Mapping[str, str] = field(default_factory=dict)
+    no_room: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RollPlan:
+    """The steps of a roll in their order, and the moves that refill the last brokers."""
+
+    steps: tuple[Step, ...]
+    refill: tuple[PlannedMove, ...] = ()
+
+    @property
+    def moves(self) -> int:
+        """The number of moves, with the refill."""
+        return sum(len(step.moves) for step in self.steps) + len(self.refill)
+
+    @property
+    def no_room(self) -> int:
+        return sum(len(step.no_room) for step in self.steps)
+
+    def moves_of_bundles(self) -> dict[str, int]:
+        """Return how often each bundle moves."""
+        found: dict[str, int] = {}
+        for move in itertools.chain(*(step.moves for step in self.steps), self.refill):
+            found[move.bundle] = found.get(move.bundle, 0) + 1
+        return found
+
+
+def limits_of(
+    owners: Mapping[str, str], loads: Mapping[str, float], receivers: Collection[str], *, serving: int, room: float
+) -> dict[str, Limit]:
+    """Return equal limits for the receivers: `room` (1.2: a fifth more) times an equal share of `serving` brokers; but
+    always enough for the largest bundle on top of the equal share.
+
+    Without known loads only the number of bundles is limited.
+    """
+    count = max(1, serving)
+    share = len(owners) / count
+    known = [loads.get(bundle, 0.0) for bundle in owners]
+    load_share = sum(known) / count
+    load = max(load_share * room, load_share + max(known, default=0.0)) if sum(known) > 0 else math.inf
+    return dict.fromkeys(receivers, Limit(math.ceil(share * room), load))
+
+
+def emptied(
+    cluster: Cluster,
+    leaving: Sequence[str],
+    *,
+    restarted: Collection[str],
+    waiting: Sequence[str],
+    overflow: OverflowTo = OverflowTo.EMPTIEST,
+) -> Step:
+    """Return the step that empties brokers: their bundles go to restarted brokers, and if these have no room to brokers
+    that wait for their restart, in the order of the roll. Both without the leaving ones."""
+    return _emptied(cluster.occupied(), cluster.may_serve, leaving, restarted, waiting, overflow)
+
+
+def _emptied(
+    occupied: _Occupied,
+    may_serve: MayServe,
+    leaving: Sequence[str],
+    restarted: Collection[str],
+    waiting: Sequence[str],
+    overflow: OverflowTo,
+) -> Step:
+    bundles = [bundle for broker in leaving for bundle in occupied.on(broker)]
+    heaviest_first = sorted(bundles, key=lambda bundle: (-occupied.load(bundle), bundle))
+    choice = _placed(occupied, may_serve, heaviest_first, restarted, waiting, overflow)
+    if choice.overflowed:  # light bundles first: more of them fit on restarted brokers
+        other = _placed(occupied, may_serve, heaviest_first[::-1], restarted, waiting, overflow)
+        choice = min(choice, other, key=lambda placed: (len(placed.no_room), placed.overflowed))
+    moves = []
+    for bundle, destination in choice.destinations.items():
+        sentence = f"{occupied.owner[bundle]} restarts; {destination} has room" + (
+            " and has restarted already" if destination in restarted else ""
+        )
+        moves.append(
+            PlannedMove(bundle=bundle, source=occupied.owner[bundle], destination=destination, sentence=sentence)
+        )
+        occupied.move(bundle, destination)
+    return Step(tuple(leaving), tuple(moves), choice.stay, choice.no_room)
+
+
+@dataclass(slots=True)
+class _Placed:
+    destinations: dict[str, str] = field(default_factory=dict)
+    stay: dict[str, str] = field(default_factory=dict)
+    no_room: dict[str, str] = field(default_factory=dict)
+    overflowed: int = 0
+
+
+def _placed(
+    occupied: _Occupied,
+    may_serve: MayServe,
+    bundles: Iterable[str],
+    restarted: Collection[str],
+    waiting: Sequence[str],
+    overflow: OverflowTo,
+) -> _Placed:
+    """Return destinations for the bundles, without a change of `occupied`."""
+    found = _Placed()
+    sources = []
+    ranks = {broker: rank for rank, broker in enumerate(waiting)}
+    try:
+        for bundle in bundles:
+            allowed = may_serve(bundle)
+            first = [broker for broker in restarted if broker in allowed]
+            second = [broker for broker in waiting if broker in allowed]
+            if not first and not second:
+                found.stay[bundle] = "no other broker of the roll may serve it"
+                continue
+            fitting = [broker for broker in first if occupied.fits(broker, bundle)]
+            is_overflow = not fitting
+            fitting = fitting or [broker for broker in second if occupied.fits(broker, bundle)]
+            if not fitting:
+                found.no_room[bundle] = "each broker that may serve it would pass its limit"
+                continue
+            found.overflowed += is_overflow
+            if is_overflow and overflow is OverflowTo.LAST:
+                destination = max(fitting, key=ranks.__getitem__)
+            else:
+                destination = min(fitting, key=lambda broker: (occupied.fullness(broker, bundle), broker))
+            found.destinations[bundle] = destination
+            sources.append((bundle, occupied.owner[bundle]))
+            occupied.move(bundle, destination)
+    finally:
+        for bundle, source in sources:
+            occupied.move(bundle, source)
+    return found
+
+
+def forecast(
+    cluster: Cluster,
+    batches: Sequence[Sequence[str]],
+    *,
+    restarted: Collection[str] = (),
+    refills: bool = True,
+    overflow: OverflowTo = OverflowTo.EMPTIEST,
+) -> RollPlan:
+    """Return what a roll in place does if nothing else changes.
+
+    `restarted` brokers need no restart and receive bundles first.
+    """
+    occupied = cluster.occupied()
+    ready, steps = list(restarted), []
+    for at, batch in enumerate(batches):
+        waiting = [broker for later in batches[at + 1 :] for broker in later]
+        steps.append(_emptied(occupied, cluster.may_serve, batch, ready, waiting, overflow))
+        ready += batch
+    refill = _refilled(occupied, cluster.may_serve, batches[-1], ready) if refills and batches else ()
+    return RollPlan(tuple(steps), refill)
+
+
+def refilled(cluster: Cluster, empty: Sequence[str], brokers: Collection[str]) -> tuple[PlannedMove, ...]:
+    """Return the moves from other `brokers` to empty ones, until these have nearly the mean; the heaviest bundles that
+    make the fuller of two brokers less full move, so that few moves are enough."""
+    return _refilled(cluster.occupied(), cluster.may_serve, empty, brokers)
+
+
+def _refilled(
+    occupied: _Occupied, may_serve: MayServe, empty: Sequence[str], brokers: Collection[str]
+) -> tuple[PlannedMove, ...]:
+    moves: list[PlannedMove] = []
+    moved: set[str] = set()
+    for receiver in empty:
+        while True:
+            fullness = {broker: occupied.fullness(broker) for broker in sorted(brokers)}
+            if fullness[receiver] >= _ENOUGH_OF_MEAN * sum(fullness.values()) / len(fullness):
+                break
+            bundle = _to_bring(occupied, may_serve, receiver, fullness, moved)
+            if not bundle:
+                break
+            source = occupied.owner[bundle]
+            sentence = f"{receiver} has restarted and is empty"
+            moves.append(PlannedMove(bundle=bundle, source=source, destination=receiver, sentence=sentence))
+            moved.add(bundle)
+            occupied.move(bundle, receiver)
+    return tuple(moves)
+
+
+def _to_bring(
+    occupied: _Occupied, may_serve: MayServe, receiver: str, fullness: Mapping[str, float], moved: Collection[str]
+) -> str:
+    """Return the bundle to bring to a receiver, blank if none makes the fuller broker less full."""
+    for donor in sorted(fullness, key=lambda broker: (-fullness[broker], broker)):
+        if donor == receiver:
+            continue
+        for bundle in occupied.on(donor):
+            after = occupied.fullness(receiver, bundle)
+            is_better = after < fullness[donor] and after <= 1.0 + 1e-9
+            if bundle not in moved and is_better and receiver in may_serve(bundle):
+                return bundle
+    return ""
+
+
+def batches_of(brokers: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(brokers[at : at + size]) for at in range(0, len(brokers), size))
+
+
+def best_plan(
+    cluster: Cluster,
+    brokers: Collection[str],
+    leader: str,
+    *,
+    batch: int = 1,
+    restarted: Collection[str] = (),
+    refills: bool = True,
+) -> RollPlan:
+    """Return the best of the plans that were tried: the fewest bundles without room, then the fewest moves.
+
+    The leader is last, if it is one of the `brokers`. Up to 5 other brokers all orders are tried; of more, each broker
+    as the first, as far as the cluster is small enough, and then those with more bundles before those with fewer.
+    """
+    plans = (
+        forecast(cluster, batches_of(order, batch), restarted=restarted, refills=refills, overflow=overflow)
+        for order in _orders(cluster, brokers, leader)
+        for overflow in OverflowTo
+    )
+    return min(plans, key=lambda plan: (plan.no_room, plan.moves))
+
+
+def _orders(cluster: Cluster, brokers: Collection[str], leader: str) -> Iterable[tuple[str, ...]]:
+    occupied = cluster.occupied()
+    others = sorted((broker for broker in brokers if broker != leader), key=lambda name: (occupied.count(name), name))
+    end = (leader,) if leader in brokers else ()
+    if len(others) <= _ALL_ORDERS_UP_TO and math.factorial(len(others)) * len(cluster.owners) <= _MAX_SIMULATED_MOVES:
+        for order in itertools.permutations(others):
+            yield (*order, *end)
+        return
+    tried = max(1, min(len(others), _MAX_SIMULATED_MOVES // max(1, len(cluster.owners) * len(brokers))))
+    for first in others[:tried]:
+        yield (first, *(broker for broker in reversed(others) if broker != first), *end)
+
+
+def naive_moves(owners: Mapping[str, str], brokers: Sequence[str]) -> int:
+    """Return the number of moves of a roll without a plan: brokers restart in the order of their names, and the bundles
+    of each go evenly to all others, because the leader does not know yet which have restarted."""
+    counts = dict.fromkeys(sorted(brokers), 0)
+    for broker in owners.values():
+        counts[broker] = counts.get(broker, 0) + 1
+    moves = 0
+    for broker in sorted(brokers):
+        others = [name for name in counts if name != broker]
+        leaving, counts[broker] = counts[broker], 0
+        moves += leaving
+        for number in range(leaving if others else 0):
+            counts[others[number % len(others)]] += 1
+    return moves
+
+
+def second_pool(cluster: Cluster, old: Sequence[str], new: Sequence[str]) -> RollPlan:
+    """Return the plan that empties old brokers in their order, each to the new brokers that have started by then.
+
+    With the i-th old broker the i-th new one has started; with the last all. Each bundle moves once.
+    """
+    occupied = cluster.occupied()
+    steps = []
+    for at, broker in enumerate(old):
+        started = started_by(at, old, new)
+        steps.append(_emptied(occupied, cluster.may_serve, (broker,), started, (), OverflowTo.EMPTIEST))
+    return RollPlan(tuple(steps))
+
+
+def started_by(step: int, old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """Return the new brokers that run in a step of a roll to a second pool, counted from 0."""
+    return tuple(new) if step == len(old) - 1 else tuple(new[: step + 1])

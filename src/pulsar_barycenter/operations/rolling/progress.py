@@ -1,0 +1,340 @@
+"""The progress of a roll: entries of its journal, the state that they add up to, and the next action.
+
+The journal has what was done, and before each restart what is about to be done. The state is a fold of the entries, and
+the next action follows from the state alone, so a killed roll goes on where it was. Every action may be repeated: moves
+are planned anew from the present owners, and whether a broker has restarted shows in its identity.
+
+All functions are pure.
+"""
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pulsar_barycenter.operations.own_balancing import Remembered
+
+
+class RollEvent(enum.StrEnum):
+    BEGUN = "begun"
+    """The order is fixed, and what the settings were is remembered. Nothing has been changed yet."""
+    PAUSED = "paused"
+    """Shedding and splitting are off on all brokers."""
+    REORDERED = "reordered"
+    """The leader changed; the rest of the order is another one."""
+    STARTED = "started"
+    """A broker of the second pool is in service."""
+    EMPTIED = "emptied"
+    RESTARTING = "restarting"
+    """The restart of a broker is about to be asked for; `identity` is that of the old process."""
+    RESTARTED = "restarted"
+    """The hook has ended without an error, or the person was asked."""
+    BACK = "back"
+    """The broker is listed, healthy and resolvable; of a second pool: the old broker is gone."""
+    SETTLED = "settled"
+    """The reports of the step's brokers and receivers have arrived; `detail` says how that is known."""
+    ROLLED_BACK = "rolling back"
+    """The roll goes backwards from here on, in the order of this entry."""
+    REFILLED = "refilled"
+    RESTORED = "restored"
+    """The settings are what they were."""
+    FINISHED = "finished"
+    ABORTED = "aborted"
+    """An operator ended the roll; the settings are restored, the brokers stay as they are."""
+    STOPPED = "stopped"
+    """The command ended before the roll did; the same command goes on."""
+
+
+class RollOrder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What a roll does with which brokers.
+
+    `batches` restart one after the other. `ready` brokers need no restart and receive bundles first. `pool` are the
+    brokers of a second pool, which start in this order; the brokers of the batches then end instead of restarting.
+    `addresses` are the web addresses of brokers, to ask when the given one does not answer.
+    """
+
+    cluster: str
+    batches: tuple[tuple[str, ...], ...]
+    ready: tuple[str, ...] = ()
+    pool: tuple[str, ...] = ()
+    refills: bool = True
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        return tuple(broker for batch in self.batches for broker in batch)
+
+
+NO_ORDER: Final = RollOrder(cluster="", batches=())
+
+
+class RollEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """A line of the journal. `at` is epoch ms, `by` the user; the other fields depend on the event.
+
+    `reported_at` is the time in the newest report of a broker before its restart, epoch ms by its own clock.
+    """
+
+    at: int
+    by: str
+    event: RollEvent
+    brokers: tuple[str, ...] = ()
+    identity: str = ""
+    reported_at: int = 0
+    detail: str = ""
+    order: RollOrder = NO_ORDER
+    before: tuple[Remembered, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a broker of the second pool, and wait until it is in service."""
+
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Move all bundles away from these brokers."""
+
+    brokers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Ask for the restart, or with a second pool for the end, of a broker; unless it has happened, which shows by
+    `identity`, that of the process before an earlier request, blank if there was none."""
+
+    broker: str
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitBack:
+    """Wait until the broker is back; `identity` is that of the old process."""
+
+    broker: str
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitReports:
+    brokers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refill:
+    """Move bundles to the brokers that restarted last."""
+
+    brokers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The roll has ended."""
+
+
+Action: TypeAlias = Pause | Start | Empty | Restart | AwaitBack | AwaitReports | Refill | Restore | Finish | Nothing
+
+
+class RollState(enum.StrEnum):
+    NOT_BEGUN = "not begun"
+    UNDER_WAY = "under way"
+    FINISHED = "finished"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a roll. `settled` are the brokers whose steps are complete; `restarting` maps the brokers of the
+    present step to their identity before the restart, `reported_at` to the time of their report before it."""
+
+    state: RollState = RollState.NOT_BEGUN
+    order: RollOrder = NO_ORDER
+    before: tuple[Remembered, ...] = ()
+    is_paused: bool = False
+    is_rollback: bool = False
+    settled: tuple[str, ...] = ()
+    started: tuple[str, ...] = ()
+    is_emptied: bool = False
+    restarting: tuple[tuple[str, str], ...] = ()
+    reported_at: tuple[tuple[str, int], ...] = ()
+    restarted: tuple[str, ...] = ()
+    back: tuple[str, ...] = ()
+    is_refilled: bool = False
+    is_restored: bool = False
+
+    @property
+    def batch(self) -> tuple[str, ...]:
+        """The brokers of the present step, none if all steps are complete."""
+        return next((batch for batch in self.order.batches if not set(batch) <= set(self.settled)), ())
+
+    @property
+    def step(self) -> int:
+        """The number of complete steps."""
+        return sum(set(batch) <= set(self.settled) for batch in self.order.batches)
+
+    @property
+    def ready(self) -> tuple[str, ...]:
+        """The brokers that receive bundles first: they will not restart any more."""
+        pool = self.started if self.order.pool else self.settled
+        return tuple(dict.fromkeys((*self.order.ready, *pool)))
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The brokers that restart in later steps, and may receive bundles until then."""
+        if self.order.pool:
+            return ()
+        return tuple(name for name in self.order.brokers if name not in (*self.batch, *self.settled))
+
+
+def progress_of(entries: Iterable[RollEntry]) -> Progress:
+    """Return the state after the entries."""
+    progress = Progress()
+    for entry in entries:
+        progress = after(progress, entry)
+    return progress
+
+
+def after(now: Progress, entry: RollEntry) -> Progress:
+    """Return the state after one more entry."""
+    changes: dict[RollEvent, dict[str, object]] = {
+        RollEvent.BEGUN: {"state": RollState.UNDER_WAY, "order": entry.order, "before": entry.before},
+        RollEvent.PAUSED: {"is_paused": True},
+        RollEvent.REORDERED: {"order": entry.order, **_NEW_STEP},
+        RollEvent.STARTED: {"started": (*now.started, *entry.brokers)},
+        RollEvent.EMPTIED: {"is_emptied": True},
+        RollEvent.RESTARTING: {
+            "restarting": (*now.restarting, *((name, entry.identity) for name in entry.brokers)),
+            "reported_at": (*now.reported_at, *((name, entry.reported_at) for name in entry.brokers)),
+        },
+        RollEvent.RESTARTED: {"restarted": (*now.restarted, *entry.brokers)},
+        RollEvent.BACK: {"back": (*now.back, *entry.brokers)},
+        RollEvent.SETTLED: {"settled": (*now.settled, *entry.brokers), **_NEW_STEP},
+        RollEvent.ROLLED_BACK: {"order": entry.order, "is_rollback": True, "settled": (), "started": (), **_NEW_STEP}
+        | {"state": RollState.UNDER_WAY, "is_refilled": False, "is_restored": False}
+        | ({"is_paused": False, "before": entry.before} if entry.before else {}),
+        RollEvent.REFILLED: {"is_refilled": True},
+        RollEvent.RESTORED: {"is_restored": True},
+        RollEvent.FINISHED: {"state": RollState.FINISHED},
+        RollEvent.ABORTED: {"state": RollState.ABORTED},
+        RollEvent.STOPPED: {},
+    }
+    return replace(now, **changes[entry.event])  # type: ignore[arg-type]
+
+
+_NEW_STEP: Final[dict[str, object]] = {
+    "is_emptied": False,
+    "restarting": (),
+    "reported_at": (),
+    "restarted": (),
+    "back": (),
+}
+
+
+def next_action(now: Progress) -> Action:
+    """Return what is to be done next."""
+    if now.state is not RollState.UNDER_WAY:
+        return Nothing()
+    if not now.is_paused:
+        return Pause()
+    if now.batch:
+        return _in_step(now)
+    if now.order.refills and not now.order.pool and not now.is_refilled:
+        return Refill(now.order.batches[-1])
+    return Finish() if now.is_restored else Restore()
+
+
+def _in_step(now: Progress) -> Action:
+    for broker in _to_start(now):
+        return Start(broker)
+    if not now.is_emptied:
+        return Empty(now.batch)
+    identities = dict(now.restarting)
+    for broker in now.batch:
+        if broker not in now.restarted:
+            return Restart(broker, identities.get(broker, ""))
+    for broker in now.batch:
+        if broker not in now.back:
+            return AwaitBack(broker, identities.get(broker, ""))
+    return AwaitReports(now.batch)
+
+
+def _to_start(now: Progress) -> tuple[str, ...]:
+    """Return the brokers of the second pool that must run in this step and have not been seen in service."""
+    pool = now.order.pool
+    wanted = pool if now.step == len(now.order.batches) - 1 else pool[: now.step + 1]
+    return tuple(broker for broker in wanted if broker not in now.started)
+
+
+def with_leader_last(now: Progress, leader: str) -> RollOrder:
+    """Return the order in which the present leader is in the last step, as far as it is still to restart.
+
+    The order is unchanged if the leader's step is the last one, or if a restart of the present step has been asked for.
+    """
+    left = [batch for batch in now.order.batches if not set(batch) <= set(now.settled)]
+    if leader not in now.batch or len(left) < 2 or now.restarting:
+        return now.order
+    done = tuple(batch for batch in now.order.batches if set(batch) <= set(now.settled))
+    others = [tuple(broker for broker in batch if broker != leader) for batch in left]
+    *early, last = [batch for batch in others if batch]
+    full = len(last) >= max(map(len, left))
+    ends = (last, (leader,)) if full else ((*last, leader),)
+    return msgspec.structs.replace(now.order, batches=(*done, *early, *ends))
+
+
+def backwards(now: Progress) -> RollOrder:
+    """Return the order that rolls back what has been done: the brokers that have restarted, or may have, the last one
+    first. With a second pool, the old brokers start again and the new ones end.
+
+    Brokers that have not restarted receive bundles first.
+    """
+    touched = [*now.settled, *(broker for broker, _ in now.restarting)]
+    again = tuple(reversed(dict.fromkeys(touched)))
+    if not now.order.pool:
+        size = max(map(len, now.order.batches), default=1)
+        batches = tuple(again[at : at + size] for at in range(0, len(again), size))
+        ready = tuple(broker for broker in (*now.order.ready, *now.order.brokers) if broker not in again)
+        return msgspec.structs.replace(now.order, batches=batches, ready=ready)
+    old = tuple(broker for broker in now.order.brokers if broker not in again)
+    new = tuple(reversed(now.started))
+    return msgspec.structs.replace(
+        now.order, batches=tuple((broker,) for broker in new), ready=(*now.order.ready, *old), pool=again
+    )
+
+
+def condition(now: Progress) -> str:
+    """Return in what condition the cluster is, in words for an operator."""
+    if now.state is not RollState.UNDER_WAY:
+        return f"the roll is {now.state}"
+    if not now.is_paused:
+        return "nothing has been moved or restarted"
+    words = ["shedding and splitting are off"] if not now.is_restored else ["shedding and splitting are restored"]
+    done = len(now.settled)
+    words.append(f"{done:,} of {len(now.order.brokers):,} brokers are done")
+    for broker in now.batch:
+        if broker in now.back:
+            words.append(f"{broker} is back")
+        elif broker in now.restarted:
+            words.append(f"{broker} was asked to restart and was not seen back")
+        elif broker in dict(now.restarting):
+            words.append(f"the restart of {broker} had begun")
+        elif now.is_emptied:
+            words.append(f"{broker} is empty")
+    return "; ".join(words)

@@ -1,0 +1,625 @@
+"""Carries out a roll: does the next action, writes what was done to the journal, and repeats.
+
+Before each step the cluster is read again: which brokers are listed and healthy, who leads, whether shedding and
+splitting are still off, and who owns which bundle. What does not fit stops the roll with a sentence; the same command
+goes on later. A stop by an operator takes effect between two requests: moves in progress and a running hook are
+completed first.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from pulsar_barycenter.bounds.back_off import Doubling
+from pulsar_barycenter.naming.bundle import may_leave_its_broker
+from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.operations import executor
+from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError, Tell, when_told
+from pulsar_barycenter.operations.journal import MoveState
+from pulsar_barycenter.operations.own_balancing import Balancing, ControlledSettings, Remembered
+from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.rolling.plan import Cluster, MayServe, Step, emptied, limits_of, refilled
+from pulsar_barycenter.operations.rolling.progress import (
+    NO_ORDER,
+    Action,
+    AwaitBack,
+    AwaitReports,
+    Empty,
+    Finish,
+    Nothing,
+    Pause,
+    Progress,
+    Refill,
+    Restart,
+    Restore,
+    RollEntry,
+    RollEvent,
+    RollOrder,
+    Start,
+    after,
+    next_action,
+    progress_of,
+    with_leader_last,
+)
+from pulsar_barycenter.operations.rolling.reports import (
+    Arrival,
+    SeenReport,
+    receivers_arrival,
+    restarted_arrival,
+    settle_s,
+)
+
+_LOOKS_AGAIN_S: Final = 0.1
+_LOOKS_AT_MOST_S: Final = 2.0
+_PASSES: Final = 5
+"""The number of attempts to empty a broker: each moves what it got during the previous one."""
+_AWAY_S: Final = 30.0
+"""The time for a broker to come back after a restart that an earlier process asked for; then it is asked again."""
+_UNKNOWN_IDENTITY_S: Final = 30.0
+"""The time after which a healthy broker counts as restarted, if its process cannot be told from the old one."""
+_ANSWERS_S: Final = 120.0
+_USUAL_PACE: Final = Pace(looks_back=False)
+UNKNOWN: Final = "unknown"
+"""The identity in the journal of a process that cannot be told from the next one."""
+
+T = TypeVar("T")
+
+
+class RollStopped(Exception):  # noqa: N818 - it is no error if an operator asked for it
+    """The roll has stopped before its end; the text says why and what to do."""
+
+
+class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
+    """A running cluster, as a roll needs it. Every method raises NotNowError or RefusedError."""
+
+    async def leader(self) -> str: ...
+    async def owned(self, broker: str) -> frozenset[str]: ...
+
+    async def loads(self) -> Mapping[str, float]:
+        """Return the throughput of bundles in bytes/s, as far as it is known."""
+        ...
+
+    async def may_serve(self, brokers: Collection[str]) -> MayServe:
+        """Return which of the brokers may serve a bundle, by isolation policies; drained brokers may serve none."""
+        ...
+
+    async def is_healthy(self, broker: str) -> bool:
+        """Return whether the broker says at its own address that it is healthy."""
+        ...
+
+    async def resolves(self, broker: str) -> bool:
+        """Return whether the host of the broker has an address."""
+        ...
+
+    async def identity(self, broker: str) -> str:
+        """Return a text that is another one after a restart of the broker, blank if it is not known."""
+        ...
+
+    async def report(self, broker: str) -> SeenReport: ...
+
+
+class Hooks(Protocol):
+    """What restarts, ends and starts brokers.
+
+    Raises:
+        RollStopped: the hook failed or took too long.
+    """
+
+    async def restart(self, broker: str) -> None: ...
+    async def start(self, broker: str) -> None: ...
+
+
+class RollJournal(Protocol):
+    """The journal of a roll; an entry is on the disk when `append` returns."""
+
+    def read(self) -> Sequence[RollEntry]: ...
+    def append(self, entry: RollEntry) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollOptions:
+    """`room` is the limit of a receiver, as of `limits_of`; `back_s` the time for a broker to be back, `reports_s` that
+    for reports to arrive. With `leaves_behind`, bundles that no other broker may serve stay on their broker."""
+
+    pace: Pace = _USUAL_PACE
+    room: float = 1.2
+    back_s: float = 600.0
+    reports_s: float = 600.0
+    leaves_behind: bool = False
+
+
+@dataclass(slots=True)
+class RollTold:
+    """What a roll tells: `say` gets lines of progress, `move` each state of a move."""
+
+    say: Callable[[str], None]
+    move: Tell
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A reading of the cluster: its brokers, and the input of plans."""
+
+    brokers: tuple[str, ...]
+    leader: str
+    plan: Cluster
+
+
+async def view_of(cluster: RolledCluster, receivers: Collection[str], *, serving: int, room: float) -> View:
+    """Read the cluster. Bundles of a broker itself are left out. The listed ones of `receivers` have the limits of
+    `limits_of`.
+
+    Raises:
+        NotNowError, RefusedError: the cluster does not answer.
+    """
+    brokers = tuple(sorted(await when_told(cluster.brokers)))
+    owners = {}
+    for broker in brokers:
+        for bundle in await when_told(partial(cluster.owned, broker)):
+            if may_leave_its_broker(bundle):
+                owners[bundle] = broker
+    loads = await when_told(cluster.loads)
+    may_serve = await when_told(partial(cluster.may_serve, brokers))
+    able = tuple(broker for broker in brokers if broker in receivers)
+    limits = limits_of(owners, loads, able, serving=serving, room=room)
+    return View(brokers, await when_told(cluster.leader), Cluster(owners, loads, limits, may_serve))
+
+
+def serving_in(order: RollOrder) -> int:
+    """Return how many brokers share all bundles while a step is under way: all that receive, without a batch."""
+    if order.pool:
+        return len(order.ready) + len(order.pool)
+    return len(order.ready) + len(order.brokers) - max(map(len, order.batches), default=0)
+
+
+class Roll:
+    """A roll under way. `clock_ms` returns epoch ms, `stop` the reason to stop, blank if there is none."""
+
+    def __init__(
+        self,
+        cluster: RolledCluster,
+        hooks: Hooks,
+        journal: RollJournal,
+        options: RollOptions,
+        told: RollTold,
+        *,
+        by: str,
+        clock_ms: Callable[[], int],
+        stop: Callable[[], str],
+    ) -> None:
+        self._cluster = cluster
+        self._hooks = hooks
+        self._journal = journal
+        self._options = options
+        self._told = told
+        self._by = by
+        self._clock_ms = clock_ms
+        self._stop = stop
+        self._balancing = Balancing(cluster)
+        self._received: dict[str, set[str]] = {}
+        self._before: dict[str, SeenReport] = {}
+        self.moves: Counter[str] = Counter()
+        """How often each bundle was moved by this process."""
+        self.progress = progress_of(journal.read())
+
+    # ---- begin, and run ----
+
+    async def begin(self, order: RollOrder) -> None:
+        """Remember the settings, and write the order to the journal."""
+        before = await self._balancing.remembered()
+        self._note(RollEvent.BEGUN, order=order, before=before)
+
+    async def roll_back(self, order: RollOrder) -> None:
+        """Write to the journal that the roll goes backwards from here on."""
+        is_paused = self.progress.is_paused and not self.progress.is_restored
+        before = () if is_paused else await self._balancing.remembered()
+        self._note(RollEvent.ROLLED_BACK, order=order, before=before)
+
+    async def run(self) -> Progress:
+        """Carry out the roll until it is finished.
+
+        Raises:
+            RollStopped: it stopped before its end.
+        """
+        try:
+            while not isinstance(action := next_action(self.progress), Nothing):
+                if reason := self._stop():
+                    raise RollStopped(reason)
+                await self._do(action)
+        except (RefusedError, NotNowError) as error:
+            raise RollStopped(str(error)) from error
+        except TimeoutError as error:
+            raise RollStopped("the brokers did not answer in time; look at them with `barycenter doctor`") from error
+        return self.progress
+
+    async def abort(self) -> Mapping[str, str]:
+        """Restore the settings and end the roll; return the settings that stay as they are, with the reason.
+
+        Errors as of `Balancing.restore`.
+        """
+        kept = (
+            await self._balancing.restore(self.progress.before)
+            if self.progress.before and not self.progress.is_restored
+            else {}
+        )
+        self._note(RollEvent.ABORTED)
+        return kept
+
+    async def _do(self, action: Action) -> None:
+        match action:
+            case Pause():
+                await self._pause()
+            case Start(broker):
+                await self._start(broker)
+            case Empty(brokers):
+                await self._empty(brokers)
+            case Restart(broker, identity):
+                await self._restart(broker, identity)
+            case AwaitBack(broker, identity):
+                await self._await_back(broker, identity)
+            case AwaitReports(brokers):
+                await self._await_reports(brokers)
+            case Refill(brokers):
+                await self._refill(brokers)
+            case Restore():
+                await self._restore()
+            case Finish():
+                await self._finish()
+
+    # ---- the actions ----
+
+    async def _pause(self) -> None:
+        self._told.say("switching shedding and splitting off, and waiting until every broker knows")
+        await self._balancing.pause()
+        self._note(RollEvent.PAUSED)
+
+    async def _start(self, broker: str) -> None:
+        if broker not in await self._ask(self._cluster.brokers):
+            self._told.say(f"starting {broker}")
+            await self._hooks.start(broker)
+        await self._until_in_service(broker, "", self._options.back_s)
+        self._note(RollEvent.STARTED, brokers=(broker,))
+        self._told.say(f"{broker} is in service")
+
+    async def _empty(self, brokers: tuple[str, ...]) -> None:
+        if await self._reordered(brokers):
+            return
+        number = f"step {self.progress.step + 1} of {len(self.progress.order.batches)}"
+        self._told.say(f"{number}: emptying {', '.join(brokers)}")
+        await self._move_away(brokers)
+        await self._remember_reports()
+        self._note(RollEvent.EMPTIED, brokers=brokers)
+
+    async def _restart(self, broker: str, identity: str) -> None:
+        if identity and await self._has_taken_effect(broker, identity):
+            self._note(RollEvent.RESTARTED, brokers=(broker,))
+            return
+        if broker in await self._ask(self._cluster.brokers):
+            await self._check_before_restart(broker)
+        if not identity:
+            # the identity is written before the request, so that a killed roll sees whether it took effect
+            report = await self._ask(partial(self._cluster.report, broker))
+            now = await self._identity(broker) or UNKNOWN
+            self._note(RollEvent.RESTARTING, brokers=(broker,), identity=now, reported_at=report.at_ms)
+        words = "ending" if self.progress.order.pool else "restarting"
+        self._told.say(f"{words} {broker}")
+        await self._hooks.restart(broker)
+        self._note(RollEvent.RESTARTED, brokers=(broker,))
+
+    async def _has_taken_effect(self, broker: str, identity: str) -> bool:
+        """Return whether a restart that an earlier process asked for has happened; wait a while for a broker that is
+        away. `identity` is that of the broker before it."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
+        while broker not in await self._ask(self._cluster.brokers):
+            if self.progress.order.pool:
+                return True
+            if loop.time() - began > _AWAY_S:
+                return False
+            await self._pause_for(pauses.next_s())
+        return identity != UNKNOWN and await self._identity(broker) not in ("", identity)
+
+    async def _check_before_restart(self, broker: str) -> None:
+        """Move away what the broker got since it was emptied, and check the others once more."""
+        batch = self.progress.batch
+        asked = {name for name, _ in self.progress.restarting}
+        if not asked:
+            await self._check(batch)
+        if left := await self._movable(broker):
+            self._told.say(f"{broker} got {count_of(len(left), 'bundle')} since it was emptied; moving these too")
+            await self._move_away(tuple(name for name in batch if name not in asked))
+
+    async def _await_back(self, broker: str, identity: str) -> None:
+        if self.progress.order.pool:
+            await self._until_gone(broker)
+            self._note(RollEvent.BACK, brokers=(broker,))
+            self._told.say(f"{broker} is gone")
+            return
+        await self._until_in_service(broker, identity, self._options.back_s)
+        self._note(RollEvent.BACK, brokers=(broker,))
+        self._told.say(f"{broker} is listed, healthy at its own address, and its name resolves")
+
+    async def _await_reports(self, brokers: tuple[str, ...]) -> None:
+        gone = brokers if self.progress.order.pool else ()
+        listed = [broker for broker in await self._ask(self._cluster.brokers) if broker not in gone]
+        # after a crash it is not known which brokers received bundles: then all others count
+        wanted = [broker for broker in listed if broker in brokers or broker in self._received or not self._received]
+        time_s = settle_s(await self._ask(self._cluster.settings))
+        sentences = [f"{broker}: {await self._until_reported(broker, time_s)}" for broker in wanted]
+        self._note(RollEvent.SETTLED, brokers=brokers, detail="; ".join(sentences))
+        self._received.clear()
+        self._before.clear()
+        for sentence in sentences:
+            self._told.say(f"report of {sentence}")
+
+    async def _refill(self, brokers: tuple[str, ...]) -> None:
+        await self._check(())
+        order = self.progress.order
+        receivers = (*order.ready, *order.brokers)
+        view = await self._view(receivers, serving=len(receivers))
+        moves = refilled(view.plan, brokers, tuple(view.plan.limits))
+        if moves:
+            self._told.say(f"{count_of(len(moves), 'move')} back to {', '.join(brokers)}")
+            await self._execute(moves)
+        self._note(RollEvent.REFILLED, brokers=brokers)
+
+    async def _restore(self) -> None:
+        self._told.say("restoring the settings of shedding and splitting")
+        kept = await self._balancing.restore(self.progress.before)
+        detail = "; ".join(f"{key} stays: {why}" for key, why in kept.items())
+        self._note(RollEvent.RESTORED, detail=detail)
+        if detail:
+            self._told.say(detail)
+
+    async def _finish(self) -> None:
+        order = self.progress.order
+        expected = (*order.ready, *(order.pool or order.brokers))
+        await self._check((), expected)
+        self._note(RollEvent.FINISHED)
+
+    # ---- checks ----
+
+    async def _reordered(self, brokers: tuple[str, ...]) -> bool:
+        """Check the cluster before a step; return whether the order has changed because another broker leads."""
+        await self._check(brokers)
+        leader = await self._ask(self._cluster.leader)
+        order = with_leader_last(self.progress, leader)
+        if order == self.progress.order:
+            return False
+        self._note(RollEvent.REORDERED, order=order, detail=f"{leader} leads now")
+        self._told.say(f"{leader} leads now and restarts last")
+        return True
+
+    async def _check(self, leaving: Collection[str], expected: Sequence[str] = ()) -> None:
+        """Check that the other brokers are listed and healthy, and that nothing else moves bundles.
+
+        Raises:
+            RollStopped: they are not.
+        """
+        if not self.progress.is_restored and not await self._balancing.is_paused():
+            raise RollStopped(
+                "somebody switched shedding or splitting on again; set loadBalancerSheddingEnabled and "
+                "loadBalancerAutoBundleSplitEnabled to false, or give --abort"
+            )
+        listed = await self._ask(self._cluster.brokers)
+        for broker in expected or self._serving():
+            if broker in leaving:
+                continue
+            if broker not in listed:
+                raise RollStopped(f"{broker} is not listed among the brokers; start it first")
+            if not await self._is_healthy(broker):
+                raise RollStopped(f"{broker} is not healthy at its own address; repair it first")
+
+    def _serving(self) -> tuple[str, ...]:
+        """Return the brokers that have to be in service now."""
+        now = self.progress
+        if now.order.pool:
+            return (*now.ready, *(broker for broker in now.order.brokers if broker not in now.settled))
+        return (*now.order.ready, *now.order.brokers)
+
+    # ---- moves ----
+
+    async def _move_away(self, brokers: tuple[str, ...]) -> None:
+        for _ in range(_PASSES):
+            step = await self._step(brokers)
+            if not step.moves:
+                return
+            for move in step.moves:
+                self._received.setdefault(move.destination, set()).add(move.bundle)
+            await self._execute(step.moves)
+        if left := {broker: len(await self._movable(broker)) for broker in brokers if await self._movable(broker)}:
+            told = ", ".join(f"{broker} has {count_of(count, 'bundle')}" for broker, count in left.items())
+            raise RollStopped(f"{told} after {_PASSES} passes: something assigns bundles to it faster than they leave")
+
+    async def _step(self, brokers: tuple[str, ...]) -> Step:
+        """Return the moves that empty brokers now.
+
+        Raises:
+            RollStopped: bundles cannot leave.
+        """
+        now = self.progress
+        receivers = [broker for broker in (*now.ready, *now.waiting) if broker not in brokers]
+        view = await self._view(receivers, serving=serving_in(now.order))
+        able = view.plan.limits
+        step = emptied(
+            view.plan,
+            brokers,
+            restarted=[broker for broker in now.ready if broker in able],
+            waiting=[broker for broker in now.waiting if broker in able],
+        )
+        if step.no_room:
+            bundle, why = min(step.no_room.items())
+            raise RollStopped(
+                f"{count_of(len(step.no_room), 'bundle')} of {', '.join(brokers)} fit on no other broker ({bundle}: "
+                f"{why}); add brokers, or allow receivers more with --room"
+            )
+        if step.stay and not self._options.leaves_behind:
+            bundle, why = min(step.stay.items())
+            raise RollStopped(
+                f"{count_of(len(step.stay), 'bundle')} of {', '.join(brokers)} cannot leave ({bundle}: {why}); change "
+                "the isolation policy, or give --leave-behind, and their topics are away during the restart"
+            )
+        return step
+
+    async def _view(self, receivers: Collection[str], *, serving: int) -> View:
+        reading = view_of(self._cluster, receivers, serving=serving, room=self._options.room)
+        async with asyncio.timeout(_ANSWERS_S):
+            return await reading
+
+    async def _movable(self, broker: str) -> list[str]:
+        return [name for name in await self._ask(partial(self._cluster.owned, broker)) if may_leave_its_broker(name)]
+
+    async def _execute(self, moves: Sequence[PlannedMove]) -> None:
+        def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
+            if state is MoveState.SERVED:
+                self.moves[move.bundle] += 1
+            self._told.move(move, state, detail, took_s)
+
+        outcome = await executor.execute(moves, self._cluster, self._options.pace, tell, self._stop)
+        if outcome.stopped_by:
+            raise RollStopped(outcome.stopped_by)
+
+    # ---- waiting ----
+
+    async def _remember_reports(self) -> None:
+        for broker in self._received:
+            self._before[broker] = await self._ask(partial(self._cluster.report, broker))
+
+    async def _until_reported(self, broker: str, time_s: float) -> str:
+        """Wait until the report of a broker has arrived; return how that is known."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        judge = await self._judge_of_reports(broker, time_s)
+        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
+        while True:
+            waited_s = loop.time() - began
+            found = judge(await self._ask(partial(self._cluster.report, broker)), waited_s)
+            if found.is_arrived:
+                return found.sentence
+            if waited_s > max(self._options.reports_s, time_s):
+                raise RollStopped(
+                    f"the report of {broker} did not arrive within {waited_s:.0f} s: {found.sentence}; "
+                    "look at the broker's log, or wait longer with --reports-timeout"
+                )
+            await self._pause_for(pauses.next_s())
+
+    async def _judge_of_reports(self, broker: str, time_s: float) -> Callable[[SeenReport, float], Arrival]:
+        """Return the function from a report and the time waited to whether the report of the broker has arrived."""
+        now = await self._ask(partial(self._cluster.report, broker))
+        restarted = dict(self.progress.reported_at)
+        if broker in restarted:
+            life = await self._identity(broker)
+            return lambda seen, waited_s: restarted_arrival(seen, life, restarted[broker], now, waited_s, time_s)
+        loads = await self._ask(self._cluster.loads)
+        expected = frozenset(bundle for bundle in self._received.get(broker, ()) if loads.get(bundle, 0.0) > 0)
+        before = self._before.get(broker, now)  # after a crash the present report is the one to compare with
+        return lambda seen, waited_s: receivers_arrival(seen, before, expected, waited_s, time_s)
+
+    async def _until_in_service(self, broker: str, identity: str, within_s: float) -> None:
+        """Wait until a broker is listed, is another process than the one of `identity`, healthy and resolvable."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
+        was_away = not identity
+        while True:
+            missing, is_away = await self._missing(
+                broker, identity, was_away or loop.time() - began > _UNKNOWN_IDENTITY_S
+            )
+            was_away = was_away or is_away
+            if not missing:
+                return
+            if loop.time() - began > within_s:
+                raise RollStopped(
+                    f"{broker} is not back within {within_s:g} s: {missing}; repair it and give the same command again"
+                )
+            await self._pause_for(pauses.next_s())
+
+    async def _missing(self, broker: str, identity: str, may_be_new: bool) -> tuple[str, bool]:
+        """Return what a broker lacks to be in service, blank if nothing, and whether it is away."""
+        if broker not in await self._ask(self._cluster.brokers):
+            return "it is not listed among the brokers", True
+        now = await self._identity(broker)
+        if now and now == identity:
+            return "it is still the old process", False
+        if identity in ("", UNKNOWN) and not may_be_new:
+            return "it was not seen away", False
+        if not await self._is_healthy(broker):
+            return "it is not healthy at its own address", False
+        if not await self._ask(partial(self._cluster.resolves, broker)):
+            return f"its host {broker.rpartition(':')[0]} has no address here", False
+        return "", False
+
+    async def _until_gone(self, broker: str) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
+        while broker in await self._ask(self._cluster.brokers):
+            if loop.time() - began > self._options.back_s:
+                raise RollStopped(
+                    f"{broker} is still listed {self._options.back_s:g} s after it was to end; stop it, and give the "
+                    "same command again"
+                )
+            await self._pause_for(pauses.next_s())
+
+    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Return the cluster's answer; repeat the request while the cluster cannot answer now.
+
+        Raises:
+            RollStopped: it does not answer in time, or an operator asks to stop meanwhile.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
+        while True:
+            try:
+                return await ask()
+            except NotNowError as error:
+                if loop.time() - began > _ANSWERS_S:
+                    raise RollStopped(f"no broker answered within {_ANSWERS_S:g} s: {error}") from error
+            await self._pause_for(pauses.next_s())
+
+    async def _pause_for(self, seconds: float) -> None:
+        if reason := self._stop():
+            raise RollStopped(reason)
+        await asyncio.sleep(seconds)
+
+    async def _is_healthy(self, broker: str) -> bool:
+        try:
+            return await self._cluster.is_healthy(broker)
+        except (NotNowError, RefusedError):
+            return False
+
+    async def _identity(self, broker: str) -> str:
+        try:
+            return await self._cluster.identity(broker)
+        except (NotNowError, RefusedError):
+            return ""
+
+    def _note(
+        self,
+        event: RollEvent,
+        *,
+        brokers: tuple[str, ...] = (),
+        identity: str = "",
+        reported_at: int = 0,
+        detail: str = "",
+        order: RollOrder = NO_ORDER,
+        before: tuple[Remembered, ...] = (),
+    ) -> None:
+        entry = RollEntry(
+            at=self._clock_ms(),
+            by=self._by,
+            event=event,
+            brokers=brokers,
+            identity=identity,
+            reported_at=reported_at,
+            detail=detail,
+            order=order,
+            before=before,
+        )
+        self._journal.append(entry)
+        self.progress = after(self.progress, entry)

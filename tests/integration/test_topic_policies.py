@@ -1,0 +1,104 @@
+"""Policies of single topics with broker processes and the stock Python client."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pulsar
+import pytest
+
+from pulsar_barycenter.testing import Cluster
+
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests")]
+
+DEADLINE_S = 30.0
+CONFIG = {
+    "messageExpiryCheckIntervalInMinutes": 0.005,
+    "backlogQuotaCheckIntervalInSeconds": 0.2,
+}
+TOPICS = [f"persistent://public/own/t{number}" for number in range(4)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(2, CONFIG) as running:
+        running.create_namespace("public/own", 4)
+        yield running
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    yield client
+    client.close()
+
+
+def policy(cluster: Cluster, method: str, topic: str, path: str, body: Any = None) -> Any:
+    return cluster.admin(method, f"/admin/v2/{topic.replace('://', '/')}/{path}", body)
+
+
+def until(done: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not done():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.02)
+
+
+def backlog(cluster: Cluster, topic: str) -> int:
+    return int(policy(cluster, "GET", topic, "stats")["subscriptions"]["s"]["msgBacklog"])
+
+
+def test_a_topic_has_its_own_limits_expiry_and_quota(cluster: Cluster, client: pulsar.Client) -> None:
+    limited, expiring, bounded, other = TOPICS
+    producers = {topic: client.create_producer(topic, batching_enabled=False) for topic in TOPICS}
+    for topic in TOPICS:
+        client.subscribe(topic, "s").close()
+        producers[topic].send(b"x" * 1000)
+    policy(cluster, "POST", limited, "maxProducers", 1)
+    policy(cluster, "POST", expiring, "messageTTL?messageTTL=1")
+    policy(cluster, "POST", bounded, "backlogQuota", {"limitSize": 500, "policy": "consumer_backlog_eviction"})
+    until(lambda: backlog(cluster, expiring) == 0, "the message expires")
+    until(lambda: backlog(cluster, bounded) == 0, "the message is evicted")
+    assert backlog(cluster, other) == backlog(cluster, limited) == 1
+    with pytest.raises(pulsar.PulsarException):
+        client.create_producer(limited)
+    client.create_producer(other).close()
+    policy(cluster, "DELETE", limited, "maxProducers")
+    client.create_producer(limited).close()
+
+
+def test_policies_outlive_the_death_of_the_broker_that_has_them(cluster: Cluster, client: pulsar.Client) -> None:
+    topic = "persistent://public/own/outlives"
+    client.create_producer(topic).close()
+    policy(cluster, "POST", topic, "maxProducers", 1)
+    policy(cluster, "POST", topic, "subscriptionTypesEnabled", ["Shared"])
+    events = cluster.owner("persistent://public/own/__change_events")
+    cluster.kill(events)
+    cluster.restart(events)
+    until(lambda: policy(cluster, "GET", topic, "maxProducers") == 1, "the policy is shown")
+    first = client.create_producer(topic)
+    with pytest.raises(pulsar.PulsarException):
+        client.create_producer(topic)
+    with pytest.raises(pulsar.PulsarException):
+        client.subscribe(topic, "s")
+    client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared).close()
+    first.close()
+
+
+def test_deliveries_and_producers_keep_the_rates_of_a_topic(cluster: Cluster, client: pulsar.Client) -> None:
+    """Ratios of what passed to what the elapsed time allows; the time is measured, and has no bound."""
+    topic = "persistent://public/own/rates"
+    producer = client.create_producer(topic, batching_enabled=False)
+    policy(cluster, "POST", topic, "publishRate", {"publishThrottlingRateInMsg": 50})
+    began = time.monotonic()
+    for number in range(100):
+        producer.send(b"%d" % number)
+    assert 50 * (time.monotonic() - began + 1) + 1 >= 100, "one period passes at once"
+    policy(cluster, "DELETE", topic, "publishRate")
+    policy(cluster, "POST", topic, "dispatchRate", {"dispatchThrottlingRateInMsg": 50})
+    began = time.monotonic()
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    numbers = [int(reader.read_next(20_000).data()) for _ in range(100)]
+    assert 50 * (time.monotonic() - began + 1) + 1 >= 100
+    assert numbers == list(range(100)), "in order, each once"
+    reader.close()

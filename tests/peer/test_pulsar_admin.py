@@ -32,7 +32,12 @@ VERSION = "4.0.8"
 NEWER = ("--unload-scope",)
 """Flags that the tool does not have yet; it is typed without."""
 NEWER_FIELDS = {"unload_scope"}
+_A_FUTURE = "it prints a CompletableFuture, not its value"
 DIFFERENT = {
+    "topicPolicies get-backlog-quota persistent://shop/clicks/one": "it prints the text of a Java object",
+    "topicPolicies get-schema-compatibility-strategy persistent://shop/clicks/one": "it prints null for none",
+    "topicPolicies get-dispatcher-pause-on-ack-state-persistent persistent://shop/clicks/one": _A_FUTURE,
+    "topicPolicies get-dispatcher-pause-on-ack-state-persistent persistent://shop/clicks/one -a": _A_FUTURE,
     "brokers list": "the tool demands the cluster, newer ones do not",
     "clusters list-failure-domains standalone": "it prints Java's own form of the objects in a map",
     "ns-isolation-policy list standalone": "the same",

@@ -1,6 +1,6 @@
 """What BookKeeper 4.17.3's own classes wrote: tests/data/bookkeeper/bytes.txt, made by java/BookKeeperBytes.java.
 
-To make it again: `tests/peer/test_bookkeeper_bytes.py` compares it with what the classes of the peer's Pulsar write.
+`tests/peer/test_real_bookies.py` compiles and runs that program again, and compares.
 """
 
 from pathlib import Path

@@ -44,6 +44,7 @@ TESTED_ELSEWHERE = {
         "_print_brokers",
         "_print_settings",
         "print_moves",
+        "_print_plan",
         "print_loads",
         "print_board",
         "print_table_of",
@@ -51,8 +52,8 @@ TESTED_ELSEWHERE = {
     ),
     *("print_evidence", "print_differences", "print_notches", "print_observed", "_print_verdict"),
 }
-"""Print tables, too, but of a running cluster, or of what takes longer: `status`, `config`, `move`, `drain`, `verify`,
-`replay` and `advise`."""
+"""Print tables, too, but of a running cluster, or of what takes longer: `status`, `config`, `move`, `drain`, `roll`,
+`verify`, `replay` and `advise`."""
 
 
 def shown(words: list[str], columns: int) -> list[str]:

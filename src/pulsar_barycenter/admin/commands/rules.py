@@ -33,8 +33,9 @@ def policy_commands(
     what: str,
     body: Callable[[Values], Any] | None,
     *flags: Flag,
+    form: Form = Form.VALUE,
 ) -> tuple[Command, ...]:
-    """Return the commands that show, set and remove a policy of a topic or namespace."""
+    """Return the commands that show, in this form, set and remove a policy of a topic or namespace."""
     applied = (APPLIED,) if on.name == "topic" else ()
     return (
         command(
@@ -43,7 +44,7 @@ def policy_commands(
             request(policy.show, query={"applied": "applied"}),
             on,
             *applied,
-            form=Form.VALUE,
+            form=form,
         ),
         command(f"set-{name}", f"Set {what} of a {on.name}.", request(policy.change, body=body), on, *flags),
         command(f"remove-{name}", f"Use the next level's value again: {what}.", request(policy.remove), on),

@@ -59,7 +59,6 @@ TOPIC_POLICIES: Final = Resource(
             request(routes.GET_BACKLOG_QUOTAS, query=_QUERY),
             TOPIC,
             rules.APPLIED,
-            aliases=("get-backlog-quotas",),
             form=Form.PAIRS,
         ),
         command(
@@ -118,6 +117,7 @@ TOPIC_POLICIES: Final = Resource(
             "how new schemas are compared",
             lambda values: values["strategy"],
             Flag("-s --strategy", "strategy", "The strategy.", choices=STRATEGIES, required=True),
+            form=Form.BY_KIND,
         ),
         *_number(
             "max-unacked-messages-per-consumer",
@@ -201,7 +201,7 @@ TOPIC_POLICIES: Final = Resource(
             None,
         ),
         command(
-            "delete-policies",
+            "delete",
             "Remove all policies that a topic itself has.",
             request(routes.DELETE_POLICIES),
             TOPIC,

@@ -222,7 +222,9 @@ class Recovery:
         self._next_add = entry.entry + 1
         self._lengths[entry.entry] = entry.length
         self._lengths[entry.entry - 1] = entry.length - len(entry.data)
-        body = self._codec.pack(entry.entry, self._window.confirmed, entry.length, entry.data)
+        # Not what this recovery confirmed: that may be on bookies which are stored only with the close, and another
+        # recovery would begin after it.
+        body = self._codec.pack(entry.entry, self._fencing.last_confirmed, entry.length, entry.data)
         members = self._window.add(entry.entry, body, entry.length)
         return [SendAdd(bookie, entry.entry, body, is_recovery=True) for bookie in members]
 

@@ -4,7 +4,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any, Final, TypeAlias
 
 from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
-from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
+from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog, ReportLog
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.observer.answers import CERTIFICATES_VARIABLE
 from pulsar_barycenter.observer.collected_snapshot import keep_snapshot
 from pulsar_barycenter.observer.collector import CollectError, Collector, ExtensibleTopics, Round
@@ -52,6 +54,33 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
         CollectError: the first round failed.
         OSError: the folder cannot be written.
     """
+    report_log = FileReportLog(wanted.out / "load-reports", retention_hours=wanted.keep_days * 24)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        keeps = partial(keep_snapshot, wanted.out / _SNAPSHOT)
+        async with open_collector(new_client, conf, wanted, report_log, keeps) as collector:
+            return await collect_until(collector, stop, wanted.interval_s, wanted.rounds, tell)
+    finally:
+        report_log.close()
+
+
+@asynccontextmanager
+async def open_collector(
+    new_client: NewClient,
+    conf: ClientConf,
+    wanted: Collection,
+    report_log: ReportLog,
+    keeps: Callable[[SnapshotDocument], None],
+) -> AsyncIterator[Collector]:
+    """Open a collector that numbers its reports in `wanted.out` and appends them to `report_log`; close it at the end.
+
+    `keeps` receives the snapshot of brokers with the extensible load manager in each round.
+
+    Raises:
+        OSError: the numbers cannot be read.
+    """
     client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MAX_ANSWER_BYTES)
     clients: list[Any] = []
 
@@ -61,9 +90,7 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
         from pulsar_barycenter.observer.extensible_topics import PulsarExtensibleTopics
 
         try:
-            topics = pulsar.Client(
-                wanted.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **_binary_options(conf)
-            )
+            topics = binary_client(str(wanted.service_url), conf)
             clients[:] = [topics]
             return PulsarExtensibleTopics(topics)
         except (pulsar.PulsarException, ValueError) as error:
@@ -75,23 +102,17 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
                 f"cannot read the load topics at {wanted.service_url}: {error}; check --service-url{trust}"
             ) from error
 
-    report_log = FileReportLog(wanted.out / "load-reports", retention_hours=wanted.keep_days * 24)
-    collector = Collector(
-        wanted.urls,
-        client,
-        report_log,
-        ReportNumbers(wanted.out / "collect.json", now_ms=_now_ms()),
-        clock_ms=_now_ms,
-        extensible=open_topics if wanted.service_url else None,
-        keep_snapshot=partial(keep_snapshot, wanted.out / _SNAPSHOT),
-    )
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
-        return await collect_until(collector, stop, wanted.interval_s, wanted.rounds, tell)
+        yield Collector(
+            wanted.urls,
+            client,
+            report_log,
+            ReportNumbers(wanted.out / "collect.json", now_ms=_now_ms()),
+            clock_ms=_now_ms,
+            extensible=open_topics if wanted.service_url else None,
+            keep_snapshot=keeps,
+        )
     finally:
-        report_log.close()
         await client.close()
         for client_of_topics in clients:
             client_of_topics.close()
@@ -119,6 +140,19 @@ async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: f
         except TimeoutError:
             continue
         return is_well
+
+
+def binary_client(service_url: str, conf: ClientConf) -> Any:
+    """Return Pulsar's client for the binary protocol, with the credentials and the trust of `conf`; the caller closes
+    it.
+
+    Raises:
+        pulsar.PulsarException, ValueError: the address or the credentials are not valid.
+    """
+    import pulsar
+
+    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    return pulsar.Client(service_url, logger=quiet, **_binary_options(conf))
 
 
 def _binary_options(conf: ClientConf) -> dict[str, Any]:

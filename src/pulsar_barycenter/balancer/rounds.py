@@ -86,6 +86,7 @@ class Rounds:
     kept: Kept
     watch: Watch = field(default_factory=Watch)
     clock_trouble: str = ""
+    _loads: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     _owners: OwnersSeen = field(default_factory=OwnersSeen)
     _moved: dict[str, int] = field(default_factory=dict)
     _policies: tuple[int, frozenset[str], ClusterPolicies] = (0, frozenset(), ClusterPolicies())
@@ -103,6 +104,7 @@ class Rounds:
             CollectError, NotNowError, RefusedError, TimeoutError: the cluster cannot be read.
             ConfigError, StrategyError: the settings cannot be used.
         """
+        self._loads = self._loads_of_bundles()  # of a bundle that moves, the load on its former broker counts
         collected = await self.collector.collect()
         settings = await self.cluster.settings()
         listed = tuple(await self.cluster.brokers())
@@ -215,8 +217,7 @@ class Rounds:
         return Room(self.wanted.caps, past, now_ms=now_ms, round_ms=round(self.wanted.interval_s * 1000))
 
     def _throughputs(self) -> dict[str, float]:
-        reports = self.view.reports.values()
-        return {bundle: throughput_of(stats) for report in reports for bundle, stats in report.last_stats.items()}
+        return {bundle: throughput for bundle, (throughput, _) in self._loads_of_bundles().items()}
 
     def _snapshot(self, look: Look, places: Mapping[str, str], recently: Mapping[str, int]) -> LoadSnapshot:
         reports = {broker: self.view.reports[broker] for broker in look.current if broker in self.view.reports}
@@ -265,9 +266,9 @@ class Rounds:
         cluster, our = self.kept.score.cluster.with_balance(now), self.kept.score.ours.with_balance(ours)
         for move in look.moves:
             if move.whose is not Whose.FAILOVER:
-                cluster = cluster.with_move(*self._of_bundle(move.bundle))
+                cluster = cluster.with_move(*self._loads.get(move.bundle, (0.0, 0)))
             if move.whose is Whose.OURS and not imagined:
-                our = our.with_move(*self._of_bundle(move.bundle))
+                our = our.with_move(*self._loads.get(move.bundle, (0.0, 0)))
         for one in _imagined(decided, imagined=imagined):
             our = our.with_move(one.throughput, one.sessions)
         self.kept = msgspec.structs.replace(
@@ -277,12 +278,13 @@ class Rounds:
             strategy=self.wanted.strategy,
         )
 
-    def _of_bundle(self, bundle: str) -> tuple[float, int]:
-        for report in self.view.reports.values():
-            if bundle in report.last_stats:
-                stats = report.last_stats[bundle]
-                return throughput_of(stats), stats.consumer_count + stats.producer_count
-        return 0.0, 0
+    def _loads_of_bundles(self) -> dict[str, tuple[float, int]]:
+        """Return bundle to its throughput (bytes/s) and the number of its clients, by the newest reports."""
+        return {
+            bundle: (throughput_of(stats), stats.consumer_count + stats.producer_count)
+            for report in self.view.reports.values()
+            for bundle, stats in report.last_stats.items()
+        }
 
 
 def _imagined(decided: DecidedRound | None, *, imagined: bool) -> tuple[DecidedMove, ...]:

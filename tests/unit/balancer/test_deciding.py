@@ -24,6 +24,7 @@ CONFIG = configuration_of(
     {}, changes=("minUnloadMessage=1", "minUnloadMessageThroughput=1"), strategy="UniformLoadShedder"
 )
 NOW_MS = 10_000_000
+ROOMY = Caps(per_minute=60)
 
 
 def report(broker: str, *bundles: str, at_ms: int = NOW_MS, sequence: int = 1) -> LocalBrokerData:
@@ -48,7 +49,7 @@ def view(*reports: LocalBrokerData) -> LoadView:
     return found
 
 
-def decided(found: LoadView, caps: Caps = Caps(per_minute=60), **facts: object) -> tuple[list[str], dict[str, str]]:
+def decided(found: LoadView, caps: Caps = ROOMY, **facts: object) -> tuple[list[str], dict[str, str]]:
     known = Facts(brokers=(A, B), taken_at_ms=NOW_MS, **facts)  # type: ignore[arg-type]
     room = Room(caps, (), now_ms=NOW_MS, round_ms=MINUTE_MS)
     result = Decider(CONFIG, MemoryDocument()).decide(document_of(found.reports, found.bundles, known).snapshot(), room)

@@ -27,6 +27,8 @@ class LoadView:
         self._keep = keep
         self._measured_ms: dict[str, int] = {}
         self._published_ms: dict[str, int] = {}
+        self.is_published = False
+        """Whether the load is what brokers publish at times, not what they answer."""
 
     def append(self, report: LocalBrokerData) -> None:
         broker = report.broker_id or ""
@@ -40,6 +42,7 @@ class LoadView:
     def published(self, document: SnapshotDocument) -> None:
         """Note when brokers of the extensible load manager published their load."""
         if document.extensible is not None:
+            self.is_published = True
             self._published_ms = {broker: load.reported_at for broker, load in document.extensible.loads.items()}
 
     def retain(self, live: Collection[str], now_ms: int) -> None:
@@ -55,11 +58,6 @@ class LoadView:
     def bundles(self) -> Mapping[str, BundleData]:
         """The windows of each known bundle."""
         return self._fold.bundles
-
-    @property
-    def is_published(self) -> bool:
-        """Whether the load is what brokers publish at times, not what they answer."""
-        return bool(self._published_ms)
 
     def measured_ms(self, broker: str) -> int:
         """Return when the newest load of a broker was measured or published (epoch ms); 0 if it never was."""

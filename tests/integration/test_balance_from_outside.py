@@ -1,152 +1,223 @@
-"""`barycenter balance` as it is typed, beside a cluster of three brokers under a stock client's traffic."""
+"""`barycenter balance` beside a cluster of two brokers under a stock client's traffic, in each of its modes."""
 
 import asyncio
 import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
+from pulsar_barycenter.balancer.approval import Answer, answer, waiting
+from pulsar_barycenter.balancer.facts import FactsError, Identity
+from pulsar_barycenter.balancer.options import Caps, Mode, Wanted
+from pulsar_barycenter.balancer.rounds import RoundRecord
+from pulsar_barycenter.balancer.running import balance_until
 from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY
+from pulsar_barycenter.balancer.state_folder import StateFolder
+from pulsar_barycenter.cli.asking.client import asking_client, asking_conf
 from pulsar_barycenter.standalone.cluster import StandaloneCluster
 from support.numbered_flow import NumberedFlow
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
 
-NAMESPACE, BUNDLES, TOPICS = "public/busy", 6, 12
-SHEDDING = {"loadBalancerSheddingEnabled": "true", "loadBalancerSheddingIntervalMinutes": "60"}
-"""The cluster's own shedding is on, and does not run within a test."""
-AT_ONCE = (
-    *("--strategy", "UniformLoadShedder", "--set", "minUnloadMessage=1", "--set", "minUnloadMessageThroughput=1"),
-    *("--interval", "1", "--per-minute", "600", "--quiet", "1"),
-)
-"""A strategy without patience: it decides on the first report."""
+NAMESPACE, BUNDLES, TOPICS = "public/busy", 4, 6
+CONFIGURATION = {
+    **QUICK,
+    "statsUpdateFrequencyInSecs": "1",
+    "loadBalancerSheddingEnabled": "true",
+    "loadBalancerSheddingIntervalMinutes": "60",  # it does not run within the test
+}
+CHANGES = ("minUnloadMessage=1", "minUnloadMessageThroughput=1")
+STRATEGY = "UniformLoadShedder"
+"""It decides on the first report; LeastDisturbance waits until a change of load has lasted."""
 
 
-class Balancer:
-    """A running `barycenter balance`, and the records that it printed."""
+class Balanced:
+    """A cluster of two brokers, and its traffic."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.records: list[dict[str, Any]] = []
-        self._reading = asyncio.create_task(self._read())
+    def __init__(self, cluster: StandaloneCluster, admin: Admin, flow: NumberedFlow) -> None:
+        self.url = cluster.brokers[0].web_url
+        self.ids = [broker.broker_id for broker in cluster.brokers]
+        self.admin = admin
+        self.flow = flow
+        self.topics = list(flow.arrived)
 
-    async def _read(self) -> None:
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
-            self.records.append(json.loads(line))
+    async def owners(self) -> dict[str, str]:
+        return {topic: (await self.admin.owner(topic)).broker_id for topic in self.topics}
 
-    async def ended(self, status: int = 0) -> str:
-        """Wait for its end; return what it printed to standard error."""
-        assert self.process.stderr is not None
-        told = (await self.process.stderr.read()).decode()
-        assert await self.process.wait() == status, told
-        await self._reading
-        return told
+    async def move(self, topic: str, destination: str) -> None:
+        path = f"/admin/v2/namespaces/{NAMESPACE}/{await self.admin.bundle_range(topic)}/unload"
 
-    async def state(self, wanted: str) -> None:
-        async def holds() -> bool:
-            assert self.process.returncode is None, self.records[-3:]
-            return any(record["state"] == wanted for record in self.records)
+        async def is_there() -> bool:
+            if (await self.admin.owner(topic)).broker_id != destination:
+                await self.admin.call("PUT", f"{path}?destinationBroker={destination}")
+            return (await self.admin.owner(topic)).broker_id == destination
 
-        await eventually(holds, within_s=60, what=f"the state {wanted}")
+        await eventually(is_there, within_s=30, what=f"{topic} is on {destination}")
+
+    async def on_one_broker(self) -> str:
+        first = self.ids[0]
+        for topic in self.topics:
+            await self.move(topic, first)
+        return first
+
+    async def is_spread(self) -> bool:
+        return len(set((await self.owners()).values())) > 1
+
+    async def more_arrive(self) -> None:
+        await asyncio.to_thread(self.flow.wait_for_more, 20)
+
+    async def shedding(self) -> tuple[set[str], str | None]:
+        """The value in force on every broker, and the override."""
+        path = "/admin/v2/brokers/configuration"
+        found = [await self.admin.expect(200, "GET", f"{path}/runtime", broker=place) for place in range(2)]
+        values = await self.admin.expect(200, "GET", f"{path}/values")
+        return {settings[SHEDDING_KEY] for settings in found}, values.get(SHEDDING_KEY)
 
 
 @asynccontextmanager
-async def balancing(cluster: StandaloneCluster, state: Path, *words: str) -> AsyncIterator[Balancer]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pulsar_barycenter", "balance", "--url", cluster.brokers[0].web_url),
-        *("--state", str(state), "--json", *AT_ONCE, *words),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "COLUMNS": "400"},
-    )
-    try:
-        yield Balancer(process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-@asynccontextmanager
-async def busy(folder: Path, **configuration: str) -> AsyncIterator[tuple[StandaloneCluster, Admin, NumberedFlow]]:
-    """Run a cluster whose bundles with traffic are all on one broker; nothing may be lost."""
-    configuration = {**QUICK, **SHEDDING, "statsUpdateFrequencyInSecs": "1", **configuration}
-    async with running_cluster(folder, configuration=configuration) as (cluster, admin):
+async def balanced(folder: Path) -> AsyncIterator[Balanced]:
+    async with running_cluster(folder, brokers=2, configuration=CONFIGURATION) as (cluster, admin):
         await admin.create_namespace(NAMESPACE, BUNDLES)
         topics = [f"persistent://{NAMESPACE}/orders-{number}" for number in range(TOPICS)]
-        first = (await admin.owner(topics[0])).broker_id
-        for topic in topics:
-            path = f"/admin/v2/namespaces/{NAMESPACE}/{await admin.bundle_range(topic)}/unload"
-            if (await admin.owner(topic)).broker_id != first:
-                await admin.expect(204, "PUT", f"{path}?destinationBroker={first}")
-            assert (await admin.owner(topic)).broker_id == first
         flow = await asyncio.to_thread(NumberedFlow, cluster.service_url, topics)
         try:
-            await asyncio.to_thread(flow.wait_for_more, 20)
-            yield cluster, admin, flow
-            await asyncio.to_thread(flow.wait_for_more, 20)
+            found = Balanced(cluster, admin, flow)
+            await found.more_arrive()
+            yield found
+            await found.more_arrive()
         finally:
             lost = await asyncio.to_thread(flow.close)
     assert lost == {}
 
 
-async def shedding(admin: Admin) -> tuple[set[str], str | None]:
-    """The value in force on every broker, and the override."""
-    values = set()
-    for broker in range(3):
-        settings = await admin.expect(200, "GET", "/admin/v2/brokers/configuration/runtime", broker=broker)
-        values.add(settings[SHEDDING_KEY])
-    overrides = await admin.expect(200, "GET", "/admin/v2/brokers/configuration/values")
-    return values, overrides.get(SHEDDING_KEY)
+class Running:
+    """A balancer in this process: its records, its sentences, and its end."""
+
+    def __init__(self, url: str, state: Path, mode: Mode) -> None:
+        self.records: list[RoundRecord] = []
+        self.told: list[str] = []
+        self.stop = asyncio.Event()
+        wanted = Wanted(
+            urls=(url,),
+            state=state,
+            mode=mode,
+            strategy=STRATEGY,
+            changes=CHANGES,
+            interval_s=1.0,
+            caps=Caps(per_minute=600, timeout_s=30),
+            quiet_s=600.0,
+        )
+        self.task = asyncio.create_task(balance_until(self.stop, asking_client, asking_conf(), wanted, self._tell))
+
+    def _tell(self, found: RoundRecord | str) -> None:
+        if isinstance(found, RoundRecord):
+            self.records.append(found)
+        else:
+            self.told.append(found)
+
+    async def until(self, holds: Callable[[], bool], what: str) -> None:
+        async def is_so() -> bool:
+            if self.task.done():
+                await self.task
+            return holds()
+
+        try:
+            await eventually(is_so, within_s=60, what=what)
+        except AssertionError as error:
+            error.add_note("\n".join(self.told))
+            raise
+
+    async def until_state(self, state: str) -> RoundRecord:
+        await self.until(lambda: bool(self.records) and self.records[-1].state == state, f"it is {state}")
+        return self.records[-1]
+
+    async def end(self) -> None:
+        self.stop.set()
+        await self.task
 
 
-async def owners(admin: Admin) -> Mapping[str, str]:
-    found = {}
-    for number in range(TOPICS):
-        topic = f"persistent://{NAMESPACE}/orders-{number}"
-        found[topic] = (await admin.owner(topic)).broker_id
-    return found
+async def killed_while_it_moves(found: Balanced, state: Path) -> None:
+    """Start `barycenter balance --mode act` and kill it once its journal has a move that began."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pulsar_barycenter", "balance", "--url", found.url, "--state", str(state)),
+        *("--mode", "act", "--strategy", STRATEGY, *(word for change in CHANGES for word in ("--set", change))),
+        *("--interval", "1", "--per-minute", "600"),
+        stdout=asyncio.subprocess.DEVNULL,
+        env=os.environ,
+    )
+    journal = state / "moves.journal"
+
+    async def has_begun() -> bool:
+        assert process.returncode is None
+        return journal.exists() and '"begun"' in journal.read_text()
+
+    await eventually(has_begun, within_s=60, what="a move begins")
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
 
 
-async def test_observe_says_what_it_would_move_and_changes_nothing(tmp_path: Path) -> None:
-    async with busy(tmp_path / "data") as (cluster, admin, _):
-        before = await owners(admin), await shedding(admin)
-        async with balancing(cluster, tmp_path / "state", "--rounds", "6") as balancer:
-            await balancer.ended()
-        assert (await owners(admin), await shedding(admin)) == before
-    decided = [move for record in balancer.records for move in record.get("decided", ())]
-    score = balancer.records[-1]["score"]
-    assert decided
-    assert {move["source"] for move in decided} == set(before[0].values())
-    assert score["cluster"]["moves"] == 0
-    assert score["ours"]["moves"] == len(decided)
-    bundles = [move["bundle"] for move in decided]
-    assert len(bundles) == len(set(bundles)), "a bundle stays where it would be for its grace"
+def states(state: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (state / "moves.journal").read_text().splitlines()]
 
 
-async def test_act_takes_over_moves_and_gives_back(tmp_path: Path) -> None:
-    async with busy(tmp_path / "data") as (cluster, admin, flow):
-        before = await shedding(admin)
-        async with balancing(cluster, tmp_path / "state", "--mode", "act") as balancer:
+async def test_each_mode_does_what_it_may_and_gives_back_what_it_took(tmp_path: Path) -> None:
+    """Observing, then killed while it acts and started again, a person's move, a person's switch, and an approval."""
+    async with balanced(tmp_path / "data") as found:
+        first, before = await found.on_one_broker(), await found.shedding()
+        assert before == ({"true"}, None)
+        owners = await found.owners()
 
-            async def spread() -> bool:
-                return len(set((await owners(admin)).values())) > 1
+        observer = Running(found.url, tmp_path / "seen", Mode.OBSERVE)
+        await observer.until(lambda: any(record.decided for record in observer.records[:-2]), "two rounds more")
+        await observer.end()
+        assert (await found.owners(), await found.shedding()) == (owners, before)
+        decided = [move for record in observer.records for move in record.decided]
+        assert {move.source for move in decided} == {first}
+        assert len({move.bundle for move in decided}) == len(decided), "a bundle stays where it would be"
+        score = observer.records[-1].score
+        assert (score.cluster.moves, score.ours.moves) == (0, len(decided))
 
-            await eventually(spread, within_s=60, what="bundles move")
-            await asyncio.to_thread(flow.wait_for_more, 20)
-            assert await shedding(admin) == ({"false"}, "false")
-            balancer.process.send_signal(signal.SIGTERM)
-            told = await balancer.ended()
-        assert await shedding(admin) == before == ({"true"}, None)
-    print(told, msgspec.json.encode(balancer.records[-1]))
-    journal = [json.loads(line) for line in (tmp_path / "state" / "moves.journal").read_text().splitlines()]
-    assert {entry["state"] for entry in journal} == {"begun", "served"}
+        state = tmp_path / "state"
+        await killed_while_it_moves(found, state)
+        assert await found.shedding() == ({"false"}, "false")
+        acting = Running(found.url, state, Mode.ACT)
+        await acting.until_state("acting")
+        await acting.until(lambda: states(state)[-1]["state"] == "served", "what was under way is served")
+        assert await found.is_spread()
+        await found.more_arrive()
+        topic = next(topic for topic, owner in (await found.owners()).items() if owner == first)
+        await found.move(topic, found.ids[1])
+        paused = await acting.until_state("paused")
+        assert f"from {first} to {found.ids[1]}" in paused.held_up
+        await acting.end()
+        assert await found.shedding() == before
+
+        again = Running(found.url, state, Mode.ACT)
+        await again.until_state("acting")
+        await found.admin.expect(200, "POST", f"/admin/v2/brokers/configuration/{SHEDDING_KEY}/true")
+        await again.until_state("handed back")
+        await again.end()
+        assert await found.shedding() == ({"true"}, "true"), "what a person switched on stays on"
+
+        await found.on_one_broker()
+        advising = Running(found.url, tmp_path / "advised", Mode.ADVISE)
+        await advising.until_state("advising")
+        await advising.until(lambda: (tmp_path / "advised" / "proposal.json").exists(), "a round is proposed")
+        assert not await found.is_spread()
+        proposal = waiting(tmp_path / "advised", 0)
+        answer(tmp_path / "advised", Answer(proposal=proposal.name, is_approved=True, by="ann", at=1))
+        await advising.until(lambda: any("is served by" in line for line in advising.told), "it is carried out")
+        await advising.end()
+        assert await found.shedding() == ({"true"}, "true")
+        assert {entry["by"] for entry in states(tmp_path / "advised")} == {"barycenter balance, approved by ann"}
+
+        StateFolder(tmp_path / "other").check(Identity(cluster="standalone", store="zk:elsewhere"))
+        with pytest.raises(FactsError, match="zk:elsewhere"):
+            await Running(found.url, tmp_path / "other", Mode.ACT).task

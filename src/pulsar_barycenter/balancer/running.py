@@ -96,7 +96,7 @@ async def _open(
     service_url = wanted.service_url or None
     collection = Collection(wanted.urls, wanted.state, wanted.interval_s, 0, wanted.keep_days, service_url)
     state.read_moves()
-    async with open_collector(new_client, conf, collection, view, view.published) as collector:
+    async with open_collector(new_client, conf, collection, view, view.published, subscription=_name()) as collector:
         cluster = AdminCluster(client, wanted.urls[0])
         yield Rounds(wanted, collector, view, cluster, state, state.kept(wanted.strategy))
     log.close()
@@ -307,7 +307,7 @@ class _Run:
             self._lease = Lease(
                 partial(binary_client, service_url, self._conf),
                 self._wanted.lease_topic,
-                holder=f"{socket.gethostname()}:{os.getpid()}",
+                holder=_name(),
                 valid_s=self._wanted.lease_s,
             )
         is_held, note = await self._lease.try_to_take()
@@ -405,6 +405,11 @@ class _Run:
             except LeaseLostError as error:
                 self._lost = str(error)
                 return
+
+
+def _name() -> str:
+    """Return a name of this process that no other one has."""
+    return f"barycenter-balance-{socket.gethostname()}-{os.getpid()}"
 
 
 def _now_ms() -> int:

@@ -24,6 +24,9 @@ _TIMEOUT_S: Final = 20.0
 _MAX_ANSWER_BYTES: Final = 256 * 2**20
 """The limit of one answer: the load report of a broker with half a million bundles has this size."""
 _SNAPSHOT: Final = "snapshot.json"
+_SUBSCRIPTION: Final = "barycenter-collect"
+"""It has one consumer, so that a second collector of a cluster is refused."""
+_ERRORS: Final = "/dev/stderr"
 
 Tell: TypeAlias = Callable[[Round | str], None]
 """Receives the result of a round, or why it failed."""
@@ -60,7 +63,7 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
         keeps = partial(keep_snapshot, wanted.out / _SNAPSHOT)
-        async with open_collector(new_client, conf, wanted, report_log, keeps) as collector:
+        async with open_collector(new_client, conf, wanted, report_log, keeps, subscription=_SUBSCRIPTION) as collector:
             return await collect_until(collector, stop, wanted.interval_s, wanted.rounds, tell)
     finally:
         report_log.close()
@@ -73,10 +76,13 @@ async def open_collector(
     wanted: Collection,
     report_log: ReportLog,
     keeps: Callable[[SnapshotDocument], None],
+    *,
+    subscription: str,
 ) -> AsyncIterator[Collector]:
     """Open a collector that numbers its reports in `wanted.out` and appends them to `report_log`; close it at the end.
 
-    `keeps` receives the snapshot of brokers with the extensible load manager in each round.
+    `keeps` receives the snapshot of brokers with the extensible load manager in each round. `subscription` is the name
+    of the one on their topics; only one process may use it.
 
     Raises:
         OSError: the numbers cannot be read.
@@ -92,7 +98,7 @@ async def open_collector(
         try:
             topics = binary_client(str(wanted.service_url), conf)
             clients[:] = [topics]
-            return PulsarExtensibleTopics(topics)
+            return PulsarExtensibleTopics(topics, subscription)
         except (pulsar.PulsarException, ValueError) as error:
             for client_of_topics in clients:
                 client_of_topics.shutdown()
@@ -151,7 +157,8 @@ def binary_client(service_url: str, conf: ClientConf) -> Any:
     """
     import pulsar
 
-    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    # its console logger would print between the lines of a command's output
+    quiet = pulsar.FileLogger(pulsar.LoggerLevel.Error, _ERRORS)
     return pulsar.Client(service_url, logger=quiet, **_binary_options(conf))
 
 

@@ -34,6 +34,9 @@ class Carrier:
         """Carry out moves, each noted in the journal before it begins; `by` is who asked for them.
 
         A bundle that is not where the move says ends the round: something else moves bundles too.
+
+        Raises:
+            OSError: the journal cannot be written; no other move begins.
         """
         plan = plan_of(moves)
 
@@ -55,4 +58,7 @@ class Carrier:
             self.tell(move, state, detail, took_s)
 
         pace = Pace(self.caps.at_once, self.caps.per_minute, self.caps.timeout_s)
-        return await execute(plan.moves, self.cluster, pace, tell, self.stop)
+        try:
+            return await execute(plan.moves, self.cluster, pace, tell, self.stop)
+        except ExceptionGroup as errors:  # of the moves in progress; they are alike, as of a full disk
+            raise errors.exceptions[0] from errors

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import structs
@@ -31,6 +31,7 @@ MAX_CLOCK_DIFFERENCE_MS: Final = 60_000
 """The difference of clocks up to which the ages of reports can be compared."""
 MAX_NAMESPACES: Final = 10_000
 """The number of namespaces whose anti-affinity groups are read; bundles of others are not moved."""
+_ALIVE: Final = "/admin/v2/brokers/version"
 _AT_ONCE: Final = 8
 _WITHIN_S: Final = 120.0
 _OWN_CHOICE: Final = frozenset({MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY})
@@ -139,15 +140,23 @@ async def _groups(cluster: AdminCluster, namespaces: Iterable[str]) -> dict[str,
     return {namespace: key for namespace, key in found if key is not None}
 
 
-async def clock_trouble(client: AdminClient, url: str, now_ms: Callable[[], int]) -> str:
-    """Return how the clock of the broker at `url` differs from this machine's by more than MAX_CLOCK_DIFFERENCE_MS;
-    blank if it does not, or the broker tells no time."""
-    sent_ms = now_ms()
-    try:
-        answer: Any = await client.ask(url, "/admin/v2/brokers/version")
-    except AdminRequestError:
-        return ""
-    return clock_difference(url, clock_offset(answer.headers.get("date", ""), sent_ms, now_ms()))
+async def answering(client: AdminClient, urls: Iterable[str], now_ms: Callable[[], int]) -> tuple[str, str]:
+    """Return the first of the addresses at which a broker answers, and how its clock differs from this machine's by
+    more than MAX_CLOCK_DIFFERENCE_MS; blank if it does not, or the broker tells no time.
+
+    Raises:
+        FactsError: none answers.
+    """
+    failure = ""
+    for url in dict.fromkeys(urls):
+        sent_ms = now_ms()
+        try:
+            answer = await client.ask(url, _ALIVE)
+        except AdminRequestError as error:
+            failure = failure or str(error)
+            continue
+        return url, clock_difference(url, clock_offset(answer.headers.get("date", ""), sent_ms, now_ms()))
+    raise FactsError(f"no broker answers: {failure}")
 
 
 def clock_difference(url: str, offset: tuple[int, int] | None) -> str:

@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.balancer.facts import balancing_settings, policies_of
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.balancer.facts import answering, balancing_settings, policies_of
 from pulsar_barycenter.balancer.judging.caps import PastMove, Room, too_few
 from pulsar_barycenter.balancer.judging.deciding import DecidedMove, DecidedRound, Decider
 from pulsar_barycenter.balancer.judging.journal_view import past_moves, within_grace
@@ -72,13 +73,15 @@ class Look:
     owners: Mapping[str, str]
     moves: tuple[SeenMove, ...]
     policies: ClusterPolicies
+    balance: Balance
 
 
 @dataclass(slots=True)
 class Rounds:
-    """The rounds of one run. `clock_trouble` is set by whoever looks at the clocks."""
+    """The rounds of one run. `clock_trouble` says how the clock of a broker differs from this machine's."""
 
     wanted: Wanted
+    client: AdminClient
     collector: Collector
     view: LoadView
     cluster: AdminCluster
@@ -101,9 +104,10 @@ class Rounds:
         With `watches_moves` a foreign move, and shedding by the cluster, pause the balancer.
 
         Raises:
-            CollectError, NotNowError, RefusedError, TimeoutError: the cluster cannot be read.
+            FactsError, CollectError, NotNowError, RefusedError, TimeoutError: the cluster cannot be read.
             ConfigError, StrategyError: the settings cannot be used.
         """
+        await self._turn_to_a_broker()
         self._loads = self._loads_of_bundles()  # of a bundle that moves, the load on its former broker counts
         collected = await self.collector.collect()
         settings = await self.cluster.settings()
@@ -118,9 +122,16 @@ class Rounds:
         current = self.view.current(listed, now_ms=now_ms, max_age_ms=2 * limits.report_interval_ms)
         policies = await self._read_policies(owners, now_ms)
         self._use(settings)
-        look = Look(now_ms, listed, tuple(current), collected.failed, settings, owners, moves, policies)
+        balance = self.decider.balance(self._snapshot(Facts(brokers=current, taken_at_ms=now_ms, policies=policies)))
+        look = Look(now_ms, listed, tuple(current), collected.failed, settings, owners, moves, policies, balance)
         self._watch(look, limits, watches_moves=watches_moves)
         return look
+
+    async def _turn_to_a_broker(self) -> None:
+        """Ask a broker that answers from now on; a broker that was named may be gone."""
+        known = (self.cluster.url, *self.wanted.urls, *self.collector.addresses.values())
+        url, self.clock_trouble = await answering(self.client, known, _now_ms)
+        self.cluster.turn_to(url)
 
     def _limits(self, settings: Mapping[str, str]) -> WatchLimits:
         wanted = self.wanted
@@ -161,7 +172,7 @@ class Rounds:
             at_ms=look.at_ms,
             oldest_ms=min(times.values(), default=0),
             silent=tuple(broker for broker, at_ms in times.items() if not at_ms),
-            above_mean=self.balance(look).above_mean,
+            above_mean=look.balance.above_mean if look.balance.brokers > 1 else None,
             foreign=tuple(
                 f"{move.bundle} moved from {move.source} to {move.destination}" for move in foreign if watches_moves
             ),
@@ -178,10 +189,6 @@ class Rounds:
         assert self._decider is not None, "look first"
         return self._decider
 
-    def balance(self, look: Look) -> Balance:
-        """Return how evenly the brokers are used now."""
-        return self.decider.balance(self._snapshot(look, {}, {}))
-
     def decide(self, look: Look) -> DecidedRound | None:
         """Return the moves of a round on the cluster as it is; None if there are too few brokers."""
         if too_few(look.current, self.wanted.caps):
@@ -191,7 +198,7 @@ class Rounds:
         entries = self.state.moves_since(look.at_ms - max(HOUR_MS, grace_ms))
         past = past_moves(entries, throughputs, since_ms=look.at_ms - max(HOUR_MS, grace_ms))
         recently = self._lately(self._moved, look.at_ms) | within_grace(past, now_ms=look.at_ms, grace_ms=grace_ms)
-        return self.decider.decide(self._snapshot(look, {}, recently), self._room(past, look.at_ms))
+        return self.decider.decide(self._snapshot(_facts(look, recently)), self._room(past, look.at_ms))
 
     def imagine(self, look: Look) -> DecidedRound | None:
         """Return the moves of a round on the cluster as it would be by the rounds so far, and count them as made."""
@@ -202,7 +209,9 @@ class Rounds:
         recently = self._lately(self.kept.moved, look.at_ms)
         reports = {broker: self.view.reports[broker] for broker in look.current}
         places = differing(self.kept.places, look.owners, reports)
-        decided = self.decider.decide(self._snapshot(look, places, recently), self._room(past, look.at_ms))
+        elsewhere = would_be(reports, look.owners, places)
+        snapshot = document_of(elsewhere, self.view.bundles, _facts(look, recently)).snapshot()
+        decided = self.decider.decide(snapshot, self._room(past, look.at_ms))
         horizon_ms = max(HOUR_MS, self.wanted.caps.grace_ms)
         moved = {bundle: at_ms for bundle, at_ms in self.kept.moved.items() if look.at_ms - at_ms <= horizon_ms}
         for one in decided.moves:
@@ -219,10 +228,8 @@ class Rounds:
     def _throughputs(self) -> dict[str, float]:
         return {bundle: throughput for bundle, (throughput, _) in self._loads_of_bundles().items()}
 
-    def _snapshot(self, look: Look, places: Mapping[str, str], recently: Mapping[str, int]) -> LoadSnapshot:
-        reports = {broker: self.view.reports[broker] for broker in look.current if broker in self.view.reports}
-        facts = Facts(brokers=look.current, taken_at_ms=look.at_ms, recently_moved=recently, policies=look.policies)
-        return document_of(would_be(reports, look.owners, places), self.view.bundles, facts).snapshot()
+    def _snapshot(self, facts: Facts) -> LoadSnapshot:
+        return document_of(self.view.reports, self.view.bundles, facts).snapshot()
 
     # ---- note ----
 
@@ -234,7 +241,7 @@ class Rounds:
         Raises:
             OSError: the state folder cannot be written.
         """
-        now = self.balance(look)
+        now = look.balance
         ours = decided.balance if decided is not None and imagined else now
         self._keep_score(look, decided, now, ours, imagined=imagined)
         self._moved = self._lately(self._moved, look.at_ms)
@@ -285,6 +292,10 @@ class Rounds:
             for report in self.view.reports.values()
             for bundle, stats in report.last_stats.items()
         }
+
+
+def _facts(look: Look, recently_moved: Mapping[str, int]) -> Facts:
+    return Facts(brokers=look.current, taken_at_ms=look.at_ms, recently_moved=recently_moved, policies=look.policies)
 
 
 def _imagined(decided: DecidedRound | None, *, imagined: bool) -> tuple[DecidedMove, ...]:

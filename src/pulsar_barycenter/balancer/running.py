@@ -15,11 +15,13 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, TypeAlias
 
+import msgspec
+
 from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
 from pulsar_barycenter.balancer.approval import Proposal, answer_to, propose, withdraw
 from pulsar_barycenter.balancer.carrying_out import BY, Carrier
-from pulsar_barycenter.balancer.facts import FactsError, clock_trouble, one_cluster
+from pulsar_barycenter.balancer.facts import FactsError, one_cluster
 from pulsar_barycenter.balancer.judging.deciding import DecidedRound
 from pulsar_barycenter.balancer.judging.journal_view import under_way
 from pulsar_barycenter.balancer.judging.load_view import LoadView
@@ -31,6 +33,7 @@ from pulsar_barycenter.balancer.rounds import Look, RoundRecord, Rounds
 from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY, TakenOver, put_back, switch_off
 from pulsar_barycenter.balancer.state_folder import StateFolder
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
+from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.collecting import Collection, binary_client, open_collector
@@ -44,7 +47,11 @@ _REQUEST_TIMEOUT_S: Final = 70.0
 _CHECK_S: Final = 0.5
 _RENEWALS: Final = 3
 """How often the lease is renewed within its time."""
-_UNREADABLE: Final = (CollectError, FactsError, NotNowError, RefusedError, TimeoutError, StrategyError)
+_UNREADABLE: Final = (
+    *(CollectError, FactsError, NotNowError, RefusedError, TimeoutError),
+    *(StrategyError, ConfigError, msgspec.ValidationError),
+)
+"""The cluster does not answer, or not as expected; the next round may."""
 
 Tell: TypeAlias = Callable[[RoundRecord | str], None]
 """Receives the record of each round, and sentences about what happens in between."""
@@ -82,7 +89,7 @@ async def balance_until(
         with state.journal.held():
             async with _open(new_client, conf, wanted, state, client) as run:
                 tell(f"balancing {identity} in the mode {wanted.mode}; the state is in {wanted.state}")
-                await _Run(run, conf, wanted, state, client, stop, tell).go()
+                await _Run(run, conf, wanted, state, stop, tell).go()
     finally:
         await client.close()
 
@@ -98,8 +105,7 @@ async def _open(
     state.read_moves()
     async with open_collector(new_client, conf, collection, view, view.published, subscription=_name()) as collector:
         cluster = AdminCluster(client, wanted.urls[0])
-        yield Rounds(wanted, collector, view, cluster, state, state.kept(wanted.strategy))
-    log.close()
+        yield Rounds(wanted, client, collector, view, cluster, state, state.kept(wanted.strategy))
 
 
 class _Run:
@@ -111,7 +117,6 @@ class _Run:
         conf: ClientConf,
         wanted: Wanted,
         state: StateFolder,
-        client: AdminClient,
         stop: asyncio.Event,
         tell: Tell,
     ) -> None:
@@ -119,7 +124,6 @@ class _Run:
         self._conf = conf
         self._wanted = wanted
         self._state = state
-        self._client = client
         self._stop = stop
         self._tell = tell
         self._numbers = Numbers(wanted.mode)
@@ -132,6 +136,11 @@ class _Run:
 
     async def go(self) -> None:
         """Run the rounds; whatever happens, give back what was taken."""
+        if self._wanted.mode is Mode.OBSERVE and self._state.taken_over() is not None:
+            self._tell(
+                f"an earlier process has switched the cluster's own shedding off ({SHEDDING_KEY}=false). Put it back: "
+                f"barycenter balance restore --state {self._wanted.state}"
+            )
         server = MetricsServer(self._numbers, self._wanted.metrics_port)
         await server.start()
         renewing = asyncio.create_task(self._renew())
@@ -174,10 +183,9 @@ class _Run:
 
     async def _round(self) -> None:
         rounds, mode = self._rounds, self._wanted.mode
-        rounds.clock_trouble = await clock_trouble(self._client, self._wanted.urls[0], _now_ms)
+        look = await rounds.look(watches_moves=mode is Mode.ACT and self._taken_over is not None)
         if rounds.clock_trouble and not self._numbers.rounds:
             raise FactsError(rounds.clock_trouble)
-        look = await rounds.look(watches_moves=mode is Mode.ACT and self._taken_over is not None)
         if len(look.failed) == len(look.listed) and not rounds.view.is_published:  # else they may publish it later
             broker, why = next(iter(look.failed.items()), ("no broker", "none is registered"))
             raise FactsError(f"no broker tells its load, so there is nothing to decide on; {broker}: {why}")
@@ -322,6 +330,10 @@ class _Run:
         self._taken_over = self._state.taken_over() if note is None else note.taken_over
         if self._wanted.mode is Mode.ACT:
             await self._take_over()
+        elif self._taken_over is not None:  # of a process that acted and died
+            await put_back(self._rounds.cluster, self._taken_over)
+            await self._forget()
+            self._tell(f"the cluster's own shedding is as it was before a process that acted ({SHEDDING_KEY})")
         await self._go_on()
 
     def _service_url(self, look: Look) -> str:

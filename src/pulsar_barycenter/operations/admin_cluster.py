@@ -59,6 +59,15 @@ class AdminCluster:
         self._addresses: dict[str, str] = {}
         self._topics: dict[str, TopicName | None] = {}
 
+    @property
+    def url(self) -> str:
+        """The web address of the broker that is asked."""
+        return self._url
+
+    def turn_to(self, url: str) -> None:
+        """Ask the broker at this web address from now on; it belongs to the same cluster."""
+        self._url = url
+
     async def brokers(self) -> list[str]:
         """Return the registered brokers, by name.
 

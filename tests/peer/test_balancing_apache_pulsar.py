@@ -77,7 +77,6 @@ class Balancer:
     def end(self, number: int = signal.SIGTERM, status: int = 0) -> None:
         self.process.send_signal(number)
         assert self.process.wait(120) == status, self.told
-        self.close()
 
     def close(self) -> None:
         for reader in self._readers:
@@ -96,7 +95,7 @@ def balancing(cluster: ApachePulsar, state: Path, *words: str) -> Iterator[Balan
         if balancer.process.poll() is None:
             balancer.process.kill()
             balancer.process.wait()
-            balancer.close()
+        balancer.close()
         print("\n".join(line[:200] for line in balancer.told))
         for record in balancer.records[-3:]:
             print({key: str(value)[:150] for key, value in record.items()})

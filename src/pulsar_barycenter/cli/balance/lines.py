@@ -11,6 +11,7 @@ from pulsar_barycenter.balancer.judging.moves_seen import SeenMove, Whose
 from pulsar_barycenter.balancer.judging.scoring import Side
 from pulsar_barycenter.balancer.options import Mode
 from pulsar_barycenter.balancer.rounds import RoundRecord
+from pulsar_barycenter.html_pages.reasons import short_reason
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.terminal.tables import printable
@@ -63,8 +64,9 @@ def _seen(move: SeenMove) -> str:
 
 
 def _decided(move: PlannedMove, would: str) -> str:
-    why = f": {move.sentence}" if move.sentence else ""
-    return f"  {would}: {move.bundle} from {move.source} to {move.destination}{why}"
+    why = short_reason(move.sentence).removeprefix(f"{move.bundle}: ")
+    end = f": {why}" if why else ""
+    return f"  {would}: {move.bundle} from {move.source} to {move.destination}{end}"
 
 
 def _side(side: Side) -> str:

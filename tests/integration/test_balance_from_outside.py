@@ -5,18 +5,19 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pulsar
 import pytest
 
 from pulsar_barycenter.balancer.approval import Answer, answer, waiting
 from pulsar_barycenter.balancer.facts import FactsError, Identity
-from pulsar_barycenter.balancer.options import Caps, Mode, Wanted
+from pulsar_barycenter.balancer.options import LEASE_TOPIC, Caps, Mode, Wanted
 from pulsar_barycenter.balancer.rounds import RoundRecord
-from pulsar_barycenter.balancer.running import balance_until
+from pulsar_barycenter.balancer.running import BalanceError, balance_until
 from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY
 from pulsar_barycenter.balancer.state_folder import StateFolder
 from pulsar_barycenter.cli.asking.client import asking_client, asking_conf
@@ -43,6 +44,7 @@ class Balanced:
 
     def __init__(self, cluster: StandaloneCluster, admin: Admin, flow: NumberedFlow) -> None:
         self.url = cluster.brokers[0].web_url
+        self.service_url = cluster.service_url
         self.ids = [broker.broker_id for broker in cluster.brokers]
         self.admin = admin
         self.flow = flow
@@ -113,6 +115,7 @@ class Running:
             interval_s=1.0,
             caps=Caps(per_minute=600, timeout_s=30),
             quiet_s=600.0,
+            lease_s=6.0,
         )
         self.task = asyncio.create_task(balance_until(self.stop, asking_client, asking_conf(), wanted, self._tell))
 
@@ -141,6 +144,17 @@ class Running:
     async def end(self) -> None:
         self.stop.set()
         await self.task
+
+
+@contextmanager
+def fenced(service_url: str) -> Iterator[None]:
+    """Take the lease from its holder, as another process that the cluster admits."""
+    client = pulsar.Client(service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null"))
+    try:
+        client.create_producer(LEASE_TOPIC, access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing)
+        yield
+    finally:
+        client.close()
 
 
 async def killed_while_it_moves(found: Balanced, state: Path) -> None:
@@ -196,11 +210,21 @@ async def test_each_mode_does_what_it_may_and_gives_back_what_it_took(tmp_path: 
         await found.move(topic, found.ids[1])
         paused = await acting.until_state("paused")
         assert f"from {first} to {found.ids[1]}" in paused.held_up
+        standby = Running(found.url, tmp_path / "standby", Mode.ACT)
+        await standby.until_state("standby")
         await acting.end()
         assert await found.shedding() == before
+        await standby.until_state("acting")
+        assert await found.shedding() == ({"false"}, "false")
+
+        with fenced(found.service_url):
+            with pytest.raises(BalanceError, match="another process holds the lease"):
+                await standby.task
+            assert await found.shedding() == ({"false"}, "false"), "who lost the lease changes nothing any more"
 
         again = Running(found.url, state, Mode.ACT)
         await again.until_state("acting")
+        assert any("gets back what it had, true" in line for line in again.told), "the lease has what was there"
         await found.admin.expect(200, "POST", f"/admin/v2/brokers/configuration/{SHEDDING_KEY}/true")
         await again.until_state("handed back")
         await again.end()

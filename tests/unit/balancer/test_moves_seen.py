@@ -48,15 +48,12 @@ def test_a_bundle_that_is_gone_for_ten_rounds_is_forgotten() -> None:
 def test_the_journal_tells_which_moves_were_left_under_way() -> None:
     entries = [
         *(entry("done", MoveState.BEGUN), entry("done", MoveState.SERVED)),
-        *(
-            entry("again", MoveState.BEGUN),
-            entry("again", MoveState.SERVED),
-            entry("again", MoveState.BEGUN, destination=C),
-        ),
+        *(entry("again", MoveState.BEGUN), entry("again", MoveState.SERVED)),
         entry("left", MoveState.BEGUN),
+        entry("again", MoveState.BEGUN, destination=C),
         *(entry("failed", MoveState.BEGUN), entry("failed", MoveState.FAILED)),
     ]
-    assert [(move.bundle, move.destination) for move in under_way(entries)] == [("again", C), ("left", B)]
+    assert [(move.bundle, move.destination) for move in under_way(entries)] == [("left", B), ("again", C)]
     assert destinations_of(entries, since_ms=1)["again"] == {B, C}
     assert destinations_of(entries, since_ms=2) == {}
 

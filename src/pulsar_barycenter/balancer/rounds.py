@@ -178,6 +178,7 @@ class Rounds:
             ),
             sheds=watches_moves and is_on(dict(look.settings)),
             clock=self.clock_trouble,
+            acts=watches_moves,
         )
         self.watch = watched(self.watch, seen, limits)
 

@@ -25,7 +25,7 @@ from pulsar_barycenter.balancer.facts import FactsError, one_cluster
 from pulsar_barycenter.balancer.judging.deciding import DecidedRound
 from pulsar_barycenter.balancer.judging.journal_view import under_way
 from pulsar_barycenter.balancer.judging.load_view import LoadView
-from pulsar_barycenter.balancer.judging.watchdog import Cause, Watched, moved_after
+from pulsar_barycenter.balancer.judging.watchdog import Cause, Watched, blind, moved_after
 from pulsar_barycenter.balancer.lease import Lease, LeaseError, LeaseLostError
 from pulsar_barycenter.balancer.metrics import MetricsServer, Numbers
 from pulsar_barycenter.balancer.options import Mode, Wanted
@@ -132,6 +132,7 @@ class _Run:
         self._taken_over: TakenOver | None = None
         self._proposal: Proposal | None = None
         self._is_standby = False
+        self._looked_ms = 0
         self._carrier = Carrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_move)
 
     async def go(self) -> None:
@@ -141,6 +142,7 @@ class _Run:
                 f"an earlier process has switched the cluster's own shedding off ({SHEDDING_KEY}=false). Put it back: "
                 f"barycenter balance restore --state {self._wanted.state}"
             )
+        withdraw(self._wanted.state)  # of a process that was killed
         server = MetricsServer(self._numbers, self._wanted.metrics_port)
         await server.start()
         renewing = asyncio.create_task(self._renew())
@@ -184,6 +186,7 @@ class _Run:
     async def _round(self) -> None:
         rounds, mode = self._rounds, self._wanted.mode
         look = await rounds.look(watches_moves=mode is Mode.ACT and self._taken_over is not None)
+        self._looked_ms = look.at_ms
         if rounds.clock_trouble and not self._numbers.rounds:
             raise FactsError(rounds.clock_trouble)
         if len(look.failed) == len(look.listed) and not rounds.view.is_published:  # else they may publish it later
@@ -242,7 +245,8 @@ class _Run:
             return self._lost
         if self._lease is None or not self._lease.is_held:
             return "standby: another process holds the lease" if self._is_standby else "the lease is not proven"
-        return self._rounds.watch.why
+        interval_ms = round(self._wanted.interval_s * 1000)
+        return self._rounds.watch.why or blind(looked_ms=self._looked_ms, now_ms=_now_ms(), interval_ms=interval_ms)
 
     def _state_word(self) -> str:
         if self._wanted.mode is Mode.OBSERVE:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_barycenter.balancer.judging.watchdog import Cause, Observed, Watch, Watched, moved_after, watched
+from pulsar_barycenter.balancer.judging.watchdog import Cause, Observed, Watch, Watched, blind, moved_after, watched
 from pulsar_barycenter.balancer.options import MINUTE_MS, WatchLimits
 
 LIMITS = WatchLimits(
@@ -100,3 +100,15 @@ def test_clocks_that_differ_pause() -> None:
     watch = after(seen(1, clock="the clock of b is 3,600 s ahead"))
     assert watch.why == "the clock of b is 3,600 s ahead"
     assert after(seen(2), watch=watch).may_act
+
+
+def test_without_anything_to_hand_back_a_pause_ends_only_with_its_reason() -> None:
+    watch = after(seen(1, oldest_ms=0, acts=False), seen(90, oldest_ms=0, acts=False))
+    assert watch.state is Watched.PAUSED
+    assert after(seen(91, acts=False), watch=watch).may_act
+
+
+@pytest.mark.parametrize(("age_ms", "is_blind"), [(120_000, False), (120_001, True)])
+def test_a_round_that_takes_longer_than_two_intervals_begins_no_other_move(age_ms: int, is_blind: bool) -> None:
+    found = blind(looked_ms=1_000, now_ms=1_000 + age_ms, interval_ms=60_000)
+    assert bool(found) is is_blind

@@ -47,7 +47,8 @@ class Observed:
     """What a round saw. `oldest_ms` is the time of the oldest of the brokers' newest loads, `silent` are the brokers
     that told no load at all. `above_mean` is the usage above the mean (a fraction of a broker), None if it is not
     known. `foreign` are the foreign moves since the last round, as text. `sheds` is whether the cluster's own shedding
-    is on; `clock` says how the clocks differ, blank if they agree."""
+    is on; `clock` says how the clocks differ, blank if they agree. `acts` is whether this program has taken over from
+    the cluster's own balancer, so that there is something to hand back."""
 
     at_ms: int
     oldest_ms: int
@@ -56,6 +57,7 @@ class Observed:
     foreign: tuple[str, ...] = ()
     sheds: bool = False
     clock: str = ""
+    acts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def watched(before: Watch, seen: Observed, limits: WatchLimits) -> Watch:
     if not reasons:
         return replace(after, state=Watched.ACTING, reasons={}, since_ms=0)
     since_ms = before.since_ms if before.state is Watched.PAUSED else seen.at_ms
-    is_over = Cause.SHEDDING_ON in reasons or seen.at_ms - since_ms >= limits.hand_back_ms
+    is_over = seen.acts and (Cause.SHEDDING_ON in reasons or seen.at_ms - since_ms >= limits.hand_back_ms)
     state = Watched.HANDED_BACK if is_over else Watched.PAUSED
     return replace(after, state=state, reasons=reasons, since_ms=since_ms)
 
@@ -159,6 +161,15 @@ def _foreign(seen: Observed) -> str:
         return ""
     more = f" and {count_of(len(seen.foreign) - 1, 'other move')}" if len(seen.foreign) > 1 else ""
     return f"something else moves bundles too: {seen.foreign[0]}{more}"
+
+
+def blind(*, looked_ms: int, now_ms: int, interval_ms: int) -> str:
+    """Return why no other move of a round may begin, because the last look at the cluster is more than two intervals
+    ago: moves took long, or the cluster cannot be read. Blank if moves may begin; times are epoch ms."""
+    age_ms = now_ms - looked_ms
+    if age_ms <= _INTERVALS * interval_ms:
+        return ""
+    return f"the last look at the cluster was {age_ms / 1000:,.0f} s ago, more than two intervals"
 
 
 def moved_after(watch: Watch, before: float | None, at_ms: int) -> Watch:

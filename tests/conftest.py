@@ -138,8 +138,8 @@ def broker() -> Iterator[BrokerThread]:
 @pytest.fixture
 def client(broker: BrokerThread) -> Iterator[pulsar.Client]:
     """The stock client of that broker."""
-    import pulsar
+    from support.stock_client import connect
 
-    client = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = connect(broker.url)
     yield client
     client.close()

@@ -2,9 +2,9 @@
 
 Each folder is a package, which its docstring explains; it imports earlier packages only. In their order:
 
-`naming`, `config`, `protocol`, `credentials`, `html_pages`, `terminal`, `bounds` import no other package: names and
-hashes, the keys of broker.conf, Pulsar's frames, credentials, HTML pages, tables on a terminal, bounded maps and
-back-off.
+`naming`, `config`, `protocol`, `credentials`, `html_pages`, `terminal`, `whole_files`, `bounds` import no other
+package: names and hashes, the keys of broker.conf, Pulsar's frames, credentials, HTML pages, tables on a terminal,
+files that appear as a whole, bounded maps and back-off.
 `metadata` is the state that brokers share, `load` decides about load and gives the reasons, `ledger` stores messages.
 `cluster_logs` are the files that a cluster writes, `admin` is the client of its REST interface. `broker` is one running
 broker, `pipeline` makes tables and averages from load reports, `history` gives these to programs as tables and answers.

@@ -11,10 +11,9 @@ import pytest
 
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
-from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.naming.topic import TopicName
-from support.one_broker import BrokerThread, OneBroker
+from support.one_broker import BrokerThread, OneBroker, brokers_in
+from support.stock_client import connect
 
 pytestmark = pytest.mark.integration
 
@@ -29,8 +28,7 @@ CONFIG = BrokerConfig(
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[[int], OneBroker]:
     """Make brokers one after the other, on one store and one folder."""
-    backend = MemoryBackend()
-    return lambda epoch: OneBroker(CONFIG, backend=backend, ledgers=FileLedgerStorage(tmp_path), first_epoch=epoch)
+    return brokers_in(tmp_path, CONFIG)
 
 
 @pytest.fixture
@@ -41,13 +39,9 @@ def broker(make: Callable[[int], OneBroker]) -> Iterator[BrokerThread]:
 
 @pytest.fixture
 def client(broker: BrokerThread) -> Iterator[pulsar.Client]:
-    client = connect(broker)
+    client = connect(broker.url)
     yield client
     client.close()
-
-
-def connect(broker: BrokerThread) -> pulsar.Client:
-    return pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
 
 
 async def _settle(broker: OneBroker) -> None:
@@ -257,13 +251,13 @@ async def _until_idle(broker: OneBroker) -> None:
 def test_a_broker_that_starts_again_goes_on_with_what_was_compacted(make: Callable[[int], OneBroker]) -> None:
     pairs = history(200, 20)
     with BrokerThread(lambda: make(1)) as first:
-        client = connect(first)
+        client = connect(first.url)
         publish(first, client.create_producer(TOPIC), pairs)
         _, left = compact(first)
         client.close()
     assert left < 60
     with BrokerThread(lambda: make(2)) as second:
-        client = connect(second)
+        client = connect(second.url)
         assert table(client) == newest(pairs)
         more = history(50, 15, first=200)
         publish(second, client.create_producer(TOPIC), more)

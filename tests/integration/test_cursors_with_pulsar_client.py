@@ -10,11 +10,10 @@ import pytest
 from pulsar_barycenter.broker.subscriptions import cursor_moves
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.position import Position
-from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.naming.topic import TopicName
-from support.one_broker import BrokerThread, OneBroker
+from support.one_broker import BrokerThread, OneBroker, brokers_in
+from support.stock_client import connect
 
 pytestmark = pytest.mark.integration
 
@@ -29,8 +28,7 @@ CONFIG = BrokerConfig(
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[[int], OneBroker]:
     """Make brokers one after the other, on one store and one folder."""
-    backend = MemoryBackend()
-    return lambda epoch: OneBroker(CONFIG, backend=backend, ledgers=FileLedgerStorage(tmp_path), first_epoch=epoch)
+    return brokers_in(tmp_path, CONFIG)
 
 
 @pytest.fixture
@@ -41,13 +39,9 @@ def broker(make: Callable[[int], OneBroker]) -> Iterator[BrokerThread]:
 
 @pytest.fixture
 def client(broker: BrokerThread) -> Iterator[pulsar.Client]:
-    client = connect(broker)
+    client = connect(broker.url)
     yield client
     client.close()
-
-
-def connect(broker: BrokerThread) -> pulsar.Client:
-    return pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
 
 
 def send(client: pulsar.Client, first: int, stop: int, **options: Any) -> Any:
@@ -63,7 +57,7 @@ def numbers(first: int, stop: int) -> list[bytes]:
 
 
 def take(consumer: Any, count: int) -> list[bytes]:
-    received = []
+    received: list[bytes] = []
     for _ in range(count):
         message = consumer.receive(RECEIVE_MS)
         received.append(message.data())
@@ -92,7 +86,7 @@ def test_a_connected_consumer_gets_what_follows_a_skip_and_all_again_after_a_res
     send(client, 0, 200, batching_enabled=False)
     assert take(consumer, 5) == numbers(0, 5)
     on_topic(broker, lambda topic: cursor_moves.skip(topic.subscriptions["s"], 150))
-    received = []
+    received: list[bytes] = []
     while not received or received[-1] != b"199":
         received += take(consumer, 1)
     assert received[-40:] == numbers(160, 200)  # what was in the queue of the client came before
@@ -127,13 +121,13 @@ def test_a_terminated_topic_is_read_to_its_end_and_refuses_producers(
 def test_the_end_of_a_topic_outlives_its_broker(make: Callable[[int], OneBroker]) -> None:
     """The broker is gone without a word: it closes nothing."""
     abandoned = BrokerThread(lambda: make(1)).__enter__()
-    client = connect(abandoned)
+    client = connect(abandoned.url)
     client.subscribe(TOPIC, "s")
     send(client, 0, 30)
     end = on_topic(abandoned, lambda topic: topic.terminate())
     client.close()
     with BrokerThread(lambda: make(100)) as later:
-        client = connect(later)
+        client = connect(later.url)
         with pytest.raises(pulsar.PulsarException) as refused:
             client.create_producer(TOPIC)
         assert "TopicTerminated" in str(refused.value)

@@ -19,15 +19,12 @@ from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryDisk
 from support.one_broker import BrokerThread, OneBroker
+from support.stock_client import connect
 
 pytestmark = pytest.mark.integration
 
 TOPIC = "persistent://public/default/numbers"
 RECEIVE_MS = 20_000
-
-
-def connect(broker: BrokerThread) -> pulsar.Client:
-    return pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
 
 
 def take(consumer: Any, count: int, *, ack: bool = True) -> list[bytes]:
@@ -119,7 +116,7 @@ def test_a_consumer_that_is_behind_reads_from_the_ledger(tmp_path: Path) -> None
     caches = Caches.of(tail_bytes=100_000)
     config = BrokerConfig(managed_ledger_max_entries_per_ledger=100)
     with BrokerThread(lambda: OneBroker(config, ledgers=FileLedgerStorage(tmp_path, caches=caches))) as small:
-        client = connect(small)
+        client = connect(small.url)
         slow = [client.subscribe(TOPIC, f"slow-{n}", receiver_queue_size=10) for n in range(2)]
         producer = client.create_producer(TOPIC, block_if_queue_full=True)
         send_all(producer, [b"%06d" % n + bytes(2000) for n in range(3000)])
@@ -231,7 +228,7 @@ def test_key_shared_consumers_get_each_key_in_order(client: pulsar.Client) -> No
 
 def test_a_standby_takes_over_what_the_active_consumer_did_not_acknowledge(broker: BrokerThread) -> None:
     """Failover: one consumer gets everything; when it goes the other starts with the first unacknowledged message."""
-    first_client, second_client = connect(broker), connect(broker)
+    first_client, second_client = connect(broker.url), connect(broker.url)
     failover = pulsar.ConsumerType.Failover
     consumers = {
         name: client.subscribe(TOPIC, "fail", consumer_type=failover, consumer_name=name)
@@ -280,7 +277,7 @@ def test_an_exclusive_consumer_can_ask_for_everything_again(client: pulsar.Clien
 
 
 def test_the_messages_of_a_consumer_that_left_go_to_the_others(broker: BrokerThread) -> None:
-    first_client, second_client = connect(broker), connect(broker)
+    first_client, second_client = connect(broker.url), connect(broker.url)
     shared = pulsar.ConsumerType.Shared
     first = first_client.subscribe(TOPIC, "pool", consumer_type=shared)
     producer = second_client.create_producer(TOPIC)
@@ -475,13 +472,13 @@ def test_everything_is_there_again_when_a_broker_starts_on_the_same_storage(tmp_
         return OneBroker(backend=backend, ledgers=FileLedgerStorage(tmp_path), first_epoch=epoch)
 
     with BrokerThread(lambda: broker(1)) as first:
-        client = connect(first)
+        client = connect(first.url)
         consumer = client.subscribe(TOPIC, "kept")
         send_all(client.create_producer(TOPIC), numbers(0, 100))
         take(consumer, 40)
         client.close()
     with BrokerThread(lambda: broker(2)) as second:
-        client = connect(second)
+        client = connect(second.url)
         assert take(client.subscribe(TOPIC, "kept"), 60) == numbers(40, 100)
         client.close()
 
@@ -490,7 +487,7 @@ def test_a_full_disk_fails_sends_and_nothing_else() -> None:
     """While there is no space a send gets no receipt, what is stored is read, and afterwards sending goes on."""
     disk = MemoryDisk()
     with BrokerThread(lambda: OneBroker(disk=disk)) as limited:
-        client = connect(limited)
+        client = connect(limited.url)
         consumer = client.subscribe(TOPIC, "full")
         producer = client.create_producer(TOPIC)
         send_all(producer, numbers(0, 5))
@@ -515,7 +512,7 @@ def test_a_full_disk_fails_sends_and_nothing_else() -> None:
 
 def test_a_producer_name_is_taken_while_its_holder_lives(broker: BrokerThread, client: pulsar.Client) -> None:
     client.create_producer(TOPIC, producer_name="mine")
-    other = connect(broker)
+    other = connect(broker.url)
     with pytest.raises(pulsar.ProducerBusy):
         other.create_producer(TOPIC, producer_name="mine")
     other.close()
@@ -535,7 +532,7 @@ def test_a_producer_that_waits_gets_the_topic_when_the_one_before_it_closes(
     broker: BrokerThread, client: pulsar.Client
 ) -> None:
     holder = client.create_producer(TOPIC, access_mode=pulsar.ProducerAccessMode.WaitForExclusive)
-    standby = connect(broker)
+    standby = connect(broker.url)
     ready: list[Any] = []
     waiting = threading.Thread(
         target=lambda: ready.append(
@@ -561,7 +558,7 @@ def test_a_producer_that_was_displaced_is_fenced_after_an_unload(broker: BrokerT
     """Both reconnect with the epochs that they had; the client gives up on ProducerFenced."""
     displaced = client.create_producer(TOPIC, access_mode=pulsar.ProducerAccessMode.Exclusive)
     displaced.send(b"0")
-    other = connect(broker)
+    other = connect(broker.url)
     successor = other.create_producer(TOPIC, access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing)
     for _ in range(2):
         broker.run(broker.broker.unload())
@@ -573,7 +570,7 @@ def test_a_producer_that_was_displaced_is_fenced_after_an_unload(broker: BrokerT
 
 def test_an_absent_topic_is_an_error_where_topics_are_not_created_by_use() -> None:
     with BrokerThread(lambda: OneBroker(BrokerConfig(allow_auto_topic_creation=False))) as strict:
-        client = connect(strict)
+        client = connect(strict.url)
         with pytest.raises(pulsar.TopicNotFound):
             client.create_producer(TOPIC)
         with pytest.raises(pulsar.TopicNotFound):

@@ -11,6 +11,7 @@ from pulsar import schema
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from support.memory_ledgers import MemoryDisk
 from support.one_broker import BrokerThread, OneBroker
+from support.stock_client import connect
 
 pytestmark = pytest.mark.integration
 
@@ -46,10 +47,6 @@ def broker() -> Iterator[BrokerThread]:
         yield running
 
 
-def connect(broker: BrokerThread) -> pulsar.Client:
-    return pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-
-
 def versions(messages: list[Any]) -> list[int]:
     """Return the schema versions in messages, which the client's own schemas read too."""
     return [message._message.int_schema_version() for message in messages]
@@ -57,7 +54,7 @@ def versions(messages: list[Any]) -> list[int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_schema_evolves_and_consumers_read_old_and_new_messages(broker: BrokerThread, kind: Any) -> None:
-    client = connect(broker)
+    client = connect(broker.url)
     first, second = of_version_1(), of_version_2()
     client.create_producer(TOPIC, schema=kind(first)).send(first(page="a"))
     client.create_producer(TOPIC, schema=kind(second)).send(second(page="b", user="me"))
@@ -71,7 +68,7 @@ def test_a_schema_evolves_and_consumers_read_old_and_new_messages(broker: Broker
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_incompatible_clients_are_refused(broker: BrokerThread, kind: Any) -> None:
-    client = connect(broker)
+    client = connect(broker.url)
     client.create_producer(TOPIC, schema=kind(of_version_1()))
     with pytest.raises(pulsar.IncompatibleSchema):
         client.create_producer(TOPIC, schema=kind(incompatible()))
@@ -87,11 +84,11 @@ def test_versions_outlive_the_broker() -> None:
     backend, disk = MemoryBackend(), MemoryDisk()
     first, second = of_version_1(), of_version_2()
     with BrokerThread(lambda: OneBroker(backend=backend, disk=disk)) as broker:
-        client = connect(broker)
+        client = connect(broker.url)
         client.create_producer(TOPIC, schema=schema.JsonSchema(first)).send(first(page="a"))
         client.close()
     with BrokerThread(lambda: OneBroker(backend=backend, disk=disk, first_epoch=100)) as broker:
-        client = connect(broker)
+        client = connect(broker.url)
         with pytest.raises(pulsar.IncompatibleSchema):
             client.create_producer(TOPIC, schema=schema.JsonSchema(incompatible()))
         client.create_producer(TOPIC, schema=schema.JsonSchema(second)).send(second(page="b"))
@@ -102,7 +99,7 @@ def test_versions_outlive_the_broker() -> None:
 
 
 def test_texts_and_bytes_work_side_by_side_with_schemas(broker: BrokerThread) -> None:
-    client = connect(broker)
+    client = connect(broker.url)
     consumer = client.subscribe(TOPIC, "s", schema=schema.StringSchema())
     client.create_producer(TOPIC, schema=schema.StringSchema()).send("grüß")
     client.create_producer(TOPIC).send(os.fsencode("plain"))

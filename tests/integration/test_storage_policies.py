@@ -10,6 +10,7 @@ import pulsar
 import pytest
 
 from pulsar_barycenter.testing import Cluster
+from support.stock_client import connect
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests")]
 
@@ -41,7 +42,7 @@ def namespace(cluster: Cluster) -> str:
 
 @contextmanager
 def client_of(cluster: Cluster) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = connect(cluster.service_url)
     try:
         yield client
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,8 +10,6 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-
-from pulsar_barycenter.pipeline.storage import files
 
 
 class KilledError(Exception):
@@ -22,7 +21,7 @@ def at_each_change(hook: Callable[[], None]) -> Iterator[None]:
     """Call `hook` before each change that the writer makes to the folder, which is after the one before it."""
     changes = ((Path, "replace"), (Path, "unlink"), (Path, "rename"), (DeltaTable, "create_write_transaction"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_sync", lambda file: None)  # no machine loses power
+        patch.setattr(os, "fsync", lambda descriptor: None)  # no machine loses power
         for owner, name in changes:
             original = getattr(owner, name)
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pulsar_barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
@@ -19,6 +20,7 @@ from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.wire.server import WireServer
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.storage import LedgerStorage
 from pulsar_barycenter.metadata.clock import Clock, SystemClock
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
@@ -180,6 +182,12 @@ class OneBroker:
         await self.server.close()
         await self.ledgers.close()
         await self.store.close()
+
+
+def brokers_in(folder: Path, config: BrokerConfig) -> Callable[[int], OneBroker]:
+    """Return what makes brokers with a given first epoch, one after the other, on one store and one folder."""
+    backend = MemoryBackend()
+    return lambda epoch: OneBroker(config, backend=backend, ledgers=FileLedgerStorage(folder), first_epoch=epoch)
 
 
 class BrokerThread:

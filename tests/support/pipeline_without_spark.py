@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.pipeline.reports.acceptance import ReportKey
-from pulsar_barycenter.pipeline.storage import files
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.stream import micro_batches
 from pulsar_barycenter.pipeline.stream.backlog import FileHeader, in_order
@@ -71,7 +71,7 @@ def run_once(
 ) -> list[BatchResult]:
     """Fold reports in the given order as a run of the pipeline does: those of one batch at once, more as a backlog."""
     monkeypatch.setattr(micro_batches, "report_rows", lambda lines, *_: lines)
-    monkeypatch.setattr(files, "_sync", lambda file: None)  # no machine loses power
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no machine loses power
     results: list[BatchResult] = []
     fold = BatchFold(layout, settings=settings, clock_ms=lambda: 0, on_batch=results.append)
     by_file = {file_of(report): report for report in reports}

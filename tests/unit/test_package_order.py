@@ -20,6 +20,7 @@ protocol      -
 credentials   -
 html_pages    -
 terminal      -
+whole_files   -
 bounds        -
 metadata      config bounds
 load          naming config
@@ -27,24 +28,25 @@ ledger        metadata naming bounds
 cluster_logs  naming load
 admin         naming credentials load cluster_logs
 broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin
-pipeline      naming config load
+pipeline      naming config whole_files load
 history       naming load cluster_logs pipeline
 snapshots     naming config metadata load cluster_logs pipeline
 replay        naming config load
-observer      naming config terminal load cluster_logs admin
-lab           naming config html_pages terminal load cluster_logs pipeline history snapshots replay observer
+observer      naming config terminal whole_files load cluster_logs admin
+lab           naming config html_pages terminal whole_files load cluster_logs pipeline history snapshots replay observer
 doctor        naming config metadata load ledger admin observer
 status        naming config load doctor
-operations    naming bounds load cluster_logs admin snapshots observer
-balancer      naming config load cluster_logs admin snapshots observer doctor operations
+operations    naming bounds whole_files load cluster_logs admin snapshots observer
+balancer      naming config whole_files load cluster_logs admin snapshots observer doctor operations
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
 screen        naming terminal load cluster_logs observer status questions
 strategies    config load snapshots
-standalone    config
+standalone    config whole_files
 demo          naming config html_pages load cluster_logs admin pipeline replay standalone
 run           config terminal metadata load ledger cluster_logs broker pipeline standalone
 testing       naming config admin broker standalone run
-cli           naming config credentials html_pages terminal metadata load ledger cluster_logs admin broker pipeline
+cli           naming config credentials html_pages terminal whole_files metadata load ledger cluster_logs admin broker
+              pipeline
               snapshots replay observer lab doctor status operations balancer questions screen standalone demo run
 """
 """A package, and the packages that it may import."""

@@ -77,8 +77,9 @@ class AdminClient:
     ) -> None:
         """Make a client that sends `headers` with every request, also after a redirect.
 
-        It also sends the credentials in `shows`, and the headers that `bears` returns at that time. `tls` has the
-        authorities to trust with https; None: the system's. An answer of more than `most_bytes` raises an error.
+        It also sends the credentials in `shows`, and the headers that `bears` returns when the request is sent. `tls`
+        has the authorities to trust with https; None: the authorities of the system. An answer of more than
+        `most_bytes` raises an error.
         """
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._most_bytes = most_bytes
@@ -108,7 +109,7 @@ class AdminClient:
 
         Raises:
             AdminRequestError: the answer is an error, there is none, or a redirect cannot be followed: there are too
-                many, it has no valid address, or it leads from TLS to an address without.
+                many, it has no valid address, or it leads from a TLS address to one without TLS.
         """
         data = None if body is None else msgspec.json.encode(body)
         url = str(URL(web_url + path, encoded=True).update_query(params or {}))
@@ -116,8 +117,9 @@ class AdminClient:
         return _decoded(method, url, answer.body, or_text=or_text)
 
     async def read(self, web_url: str, path: str, *, params: Mapping[str, str] | None = None) -> Answer:
-        """Return the answer to a GET with its headers, which has a status below 300. Arguments and errors as of
-        `call`.
+        """Send a GET, and return the answer with its headers. The status of the answer is below 300.
+
+        Arguments and errors are those of `call`.
         """
         url = str(URL(web_url + path, encoded=True).update_query(params or {}))
         return await self._followed("GET", url, None, {})
@@ -135,7 +137,7 @@ class AdminClient:
                 return answer
             else:
                 raise AdminRequestError(method, url, answer.status, reason_of(answer.body))
-        raise AdminRequestError(method, url, 307, f"more than {MAX_REDIRECTS} redirects")
+        raise AdminRequestError(method, url, 307, f"there were more than {MAX_REDIRECTS} redirects")
 
     async def ask(self, web_url: str, path: str) -> Answer:
         """Return the answer of this broker to a GET, also an error or a redirect.
@@ -193,7 +195,9 @@ class AdminClient:
             raise AdminRequestError(method, url, 0, _why_unanswered(url, error)) from error
 
     def _trusted(self) -> ssl.SSLContext | bool:
-        """Return the authorities to trust, from the present content of the files; True: the system's."""
+        """Return an SSL context with the present content of the files of trusted authorities; True: trust the
+        authorities of the system.
+        """
         if self._tls is None:
             return True
         if self._trust is None:
@@ -247,13 +251,15 @@ def _moved(method: str, url: str, status: int, location: str) -> str:
     """Return the target of a redirect from `url`.
 
     Raises:
-        AdminRequestError: the target is not a valid address, or leads from TLS to an address without.
+        AdminRequestError: the target is not a valid address, or leads from a TLS address to one without TLS.
     """
     try:
         target = urljoin(url, location)
         is_secret_enough = is_no_less_secret(urlsplit(url).scheme, target)
     except ValueError as error:
-        raise AdminRequestError(method, url, status, f"its redirect has no valid address: {error}") from error
+        raise AdminRequestError(
+            method, url, status, f"the redirect of the broker has no valid address: {error}"
+        ) from error
     if not is_secret_enough:
         told = f"its redirect leads from TLS to {target[:_LONGEST_TOLD]}, without TLS, and is not followed"
         raise AdminRequestError(method, url, status, told)

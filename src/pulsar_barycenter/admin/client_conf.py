@@ -128,7 +128,7 @@ def _context_text(file: Path, name: str) -> str:
         raise ClientConfError(f"{file} is not a file of pulsar-shell's contexts: {error}") from error
     if name not in stored.configs:
         raise ClientConfError(
-            f"there is no context {name} in {file}; it has {', '.join(sorted(stored.configs)) or 'none'}"
+            f"there is no context {name} in {file}; the file has {', '.join(sorted(stored.configs)) or 'none'}"
         )
     return stored.configs[name].value
 

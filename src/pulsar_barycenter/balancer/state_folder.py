@@ -14,7 +14,6 @@ Files that are replaced are written aside and synced first. If the folder is los
 still has what is to be put back.
 """
 
-import os
 from collections import deque
 from pathlib import Path
 from typing import Final, TypeVar
@@ -27,6 +26,7 @@ from pulsar_barycenter.balancer.options import HOUR_MS
 from pulsar_barycenter.balancer.shedding_switch import TakenOver
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.operations.journal import Entry, Journal
+from pulsar_barycenter.whole_files.appearing import write_durably
 
 MAX_ROUNDS_BYTES: Final = 64 << 20
 """The size of `rounds.jsonl` from which on it is kept as `rounds.jsonl.1`, and begun anew."""
@@ -170,9 +170,4 @@ def write_file(file: Path, value: msgspec.Struct) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    aside = file.with_name(f".{file.name}-{os.getpid()}")
-    with aside.open("wb") as stream:
-        stream.write(msgspec.json.encode(value))
-        stream.flush()
-        os.fsync(stream.fileno())
-    aside.replace(file)
+    write_durably(file, msgspec.json.encode(value))

@@ -40,13 +40,14 @@ class BackgroundTasks:
         return self.keep(asyncio.create_task(work, name=name))
 
     def keep(self, task: asyncio.Task[T]) -> asyncio.Task[T]:
-        """Own a task that was started elsewhere, such as a `kept_task`, and return it."""
+        """Keep a task that the caller started, and return it."""
         self._tasks[task] = None
         task.add_done_callback(self._done)
         return task
 
     async def complete(self, task: asyncio.Task[T]) -> T:
-        """Own a task, and return its result. The task runs to its end even if the caller is cancelled.
+        """Keep a task, wait for its end, and return its result. The task runs to its end even if the caller is
+        cancelled.
 
         Raises:
             TasksClosedError: `close` cancelled the task.
@@ -63,7 +64,7 @@ class BackgroundTasks:
         return len(self._tasks)
 
     def cancel(self) -> None:
-        """Cancel every task, the first started first; they end after this step."""
+        """Request the cancellation of every task, the first started first. This does not wait for their end."""
         for task in list(self._tasks):
             task.cancel()
 

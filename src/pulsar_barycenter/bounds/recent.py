@@ -8,7 +8,7 @@ _Value = TypeVar("_Value")
 
 
 class Recent(Generic[_Key, _Value]):
-    """At most `most` keys with their values; beyond them the key that was put longest ago is forgotten.
+    """At most `most` keys with their values; if there are more, the key that was put longest ago is removed.
 
     Putting a key again makes it the newest, reading it does not.
     """

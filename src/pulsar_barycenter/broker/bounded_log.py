@@ -19,7 +19,9 @@ LONGEST_TRACEBACK: Final = 8_000
 
 
 class BoundedLog:
-    """An event with its structlog level. `total` counts its occurrences, logged or not."""
+    """Logs one event, at a bounded rate; `level` is a level of structlog. `total` counts all occurrences, logged or
+    not.
+    """
 
     def __init__(self, event: str, now_s: Callable[[], float], level: str = "warning") -> None:
         """`now_s` is any clock; the bound applies to each of its whole seconds."""
@@ -32,7 +34,8 @@ class BoundedLog:
         self._unlogged = 0
 
     def log(self, cause: BaseException | None = None, /, **fields: str) -> None:
-        """Log the event with these fields, each cut to LONGEST characters, unless MOST_A_SECOND lines were logged.
+        """Log the event with these fields, each cut to LONGEST characters, unless MOST_A_SECOND lines were logged in
+        this second.
 
         `cause` is an unexpected exception: its class and text are the field `error`, and its traceback is the field
         `exception` of the first line of each second.

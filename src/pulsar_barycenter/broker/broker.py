@@ -204,11 +204,12 @@ class Broker:
 
     @property
     def data_fault(self) -> str:
-        """What is wrong with the broker's data files, as of the last check; "" if nothing is."""
+        """The fault that the last check of the broker's data files found; "" if it found none."""
         return self._data.fault
 
     async def start(self) -> None:
-        """Join the cluster; when this returns, the broker serves clients. If it fails, everything is closed again.
+        """Join the cluster; when this returns, the broker serves clients. If the start fails, everything that was
+        opened is closed again.
 
         Raises:
             PortInUseError, WebPortInUseError: a port is in use; the text says which, and what to do.
@@ -358,7 +359,9 @@ class Broker:
         log.info("broker_left", bundles_handed_over=handed_over, connections_left=left)
 
     async def _close(self) -> None:
-        """Close what is open, whatever state the start or stop has reached; a failed step does not stop the others."""
+        """Close everything that is open, also after an incomplete start or stop. If one step fails, the other steps are
+        still done.
+        """
         self.state = BrokerState.CLOSING
         self._stop_listening()
         await self._periodic.close()

@@ -68,10 +68,10 @@ class KeyedChanges(Generic[K]):
 class StoreWatch:
     """Reads values from the store again after each change of them, and at the latest every `interval_s`.
 
-    Notifications may be late or lost; the interval bounds how long this can be unnoticed, and a reconnection counts as
-    a change. `concerns` returns whether a change of a path may change the values. `read` is called with True after a
-    notification, else with False. If it raises a MetadataError, this is logged as the event `failure`, and the next
-    call tries again.
+    Notifications may be late or lost; with the interval, a change is noticed after `interval_s` at the latest. A
+    reconnection counts as a change. `concerns` returns whether a change of a path may change the values. `read` is
+    called with True after a notification, else with False. If it raises a MetadataError, this is logged as the event
+    `failure`, and the next call tries again.
     """
 
     def __init__(

@@ -83,7 +83,7 @@ class ControlPlane:
     async def elect(self, urls: ServiceUrls) -> None:
         """If the leader writes all metadata, set the identity and find a leader, which may be this broker.
 
-        Nothing can be written before that.
+        Nothing can be written before a leader is found.
 
         Raises:
             MixedWritersError: brokers that write metadata themselves are running.
@@ -190,8 +190,8 @@ class ControlPlane:
     # ---- end ----
 
     async def leave(self, *, reason: str, max_per_second: float = 0) -> int:
-        """Leave the cluster in order: accept no bundles, resign and release every bundle, in the order of the way to
-        own bundles. Return the number of released bundles.
+        """Leave the cluster in order: accept no bundles, resign and release every bundle. The `OwnershipWay` decides
+        the order of these steps. Return the number of released bundles.
         """
         await self._parts.own_namespaces.close()
         await self._parts.candidacy.close()

@@ -19,8 +19,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 class Peers(Protocol):
     """Requests to the other brokers. `broker_url` is the web URL of the broker that gets the request.
 
-    `epoch` is the number of the leader's term; a broker that knows a later one refuses. None: the request is not a
-    command of a leader.
+    `epoch` is the number of the leader's term; a broker that knows a later term refuses the request. None: the request
+    is not a command of a leader.
     """
 
     async def unload_bundle(
@@ -36,10 +36,10 @@ class Peers(Protocol):
     async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
         """Send a metadata write to the leader, and return its answer: see `metadata.leader_writes.write_requests`.
 
-        The request contains a secret, which is `secret`.
+        `secret` is the secret that the request contains.
 
         Raises:
-            ConnectionRefusedError: the broker cannot be reached, or refused to read the request.
+            ConnectionRefusedError: the broker cannot be reached, or refused the request before it read it.
             OSError, AdminRequestError: the outcome is not known.
         """
         ...

@@ -109,7 +109,7 @@ class TooManyProducersError(ServiceError):
 
 
 class BacklogQuotaExceededError(ServiceError):
-    """The backlog of the topic exceeds its quota, and `detail` says what was compared."""
+    """The backlog of the topic exceeds its quota. `detail` has the backlog and the quota."""
 
     def __init__(self, topic: TopicName, detail: str) -> None:
         super().__init__(

@@ -22,8 +22,8 @@ _STORE_BUCKETS_S: Final = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.
 class Connections:
     """Connections of clients to the binary protocol since the broker started; the counts only grow.
 
-    A connection is `created`. Then it is `accepted` (its CONNECT was answered), or `refused`, or the client leaves
-    before. In the end it is `closed`.
+    A connection is `created`. Then it is `accepted` (its CONNECT was answered), or `refused`, or the client disconnects
+    before either. When a connection ends, it is `closed`.
     """
 
     __slots__ = ("accepted", "closed", "created", "refused")
@@ -36,7 +36,7 @@ class Connections:
 
 
 class Instruments:
-    """The registry of a broker. Labels are only those that distinguish samples of the same broker."""
+    """The registry of a broker's metrics. No label identifies the broker or the cluster."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -82,7 +82,7 @@ class Instruments:
 
     @contextmanager
     def round(self, kind: RoundKind) -> Iterator[None]:
-        """Measure the duration of the block, as a round of this kind."""
+        """Measure the duration of the `with` statement, as that of a round of this kind."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -100,7 +100,7 @@ class Instruments:
 
     @contextmanager
     def loading_topic(self) -> Iterator[None]:
-        """Measure the duration of the block, which loads a topic."""
+        """Measure the duration of the `with` statement, as the time in which a topic is loaded."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.loading_topics += 1

@@ -39,8 +39,8 @@ class BrokerIdInUseError(BrokerStartError):
 
 
 class MixedOwnershipError(BrokerStartError):
-    """Running brokers own bundles in another way. `others` has the load manager and the way of ownership of each of
-    them, by broker.
+    """Running brokers own bundles in another way. `others` maps each of these brokers to its load manager and its way
+    of owning bundles.
     """
 
     def __init__(self, class_name: str, others: Mapping[str, str]) -> None:

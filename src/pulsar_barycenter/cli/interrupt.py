@@ -30,8 +30,9 @@ class InterruptedBySignal(SystemExit):
 def ended_by_signals() -> Iterator[None]:
     """Let SIGINT and SIGTERM end this process and all processes that it started, while the block runs.
 
-    The block is left by an exception, so that temporary files are deleted. Errors during that are not printed, as they
-    come from the ended Java. In a thread other than the main one this does nothing, because signals do not reach it.
+    The block is left by an exception, so that temporary files are deleted. Errors after the signal are not printed: the
+    ended Java process causes them. In a thread other than the main one this does nothing, because signals do not reach
+    it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -62,7 +63,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def _begin_end(number: int) -> None:
-    """Print one line, print nothing after it, and end the children."""
+    """Print one line, suppress all later output, and end the processes that this process started."""
     if _ended_by:
         return
     _ended_by.append(number)

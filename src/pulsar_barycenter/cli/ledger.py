@@ -151,7 +151,9 @@ def _go_through(data: Path, store: _Store, topic: str, work: Callable[[str, List
         if store.file is not None:
             check_broker_folder(data, store.file)
         elif not (data / LEDGERS).is_dir():
-            raise WrongFolderError(f"{data} is not a data folder of brokers: it has no {LEDGERS}/")
+            raise WrongFolderError(
+                f"{data} is not a data folder of brokers: it has no {LEDGERS}/; give the folder that the brokers use"
+            )
         with exclusive(ledgers):
             listed = asyncio.run(_listed(store, ledgers))
             chosen = [ledger for ledger in listed if ledger.in_use and topic in ("", str(ledger.topic))]

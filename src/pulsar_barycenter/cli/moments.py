@@ -55,7 +55,7 @@ class Seconds(click.ParamType[float]):
         """Return the seconds.
 
         Raises:
-            click.BadParameter: the text is neither, or less than `least`.
+            click.BadParameter: the text is neither a span nor a number, or the value is less than `least`.
         """
         text = str(value)
         span = _span_ms(text)

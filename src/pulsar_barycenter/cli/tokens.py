@@ -193,7 +193,7 @@ def _verifying_key(secret: str, public: str, algorithm: str) -> VerifyingKey:
 
 def _require_one(value: str, name: str, other: str, other_name: str) -> None:
     if bool(value) == bool(other):
-        raise click.UsageError(f"Give one of {name} and {other_name}.")
+        raise click.UsageError(f"Give either {name} or {other_name}.")
 
 
 def _given(token: str, stdin: bool, file: Path | None) -> str:
@@ -216,7 +216,7 @@ def _span_s(text: str) -> int:
 
 
 def _give_out(secret: bytes, output: Path | None) -> None:
-    """Write a secret to a new file or to standard output; print a warning if other users can read the latter."""
+    """Write a secret to a new file or to standard output; print a warning if other users can read standard output."""
     if output is not None:
         _write_new(output, secret, private=True)
         return

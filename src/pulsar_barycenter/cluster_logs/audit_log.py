@@ -23,12 +23,12 @@ MAX_WHY_CHARACTERS: Final = 1_000
 
 
 class Administered(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A request that changed something, or may have done so because it ended with 500.
+    """A request that changed something, or may have changed something because it ended with status 500.
 
     `at` is ms since 1970 by the clock of the broker that executed it, `by` the id of that broker, `number` counts its
     changes from 1. `principal` is the role of the client ("nobody" without authentication), `address` its address.
-    `route` is the path with names in braces, `about` the values of these names, without values that were set. `why` is
-    the header `X-Barycenter-Why`.
+    `route` is the path with names in braces, `about` the values of these names, except a value that the request sets.
+    `why` is the header `X-Barycenter-Why`.
     """
 
     at: int
@@ -78,8 +78,8 @@ class AuditQuestion:
 
 
 class AuditLog:
-    """Stores changes. With `folder` None they are stored in memory only. A file that cannot be written costs one log
-    line.
+    """Stores changes. With `folder` None they are stored in memory only. If a file cannot be written, the log gets one
+    line and no error is raised.
     """
 
     def __init__(self, broker_id: str, folder: Path | None = None) -> None:
@@ -130,7 +130,7 @@ _decode: Final = msgspec.json.Decoder(Administered).decode
 
 
 def read_changes(folder: Path | None, question: AuditQuestion, remembered: Iterable[Administered] = ()) -> AuditPage:
-    """Return the newest `question.limit` selected changes. Blocking; call it on a separate thread."""
+    """Return the newest `question.limit` changes that `question` selects. Blocking; call it on a separate thread."""
     found = find(folder, question, remembered, _decode)
     return AuditPage(changes=found.records, next="" if found.cut is None else cursor_of(found.cut))
 

@@ -68,9 +68,10 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
         return f"the {self.manager} load manager" if self.manager else ""
 
     def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
-        """Return whether the decision concerns everything that is given; blank arguments are ignored.
+        """Return whether the decision is about the given bundle, namespace and broker; a blank argument matches any
+        decision.
 
-        A shedding round concerns every broker, so it matches any `broker`.
+        A shedding round is about every broker, so it matches any `broker`.
         """
         if bundle and self.bundle != bundle:
             return False
@@ -80,8 +81,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
 
 class DecisionLog:
-    """Stores decisions. With `folder` None they are stored in memory only. A file that cannot be written costs one log
-    line.
+    """Stores decisions. With `folder` None they are stored in memory only. If a file cannot be written, the log gets
+    one line and no error is raised.
     """
 
     def __init__(self, broker_id: str, folder: Path | None = None, *, kept: int = KEPT) -> None:
@@ -139,7 +140,7 @@ class DecisionLog:
         return self._number
 
     def count_command(self) -> int:
-        """Count a command to another broker; return their number since this log began."""
+        """Count a command to another broker; return the number of commands since this log began."""
         self._commands += 1
         return self._commands
 

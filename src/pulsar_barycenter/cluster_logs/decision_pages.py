@@ -19,8 +19,8 @@ _decode: Final = msgspec.json.Decoder(DecisionRecord).decode
 class DecisionPage(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Decisions, oldest first. `next` is the cursor for older ones, "" if there are none.
 
-    `known_since` and `known_until` are the times of the oldest and the newest of all stored decisions, ms since 1970,
-    whatever was selected; both are 0 if there is none. `silent` are the brokers that did not answer; decisions that
+    `known_since` and `known_until` are the times of the oldest and the newest of all stored decisions, selected or not,
+    ms since 1970; both are 0 if no decision is stored. `silent` are the brokers that did not answer; decisions that
     only they store are missing.
     """
 
@@ -49,9 +49,7 @@ class Span:
         return Span(str(bundle.namespace), bundle.range.lower, last)
 
     def as_bundle(self) -> str:
-        """Return the smallest bundle range that contains the whole span. Bundles that contain the span contain that
-        range too, except for smaller ones.
-        """
+        """Return the smallest bundle range that contains the whole span."""
         lower = min(self.lower, MAX_HASH - 1)
         return f"{self.namespace}/{BundleRange(lower, min(MAX_HASH, self.last + 1))}"
 
@@ -73,7 +71,8 @@ class Span:
 class DecisionQuestion:
     """Selects decisions. Blank names select all. `since_ms` and `until_ms` are inclusive, ms since 1970.
 
-    `covering` selects bundles that contain the whole span. `before` is the cursor of a page: only older decisions.
+    `covering` selects the decisions about bundles that contain the whole span. `before` is the cursor of a page: only
+    decisions before it are selected.
     """
 
     bundle: str = ""
@@ -105,7 +104,8 @@ class DecisionQuestion:
 def read_page(
     folder: Path | None, question: DecisionQuestion, remembered: Iterable[DecisionRecord] = ()
 ) -> DecisionPage:
-    """Return the newest `question.limit` selected decisions, from the logs in `folder` and from those `remembered`.
+    """Return the newest `question.limit` decisions that `question` selects, from the logs in `folder` and from
+    `remembered`.
 
     A decision that is in both counts once. No file is read completely. Blocking; call it on a separate thread.
     """

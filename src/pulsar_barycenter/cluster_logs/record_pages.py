@@ -88,12 +88,12 @@ def parse_cursor(text: str) -> Key:
     """
     parts = text.split(":", 2)
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) <= 16 for part in parts[:2]):
-        raise ValueError(f"{text[:100]!r} is not the cursor of a page")
+        raise ValueError(f"{text[:100]!r} is not the cursor of a page; give the cursor that the last page returned")
     return int(parts[0]), parts[2], int(parts[1])
 
 
 class Found(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """The records of a page, oldest first. `cut` is the key at which older records continue, None if there are none.
+    """The records of a page, oldest first. Older records have keys below `cut`; None: there are no older records.
     `times` are the times of the first and the last record of each log.
     """
 
@@ -103,7 +103,8 @@ class Found(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 def find(folder: Path | None, question: Question[R], remembered: Iterable[R], decode: Callable[[bytes], R]) -> Found[R]:
-    """Return the newest `question.limit` selected records, from the logs in `folder` and from those `remembered`.
+    """Return the newest `question.limit` records that `question` selects, from the logs in `folder` and from
+    `remembered`.
 
     A record that is in both counts once. No file is read completely. Blocking; call it on a separate thread.
     """
@@ -132,8 +133,8 @@ def merged(pages: Sequence[tuple[Sequence[R], str]], limit: int) -> tuple[list[R
 
 
 def bounded(records: list[R], limit: int, cut: Key | None) -> tuple[list[R], Key | None]:
-    """Return the last `limit` of `records`, oldest first, and the key at which older ones continue. `records` are
-    complete from `cut` on.
+    """Return the last `limit` of `records`, oldest first, and the key before which older records follow (None: there
+    are none). No record with a key of `cut` or later is missing in `records`; earlier ones are left out.
     """
     kept = [record for record in records if cut is None or key_of(record) >= cut]
     if len(kept) > limit:
@@ -143,7 +144,7 @@ def bounded(records: list[R], limit: int, cut: Key | None) -> tuple[list[R], Key
 
 
 class _Newest(Generic[R]):
-    """Collects the newest records, each once: one more than `limit`, to find out whether there are more."""
+    """Collects the newest records, each once, at most `limit` + 1: the additional one shows that there are more."""
 
     def __init__(self, limit: int) -> None:
         self._most = limit + 1
@@ -161,7 +162,7 @@ class _Newest(Generic[R]):
 
     @property
     def oldest_ms(self) -> int | None:
-        """The time of the oldest collected record, once there are enough; None before."""
+        """The time of the oldest collected record if the limit is reached; None before."""
         return self._heap[0][0][0] if len(self._heap) == self._most else None
 
     def records(self) -> list[R]:
@@ -169,8 +170,8 @@ class _Newest(Generic[R]):
 
 
 def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Question[R]) -> Key | None:
-    """Read until no unread record can be selected. Return the key from which on `newest` is complete; None: it is
-    complete.
+    """Read until no unread record can be selected. Return the key from which on no record is missing in `newest`; None:
+    no record is missing at all.
     """
     left_bytes = MAX_BYTES_READ
     while True:
@@ -192,7 +193,7 @@ def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Q
 
 
 class _BackwardReader(Generic[R]):
-    """A log, read from its end backwards. `frontier_ms`: unread records are older, except for the clock slack."""
+    """A log, read from its end backwards. Unread records are older than `frontier_ms`, apart from the clock slack."""
 
     def __init__(self, path: Path, opened: ExitStack, times: list[int], decode: Callable[[bytes], R]) -> None:
         self._decode = decode
@@ -210,7 +211,7 @@ class _BackwardReader(Generic[R]):
         return self._end > 0
 
     def block(self) -> Iterator[R]:
-        """Read a block; yield the records whose lines begin in it, newest first."""
+        """Read one more block of the file; yield the records whose lines begin in this block, newest first."""
         length = min(BLOCK_BYTES, self._end)
         self._end -= length
         lines = (self._read(self._end, length) + self._rest).split(b"\n")
@@ -224,7 +225,7 @@ class _BackwardReader(Generic[R]):
                 yield record
 
     def skip_later_than(self, latest_ms: int) -> None:
-        """Skip the end of the file that has only later records."""
+        """Skip the records at the end of the file that are later than `latest_ms`."""
         if self._last_ms is None or self._last_ms <= latest_ms:
             return
         lower, upper = 0, self._end
@@ -244,8 +245,8 @@ class _BackwardReader(Generic[R]):
             self.frontier_ms = latest_ms
 
     def _moment_after(self, place: int) -> int | None:
-        """Return the time of the first record whose line begins at `place` or after it; None if there is none
-        nearby.
+        """Return the time of the first record whose line begins at the offset `place` or within one block after it;
+        None if there is no such record.
         """
         lines = self._read(place, BLOCK_BYTES).split(b"\n")
         for line in lines[1 if place else 0 :]:

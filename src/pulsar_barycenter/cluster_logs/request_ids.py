@@ -62,7 +62,7 @@ def new_connection_id() -> str:
 
 @contextmanager
 def serving(request_id: str, **more: str) -> Iterator[None]:
-    """Add an id, and `more`, to everything that is logged in this block, and by tasks created in it, until the block
+    """Add a request id and `more` to every log line of the block, and of the tasks that it creates, until the block
     ends.
     """
     served = _RequestFields({"request_id": request_id, **more} if request_id else {})
@@ -87,7 +87,9 @@ def request_headers() -> dict[str, str]:
 
 
 def kept_task(work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
-    """Start work that outlives the request for which it is done. It keeps the id until the work itself has ended."""
+    """Start a task that may outlive its request. The task's log lines have the id of the request until the task
+    ends.
+    """
     served = _CURRENT_REQUEST.get()
     if served is None or not served.fields:
         return asyncio.create_task(work, name=name)

@@ -63,7 +63,7 @@ def listener_urls(text: str) -> dict[str, dict[str, str]]:
         if not _has_host_and_port(url):
             raise ListenerError(f"{entry!r} lacks a valid host and port")
         if scheme in found.setdefault(name, {}):
-            raise ListenerError(f"{entry!r} is a second URL of that listener and scheme")
+            raise ListenerError(f"{entry!r} is a second URL of the same listener and scheme: remove one of the two")
         found[name][scheme] = url
     return found
 

@@ -195,7 +195,9 @@ def default_config(version: PulsarVersion) -> BrokerConfig:
 
 
 def _for_version(config: BrokerConfig, version: PulsarVersion) -> BrokerConfig:
-    """Return `config` for another version: each value that is the previous version's default becomes the new one's."""
+    """Return `config` for another version: each value that is the default of the previous version is replaced by the
+    default of the new version.
+    """
     before = config.barycenter_pulsar_compatibility
     if version == before:
         return config

@@ -23,7 +23,7 @@ from pulsar_barycenter.config.pulsar_version import PulsarVersion
 
 
 class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_name):
-    """The configuration of one broker. Values are validated when they are parsed (`broker_conf`), not here."""
+    """The configuration of one broker. Values are validated when they are parsed (`broker_conf`), not by this class."""
 
     # ---- Barycenter's own ----
     barycenter_pulsar_compatibility: Annotated[

@@ -106,7 +106,7 @@ def about(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: Pulsar's name, the attribute of `BrokerConfig`, and what is allowed.
+    """One key: Pulsar's name, the attribute of `BrokerConfig`, and the allowed values.
 
     `at_least` and `at_most` are inclusive, `above` is exclusive. `default` is the default of the newest version, None
     for an optional key that is not set. `former_defaults` has the defaults of other versions of Pulsar that differ from

@@ -29,7 +29,7 @@ from pulsar_barycenter.config.security_config import SecurityConfig
 
 
 class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_name):
-    """See `BrokerConfig`, which includes these keys."""
+    """The part of `BrokerConfig` with the keys about load balancing."""
 
     # ---- Load balancing: general ----
     load_balancer_enabled: Annotated[bool, about("Master switch: reports, shedding, splitting.")] = True

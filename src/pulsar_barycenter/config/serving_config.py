@@ -31,7 +31,7 @@ from pulsar_barycenter.config.key import (
 
 
 class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
-    """See `BrokerConfig`, which includes these keys."""
+    """The part of `BrokerConfig` with the keys about serving topics and clients."""
 
     # ---- The broker and its cluster ----
     cluster_name: Annotated[str, about("Name of the cluster. Pulsar has no default.")] = "standalone"

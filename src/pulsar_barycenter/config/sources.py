@@ -9,7 +9,7 @@ from pulsar_barycenter.config.broker_conf import shown
 
 
 class Source(enum.StrEnum):
-    """Where a current value comes from."""
+    """The source of a current value."""
 
     DEFAULT = "default"
     FILE = "broker.conf"
@@ -38,8 +38,8 @@ class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
 
     `value` is the new value, None if the override was removed; `before` is the previous value. Of a possible secret,
     both only say whether there was a value (`shown`).
-    `earlier` exists for the list barycenterDrainedBrokers only: who added each name that was in the list before this
-    change and stayed in it, as far as that was recorded.
+    `earlier` exists for the list barycenterDrainedBrokers only: the changes that added the names that were in the list
+    before this change and are still in it, as far as they were recorded.
     """
 
     by: _Noted
@@ -51,8 +51,8 @@ class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
     earlier: dict[str, EarlierChange] = {}
 
     def is_of(self, key: str, override: str | None) -> bool:
-        """Return whether this change set the override that is stored now. Other tools change settings too, without such
-        a record.
+        """Return whether this change set the override that is stored now. Other tools change settings without recording
+        the change.
         """
         return self.value == (None if override is None else shown(key, override)[:MAX_NOTED_CHARACTERS])
 

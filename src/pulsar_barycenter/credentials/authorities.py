@@ -11,7 +11,8 @@ def client_context(file: str, setting: str) -> ssl.SSLContext:
     """Return a client's TLS context that trusts only the authorities in `file`, or those of the system if it is blank.
 
     The host name is verified, and the protocol is at least TLS 1.2. An authority may lack the key-usage extension, like
-    those of Pulsar's documentation, which Python refuses from 3.13 on. `setting` is the setting that names the file.
+    the authorities of Pulsar's documentation; by default, Python refuses such authorities from 3.13 on. `setting` is
+    the setting that names the file.
 
     Raises:
         KeyMaterialError: the file cannot be read, or contains no PEM certificates.

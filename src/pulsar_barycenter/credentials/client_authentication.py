@@ -156,8 +156,8 @@ def parse_authentication_text(text: str, setting: str) -> ClientAuthentication:
 
 
 def is_no_less_secret(scheme: str, url: str) -> bool:
-    """Return whether credentials that were received by `scheme`, or requested by it, may be sent on to `url`. What was
-    sent by TLS may be sent on by TLS only.
+    """Return whether credentials that were received by `scheme`, or requested by it, may be sent on to `url`.
+    Credentials that were sent by TLS may be sent on by TLS only.
 
     Raises:
         ValueError: `url` is not a URL.

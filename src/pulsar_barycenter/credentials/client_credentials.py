@@ -179,7 +179,7 @@ class ObtainedToken:
         """Ensure that there is a token which does not expire soon and is not `not_this`, the token that a broker has
         refused.
 
-        If no new token can be obtained, the current one is used until it expires.
+        If no new token can be obtained, the current token is used until it expires.
 
         Raises:
             NoTokenError, KeyMaterialError: there is no valid token.
@@ -226,9 +226,9 @@ def _parameters(text: str, setting: str) -> Mapping[str, str]:
         raise KeyMaterialError(setting, f"write {_EXAMPLE}") from None
     given = {_NAMES_OF_CPP.get(name, name): value.strip() for name, value in given.items()}
     if given.get("type", _CLIENT_CREDENTIALS) != _CLIENT_CREDENTIALS:
-        raise KeyMaterialError(setting, "its type must be client_credentials")
+        raise KeyMaterialError(setting, "the parameter type must be client_credentials")
     if given.get("tokenEndpointAuthMethod", "client_secret_post") != "client_secret_post":
-        raise KeyMaterialError(setting, "its tokenEndpointAuthMethod must be client_secret_post")
+        raise KeyMaterialError(setting, "the parameter tokenEndpointAuthMethod must be client_secret_post")
     if any(len(value) > MAX_TEXT for name, value in given.items() if name != "privateKey"):
         raise KeyMaterialError(setting, f"a parameter has more than {MAX_TEXT:,} characters")
     return given
@@ -275,8 +275,8 @@ def _token(status: int, body: bytes, url: str) -> tuple[str, float]:
 
 
 def _error_code(body: bytes) -> str:
-    """Return the `error` of an answer, such as invalid_client. Other content is not repeated, because it may be
-    anything.
+    """Return the `error` of an answer, such as invalid_client. Other content of the answer is not returned, because it
+    may contain anything.
     """
     try:
         code = msgspec.json.decode(body, type=dict[str, object]).get("error")

@@ -23,11 +23,11 @@ _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 @dataclass(frozen=True, slots=True)
 class IssuerHttp:
-    """How an issuer is requested.
+    """The rules for requests to an issuer.
 
-    `trust_file` is the file of the authorities, blank: the system's; `trust_setting` is the setting that names it. A
-    connection may take `connect_timeout_s`, and reading from it `read_timeout_s` in total. `asks_https` refuses every
-    http address, `asks_https_elsewhere` http addresses other than loopback.
+    `trust_file` is the file of the trusted authorities, blank: those of the system; `trust_setting` is the setting that
+    names this file. A connection may take `connect_timeout_s`, and reading from it `read_timeout_s` in total.
+    `asks_https` refuses every http address, `asks_https_elsewhere` refuses http addresses other than loopback.
     """
 
     connect_timeout_s: float = 10.0

@@ -99,5 +99,7 @@ def _is_like_path(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Return a text that looks like a path. Any other may be an incomplete key, so it is not repeated."""
+    """Return a text for a message: the text itself if it looks like a path, else a placeholder, because the text may be
+    part of a key.
+    """
     return text[:200] if _is_like_path(text) else "of that name"

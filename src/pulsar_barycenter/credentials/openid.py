@@ -60,7 +60,7 @@ _MAX_NUMBER: Final = 1_400
 
 @dataclass(frozen=True, slots=True)
 class OpenIDRules:
-    """What a token must satisfy. `leeway_s` is how much the clocks of issuer and broker may differ."""
+    """The requirements for a token. `leeway_s` is how much the clocks of issuer and broker may differ."""
 
     issuers: frozenset[str]
     audiences: frozenset[str]
@@ -70,7 +70,9 @@ class OpenIDRules:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What an unverified token states: which key of which allowed issuer signed it, and with which algorithm."""
+    """The statements of an unverified token: the issuer (an allowed one), the key and the algorithm of its
+    signature.
+    """
 
     issuer: str
     key_id: str
@@ -100,7 +102,7 @@ def keys_url(document: bytes, issuer: str) -> str:
     if metadata.get("issuer") != issuer:
         raise IssuerError(
             discovery_url(issuer),
-            "names another issuer than the allowed one: the allowed issuer must be written exactly as it is there",
+            "names another issuer than the allowed one: write the allowed issuer exactly as this document does",
         )
     url = metadata.get("jwks_uri")
     if not isinstance(url, str) or not 0 < len(url) <= MAX_URL:

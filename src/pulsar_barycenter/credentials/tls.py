@@ -33,8 +33,8 @@ class ServerTls:
     """The certificate of a server, the authorities that it trusts, and how strict it is.
 
     With `trust_file` clients are asked for a certificate of one of its authorities; a certificate of another authority
-    is refused. With `requires_certificate` a client without a certificate is refused too. Empty `protocols` and
-    `ciphers` allow all that are safe.
+    is refused. With `requires_certificate` a client without a certificate is refused too. If `protocols` or `ciphers`
+    is empty, all safe protocols or ciphers are allowed.
     """
 
     certificate_file: str
@@ -117,7 +117,7 @@ class Renewed:
     """The TLS context of `tls`, created again when its files have changed. The files are checked at most every
     `check_s` seconds.
 
-    `now_s` is a monotonic clock. If the new files are invalid, that is logged once and the previous context stays.
+    `now_s` is a monotonic clock. If the new files are invalid, this is logged once, and the previous context is used.
 
     Raises (on construction):
         KeyMaterialError: the files are invalid.

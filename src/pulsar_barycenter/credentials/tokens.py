@@ -24,7 +24,7 @@ _JWS: Final = PyJWS(options={"verify_signature": True, "enforce_minimum_key_leng
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token must satisfy. With `audience` the claim `audience_claim` must contain it, alone or in a list."""
+    """The requirements for a token. With `audience` the claim `audience_claim` must contain it, alone or in a list."""
 
     key: VerifyingKey
     role_claim: str = "sub"
@@ -114,8 +114,8 @@ def create_token(
 
 
 def outside_time(claims: Mapping[str, Any], skew_s: float, now_s: float) -> Refused | None:
-    """Return why the time is before `nbf` (inclusive) or not before `exp` (exclusive) of these claims; None if it is
-    within both. Both claims are optional.
+    """Return why the time is before `nbf` (inclusive) or not before `exp` (exclusive) of these claims; None if the time
+    is within these limits. Both claims are optional.
     """
     for name in ("exp", "nbf"):
         if name in claims and not is_moment(claims[name]):

@@ -52,7 +52,9 @@ class TopicClients:
         )
 
     def send_due(self, at_s: float, passed_s: float) -> None:
-        """Send the messages of `passed_s` seconds at the trace's rate at `at_s` (both in clock time)."""
+        """Send the messages that are due for `passed_s` seconds, at the rate that the trace has at `at_s`. Both are
+        clock time.
+        """
         rate = self._trace.rate_at(at_s * self._run.speedup) * self._run.speedup
         self._credit += min(max(rate, self._run.least_rate), self._run.most_rate) * passed_s
         while self._credit >= 1:
@@ -81,7 +83,7 @@ class TopicClients:
 
     @property
     def outstanding(self) -> int:
-        """The number of messages without a receipt, and of acknowledged ones that have not arrived."""
+        """The number of messages that have no receipt yet, plus the number that have a receipt and have not arrived."""
         with self._lock:
             waiting = self.tally.sent - len(self.tally.acknowledged) - self.tally.failed
             return waiting + self.tally.missing

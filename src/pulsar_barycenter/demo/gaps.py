@@ -12,9 +12,10 @@ MOST_GAPS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """One time in which `topics` gave no receipt, the one that waited longest first; from_s ≤ time < until_s.
+    """A time in which `topics` got no receipts: from_s ≤ time < until_s, in seconds since 1970.
 
-    The times are those of the longest gap, in seconds since 1970; gaps of the other topics overlap it.
+    The times are those of the topic with the longest gap, which is the first of `topics`. The gaps of the other topics
+    overlap this gap.
     """
 
     from_s: float
@@ -27,10 +28,12 @@ class Interruption:
 
 
 def interruptions(topics: Sequence[TopicResult]) -> list[Interruption]:
-    """Return the interruptions of a run, the longest first, equal ones by time; of the `MOST_GAPS` longest gaps.
+    """Return the interruptions of a run, the longest first, equal ones by time. Only the `MOST_GAPS` longest gaps are
+    used.
 
-    The longest gap takes those of other topics that overlap it, then the longest that is left, and so on. So every gap
-    belongs to one interruption, and a chain of short ones does not grow into one that lasted for the whole run.
+    The longest gap and all gaps that overlap it form one interruption; then the longest remaining gap, and so on. So
+    every gap belongs to one interruption, and a chain of short gaps does not become one interruption as long as the
+    run.
     """
     every = [(start, end, topic.topic) for topic in topics for start, end in topic.gaps]
     gaps = nsmallest(MOST_GAPS, every, key=lambda gap: (gap[0] - gap[1], gap[0], gap[2]))

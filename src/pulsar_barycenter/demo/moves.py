@@ -22,7 +22,7 @@ WINDOW: Final = Window(again=AGAIN_WITHIN_S, back=math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """One owner of a bundle, None while it had none; from_s ≤ time < until_s, seconds since 1970."""
+    """A time in which a bundle had one owner, or none (None); from_s ≤ time < until_s, seconds since 1970."""
 
     owner: str | None
     from_s: float
@@ -31,10 +31,10 @@ class Tenure:
 
 @dataclass(frozen=True, slots=True)
 class DemoMove:
-    """A bundle went from one owner to another, by the event of this index in the record.
+    """The move of a bundle from one owner to another; `index` is the position of its event in the record.
 
-    `failed_over`: the owner was killed, so the move was not a strategy's choice. `back`: a chosen move to a former
-    owner. `again_after_s` is the time since the last move, if a chosen move came within `AGAIN_WITHIN_S`.
+    `failed_over`: the owner was killed, so no strategy chose the move. `back`: a strategy chose the move, to a former
+    owner. `again_after_s` is the time since the bundle's last move, if a strategy chose a move within `AGAIN_WITHIN_S`.
     `after_split`: a part of a split bundle was placed for the first time.
     """
 
@@ -50,13 +50,15 @@ class DemoMove:
 
     @property
     def moved_back(self) -> bool:
-        """Whether it returned to a former owner or came soon after another move."""
+        """Whether the bundle returned to a former owner, or moved soon after its last move."""
         return self.back or self.again_after_s is not None
 
 
 @dataclass(slots=True)
 class Lane:
-    """The owners of one bundle over time; `root` is the bundle that it was split from, at the farthest."""
+    """The owners of one bundle over time. `root` is the bundle of which it is a part after splits, or the bundle
+    itself.
+    """
 
     bundle: str
     root: str
@@ -82,10 +84,11 @@ class _Followed:
 
 
 def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[DemoMove]]:
-    """Return a lane of each bundle up to `ended_at_s`, parts after their whole, and all moves, oldest first.
+    """Return the owners over time of each bundle up to `ended_at_s` (`Lane`), and all moves, oldest first.
 
-    A bundle whose first event is an unload was on its source from the start. If no event names a part of a split
-    bundle, the lane of the whole bundle continues: the parts stayed on their broker, under unknown names.
+    The parts of a split bundle follow the bundle. A bundle whose first event is an unload was on its source from the
+    start. If no event names a part of a split bundle, the lane of the whole bundle continues: the parts stayed on their
+    broker, under unknown names.
     """
     followed: dict[str, _Followed] = {}
     lanes: list[Lane] = []
@@ -164,7 +167,9 @@ def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> li
 
 
 def _parts(name: str, later: Sequence[Event]) -> list[str]:
-    """Return the parts of the split bundle `name`, in order: those that later events name, and the ranges between."""
+    """Return the parts of the split bundle `name` by their ranges: the parts that later events name, and the ranges
+    between these parts.
+    """
     whole = _bundle(name)
     if whole is None:
         return []

@@ -46,15 +46,17 @@ class Record:
 
 
 def imbalance(loads: Sequence[float]) -> float | None:
-    """Return max/mean of the brokers' loads: 1 is even, n is everything on one of n. None without load."""
+    """Return max/mean of the brokers' loads: 1 if all are equal, n if one of n brokers has all the load. None without
+    load.
+    """
     mean = fmean(loads) if loads else 0.0
     return max(loads) / mean if mean > 0 else None
 
 
 def imbalance_over_time(samples: Sequence[LoadSample], *, step_s: float = 1.0) -> list[tuple[float, float]]:
-    """Return (time, max/mean of the message rates) for each step in which every broker seen in it has a sample.
+    """Return (start of the step, max/mean of the brokers' message rates) for each step that has load.
 
-    A broker counts from its first sample to its last; of several samples in a step the last counts.
+    Only the brokers with a sample in the step count; of several samples of a broker the last counts.
     """
     steps: dict[int, dict[str, float]] = {}
     for sample in samples:

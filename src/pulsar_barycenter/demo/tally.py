@@ -50,7 +50,7 @@ class TopicTally:
         self.highest_received = max(self.highest_received, number)
 
     def longest_gaps(self, most: int) -> list[tuple[float, float]]:
-        """Return the `most` longest gaps, or all, in the order of their times."""
+        """Return the `most` longest gaps, or all gaps if there are fewer, in the order of their times."""
         return sorted(nlargest(most, self.gaps, key=lambda gap: gap[1] - gap[0]))
 
     @property

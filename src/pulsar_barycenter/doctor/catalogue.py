@@ -29,7 +29,7 @@ class Check:
 
     @property
     def tells(self) -> str:
-        """What the check finds, in a sentence."""
+        """The problem that the check finds, in a sentence."""
         return (self.run.__doc__ or "").partition("\n")[0].strip()
 
 
@@ -104,7 +104,9 @@ def diagnose(picture: Picture, names: Collection[str] = ()) -> Diagnosis:
 
 
 def confirmed(first: Diagnosis, second: Diagnosis) -> Diagnosis:
-    """Return the first diagnosis without the findings of `in_motion` checks that the second one does not confirm."""
+    """Return the first diagnosis; a finding of an `in_motion` check is left out unless the second diagnosis has it,
+    too.
+    """
     again = {(finding.check, finding.subject) for finding in second.findings}
     moving = moving_names()
     return Diagnosis(

@@ -46,12 +46,12 @@ class Part(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
-    """The answers of one broker. If `failure` is not blank, it did not answer, and this is why.
+    """The answers of one broker. If `failure` is not blank, the broker did not answer, and `failure` says why.
 
-    `clock_ms` is the least and the greatest time by which its clock may be ahead of the doctor's. `leader` is the
-    leader that it names, "" if none; `leads` is whether it acts as the leader. `owned` maps the bundles that it holds
-    to whether it serves them. `boundaries` and `policies` are those in its cache, by namespace. `report` is its own
-    load report, which is only read from brokers of Apache Pulsar, whose leader returns no snapshot.
+    `clock_ms` is the least and the greatest time by which the broker's clock may be ahead of the doctor's. `leader` is
+    the leader that the broker names, "" if none; `leads` is whether the broker acts as the leader. `owned` maps the
+    bundles that it holds to whether it serves them. `boundaries` and `policies` are those in its cache, by namespace.
+    `report` is its own load report, which is only read from brokers of Apache Pulsar, whose leader returns no snapshot.
     """
 
     broker: str
@@ -84,7 +84,7 @@ class BrokerView:
 class NamespaceView:
     """The boundaries of a namespace in the store; `failure` says why they are not known.
 
-    `topics` is the number of persistent topics of each bundle that has any; None if it was not queried.
+    `topics` is the number of persistent topics of each bundle that has topics; None if this was not queried.
     """
 
     name: str
@@ -191,7 +191,7 @@ class Picture:
 
     @property
     def drained_by(self) -> NotedChange | None:
-        """The last change of the drained brokers, if it led to the value in force."""
+        """The last change of the list of drained brokers, if it led to the present list; else None."""
         for broker in self.answering:
             change = (broker.setting_changes or {}).get(DRAINED_KEY)
             if change is not None and change.is_of(DRAINED_KEY, (broker.overrides or {}).get(DRAINED_KEY)):
@@ -211,14 +211,14 @@ class Picture:
 
     @cached_property
     def known_boundaries(self) -> Mapping[str, tuple[str, ...]]:
-        """The boundaries of every namespace that has any: from the store, else from the brokers."""
+        """The boundaries of every namespace that has boundaries: from the store, else from the brokers."""
         if self.store is not None:
             return {**self.store.copies, **self.store.boundaries}
         return {namespace.name: namespace.boundaries for namespace in self.namespaces or () if not namespace.failure}
 
     @cached_property
     def bundles(self) -> Mapping[str, frozenset[str]]:
-        """The bundles of each namespace whose boundaries tile the hash range."""
+        """The bundles of each namespace whose boundaries cover the hash range without gaps and overlaps."""
         made = {}
         for name, boundaries in self.known_boundaries.items():
             try:
@@ -285,7 +285,9 @@ def namespace_of(bundle: str) -> str:
 
 
 def is_users(namespace: str) -> bool:
-    """Return whether a namespace is neither a broker's own nor the system's; these exist without policies."""
+    """Return whether a namespace is neither a broker's own nor the system's (such namespaces exist without
+    policies).
+    """
     try:
         name = NamespaceName.parse(namespace)
     except InvalidNameError:

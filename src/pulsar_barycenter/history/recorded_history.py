@@ -62,9 +62,9 @@ class RecordedHistory:
         return tuple(TABLES)
 
     def table(self, name: str) -> pa.Table:
-        """Return a table as Arrow: its rows in the period, oldest first, each once. Without rows it is empty.
+        """Return a table as Arrow: its rows in the period, oldest first, each once; without rows the table is empty.
 
-        All rows are in memory; `sql` answers questions to larger tables.
+        All rows are in memory; use `sql` for a table that is too large for that.
 
         Args:
             name: One of `table_names`.
@@ -199,7 +199,7 @@ class RecordedHistory:
     def flapping(self, limit: int = 20, *, within: timedelta = timedelta(minutes=30)) -> pa.Table:
         """Return the bundles that load managers moved again soon after a move, worst first; empty if there are none.
 
-        Moves that an operator requested do not count, nor does the load manager's next move after them.
+        Moves that an operator requested do not count, and neither does the next move of the bundle.
 
         Args:
             limit: The number of bundles.
@@ -252,7 +252,8 @@ class RecordedHistory:
     def sql(self, query: str, *, limit: int = 10_000) -> pa.Table:
         """Return the result of one SQL query in DuckDB over all tables, of the whole history; each table is a view.
 
-        It takes at most 1 GiB of memory in addition to the result, and cannot write. For data in a bucket use `spark`.
+        The query takes at most 1 GiB of memory in addition to the result, and cannot write. For data in a bucket use
+        `spark`.
 
         Args:
             query: A select, describe or show; docs/tables.md has examples.
@@ -289,7 +290,7 @@ def open_history(
     until: datetime | None = None,
     spark: "SparkSession | None" = None,
 ) -> RecordedHistory:
-    """Open the recorded history in a data folder or a bucket. Nothing is read before the first question.
+    """Open the recorded history in a data folder or a bucket. Nothing is read before a method of the result is called.
 
     Args:
         folder: A folder of this machine, or an address. Without a session Arrow reads the address: `s3:`, `s3a:`,

@@ -139,7 +139,9 @@ def _numbers(shape: Mapping[str, str], kinds: Mapping[str, Any], what: str) -> d
     found = {}
     for key, text in shape.items():
         if key not in kinds:
-            raise ReplayInputError(f"--shape {key}={text}: {what} has {', '.join(sorted(kinds))}")
+            raise ReplayInputError(
+                f"--shape {key}={text}: {what} has no such key; give one of {', '.join(sorted(kinds))}"
+            )
         try:
             found[key] = kinds[key](text)
         except ValueError:
@@ -193,7 +195,7 @@ def _within(demand: Demand, spec: InputSpec) -> Demand:
 def _local(address: str) -> Storage:
     folder = local_folder(address)
     if folder is None:
-        raise ReplayInputError(f"only Spark can read {address}, and no Spark session is available")
+        raise ReplayInputError(f"only Spark can read {address}, and there is no Spark session; give one, or --master")
     check_load_folder(folder)
     return PipelineLayout.of(folder)
 

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pulsar_barycenter.lab.board import FIGURES, figure_text, heading, rows_of
-from pulsar_barycenter.lab.running import RunFile, write_whole
+from pulsar_barycenter.lab.running import RunFile
 from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.replay.measures import Measures
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table
+from pulsar_barycenter.whole_files.appearing import appearing, write_whole
 
 RESULTS: Final = "results.json"
 _WIDTH: Final = 160
@@ -125,11 +126,9 @@ def usage_table(run: RunFile) -> pa.Table:
 
 
 def _write_parquet(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
-    unfinished = path.with_name(f".{path.name}")
-    with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+    with appearing(path) as unfinished, pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
         for table in tables:
             writer.write_table(table)
-    unfinished.replace(path)
 
 
 def print_board(runs: Sequence[RunFile]) -> None:

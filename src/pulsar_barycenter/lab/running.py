@@ -35,6 +35,7 @@ from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.replay.measures import Measures, measure
 from pulsar_barycenter.replay.outcome import Divided, Moved
 from pulsar_barycenter.replay.simulator import replay
+from pulsar_barycenter.whole_files.appearing import write_whole
 
 RUNS: Final = "runs"
 GRID: Final = "grid.json"
@@ -108,13 +109,6 @@ def open_folder(out: Path, grid: GridFile) -> None:
     write_whole(path, wanted)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically: it is complete or does not exist."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)
-
-
 def read_run(out: Path, scenario: Scenario) -> RunFile | None:
     """Return a completed run; None if it is not completed, or its file has an unexpected form."""
     try:
@@ -136,7 +130,8 @@ Answer: TypeAlias = tuple[bytes, str]
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs one scenario, in a process of this machine or a task of Spark. Small, as it is sent to all of them.
+    """Runs one scenario, in a process of this machine or a task of Spark. Keep the object small: it is sent to all of
+    them.
 
     `input_of` returns the input of a seed in that process.
     """

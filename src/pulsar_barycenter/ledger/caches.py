@@ -24,7 +24,7 @@ class ReaderCache:
     """Readers of closed ledgers, up to `capacity_bytes` of entry indexes; the least recently used reader is closed
     first.
 
-    A ledger that is being written keeps its reader and does not count here.
+    A ledger that is being written keeps its reader, which does not count for this capacity.
     """
 
     def __init__(self, capacity_bytes: int) -> None:
@@ -37,8 +37,8 @@ class ReaderCache:
             self._ledgers.move_to_end(ledger)
 
     def add(self, ledger: Readable) -> None:
-        """Count the reader of a closed ledger, and close others beyond the capacity. The ledger just added always
-        stays.
+        """Count the reader of a closed ledger, and close other readers if the capacity is exceeded. The reader of
+        `ledger` always stays.
         """
         if ledger.reader is None or ledger in self._ledgers:
             return
@@ -50,7 +50,7 @@ class ReaderCache:
 
     def open(self, ledger: Readable, reader: LedgerReader) -> None:
         """Set the reader of a closed ledger and count its memory. If the ledger has a reader already, do nothing: the
-        caller uses `reader` for one read only.
+        caller then uses `reader` for one read only.
         """
         if ledger.reader is None:
             ledger.reader = reader

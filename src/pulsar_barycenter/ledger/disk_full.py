@@ -12,9 +12,9 @@ MAX_PAUSE_S: Final = 60.0
 class DiskFullState:
     """The result of a topic's last writes. Times are seconds of any monotonic clock.
 
-    `is_full` is True from the first write that failed for lack of space until a write succeeds. `retry_at_s` is when a
-    producer may try again. The pause doubles only if a producer was admitted because there seemed to be space and its
-    write failed.
+    `is_full` is True from the first write that failed for lack of space until a write succeeds. `retry_at_s` is the
+    time from which on a producer may try again. The pause before it doubles only if a producer was admitted because
+    there seemed to be space, and its write failed.
     """
 
     __slots__ = ("_pauses", "_was_admitted", "is_full", "retry_at_s")

@@ -87,8 +87,8 @@ class EntryIndex:
     def stop_within(self, first: int, stop: int, max_bytes: int, max_messages: int | None) -> int:
         """Return the end, exclusive and at most `stop`, of a read that starts at `first`.
 
-        The read has at least one entry. It ends before the entry that would make it exceed `max_bytes`, and after the
-        entry with which it reaches `max_messages` messages, which it takes whole.
+        The read has at least one entry. The read ends before the entry with which it would exceed `max_bytes`, and
+        after the entry with which it reaches `max_messages` messages; this entry is read as a whole.
         """
         if max_messages is not None and max_messages > 0:
             stop = bisect_left(self._messages, self._messages[first] + max_messages, first, stop)

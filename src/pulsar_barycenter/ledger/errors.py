@@ -32,7 +32,9 @@ class LedgerFencedError(LedgerError):
 
 
 class LedgerDeletedError(LedgerFencedError):
-    """The record was deleted. A LedgerFencedError, because the writer stops in the same way; it has no `fenced_by`."""
+    """The record of the managed ledger was deleted. It is a LedgerFencedError, because the writer stops in the same
+    way; it has no `fenced_by`.
+    """
 
     def __init__(self, ledger: str, epoch: int) -> None:
         LedgerError.__init__(self, f"{ledger}: the record was deleted; this owner has epoch {epoch}")
@@ -108,7 +110,9 @@ class LedgerUnavailableError(LedgerError):
 
 
 def repair_hint(file: str) -> str:
-    """Return what an operator can do about a ledger's damaged or absent `file`, as text for an error or a log line."""
+    """Return the action that an operator can take for a ledger's damaged or absent `file`, as text for an error or a
+    log line.
+    """
     ledgers = PurePath(file).parent.parent  # see `LedgerFolder.path`
     return (
         f"Restore the file from a copy; or stop the brokers, run `barycenter ledger check --data {ledgers.parent}`, and"

@@ -25,8 +25,8 @@ _FORM: Final = re.compile(r"[0-9a-f]{32}")
 
 
 async def check_one_folder(store: MetadataStore, folder: str) -> None:
-    """Check that `folder`, which exists, is the folder of the cluster. If the cluster has none yet, `folder` becomes
-    it.
+    """Check that `folder`, which exists, is the folder of the cluster. If the cluster has no folder yet, `folder`
+    becomes its folder.
 
     Raises:
         LedgerFolderUnfitError: the cluster has another folder.

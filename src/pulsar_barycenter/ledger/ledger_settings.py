@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 class Retention(NamedTuple):
     """How long a consumed ledger is kept after its end, in ms, and up to which size of the topic, in bytes.
 
-    It is kept while both limits allow it. Below 0 is no limit; 0 in either keeps nothing.
+    A ledger is kept while both limits allow it. A value below 0 means no limit; if one of the values is 0, no consumed
+    ledger is kept.
     """
 
     time_ms: int = 0
@@ -29,11 +30,10 @@ class LedgerSettings:
     A cursor is written at most `mark_delete_per_second` times a second (0: at every change), with at most
     `max_persisted_ranges` ranges of entries acknowledged out of order. After a crash, acknowledgements that were not
     written are delivered again.
-    A cursor records acknowledgements of parts of a batch for at most `max_partly_acked_entries` entries; 0: of none, a
-    batch is acknowledged as a whole.
-    With `skip_non_recoverable`, reading skips entries and ledgers that cannot be read; they are never delivered.
-    Without it, reading stops before them with an error.
-    `retention` applies to ledgers that all cursors have passed.
+    A cursor records acknowledgements of parts of a batch for at most `max_partly_acked_entries` entries; 0: for no
+    entry, so a batch is only acknowledged as a whole. With `skip_non_recoverable`, reading skips entries and ledgers
+    that cannot be read; they are never delivered. Without it, reading stops before them with an error. `retention`
+    applies to ledgers that all cursors have passed.
 
     Source: Pulsar's managedLedgerMaxEntriesPerLedger, managedLedgerMaxSizePerLedgerMbytes,
     managedLedgerMaxLedgerRolloverTimeMinutes, managedLedgerDefaultMarkDeleteRateLimit,

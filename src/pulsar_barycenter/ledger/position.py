@@ -43,8 +43,8 @@ EARLIEST: Final = Position(-1, -1)
 
 
 class EntryInfo(NamedTuple):
-    """What is stored next to an entry, so that dispatch need not parse it. `publish_time_ms` is the producer's
-    clock.
+    """The values that are stored next to an entry, so that dispatch need not parse the entry. `publish_time_ms` is the
+    producer's clock.
     """
 
     size: int
@@ -53,7 +53,7 @@ class EntryInfo(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry with what dispatch needs to know of it; `data` is exactly what was appended."""
+    """An entry with the values that dispatch needs; `data` is exactly the bytes that were appended."""
 
     position: Position
     data: bytes

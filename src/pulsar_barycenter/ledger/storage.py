@@ -22,7 +22,9 @@ class LedgerWriter(Protocol):
 
     @property
     def reader(self) -> LedgerReader:
-        """Read access to the entries that are durable so far. It grows just before `on_durable` is called."""
+        """Read access to the entries that are durable so far. New entries appear in it just before `on_durable` is
+        called.
+        """
         ...
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
@@ -36,7 +38,7 @@ class LedgerWriter(Protocol):
         ...
 
     def extend(self, entries: Sequence[NewEntry]) -> None:
-        """Queue `entries` as `append` queues one: all of them, or none if it raises."""
+        """Queue `entries`, each as `append` does. After an error, none of them is queued."""
         ...
 
     async def close(self) -> None:
@@ -73,7 +75,8 @@ class LedgerStorage(Protocol):
         ...
 
     async def fence(self, ledger_id: int, *, epoch: int) -> LedgerReader:
-        """Take a ledger over under `epoch`: no writer of a lower epoch gets another entry reported.
+        """Take a ledger over under `epoch`: from now on, no entry of a writer with a lower epoch is reported as
+        durable.
 
         Returns a reader of all complete entries. An incomplete last entry (a torn tail) is cut. A second fence with the
         same or a higher epoch is allowed.

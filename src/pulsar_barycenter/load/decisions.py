@@ -37,7 +37,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def reason(self) -> Reason:
-        """Why this broker, or none; built at each call."""
+        """The reason why this broker, or no broker, was chosen; built at each call."""
         return self.why()
 
     def __eq__(self, other: object) -> bool:

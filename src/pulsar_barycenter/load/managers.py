@@ -64,7 +64,7 @@ class UnknownLoadManagerError(StrategyError):
 
 
 class ManagerSwitchRefusedError(StrategyError):
-    """Running brokers cannot change to or from the extensible load manager: it stores ownership elsewhere."""
+    """Running brokers cannot change to or from the extensible load manager: it stores owners in another place."""
 
     def __init__(self, before: ManagerKind, after: ManagerKind) -> None:
         super().__init__(

@@ -10,20 +10,21 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A bundle flaps by a move less than `again` after its last one, or to a broker that it left less than `back` ago.
+    """Decides whether a move is a flap: it comes less than `again` after the bundle's last move, or goes to a broker
+    that the bundle left less than `back` ago.
 
-    Both ends are exclusive.
+    Both limits are exclusive, in the unit of the times that are compared with them.
     """
 
     again: float
     back: float
 
     def is_again(self, since_last: float | None) -> bool:
-        """Whether a move comes too soon after the last one; None: there was none."""
+        """Whether a move comes less than `again` after the bundle's last move; None: this is its first move."""
         return since_last is not None and since_last < self.again
 
     def is_back(self, since_left: float | None) -> bool:
-        """Whether a move goes to a broker that the bundle left too short a time ago; None: it never was there."""
+        """Whether a move goes to a broker that the bundle left less than `back` ago; None: it never was there."""
         return since_left is not None and since_left < self.back
 
     def is_flap(self, since_last: float | None, since_left: float | None) -> bool:

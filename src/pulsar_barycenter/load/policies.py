@@ -294,7 +294,7 @@ def namespaces_to_unload(
 
 
 def domains_of_brokers(domains: Mapping[str, FailureDomain]) -> dict[str, str]:
-    """Return broker id to failure domain; a broker in several domains belongs to the last one by name."""
+    """Return the failure domain of each broker id; a broker in several domains belongs to the last one by name."""
     return {broker: name for name in sorted(domains) for broker in domains[name].brokers}
 
 
@@ -306,7 +306,9 @@ def group_key(group: str | None) -> str | None:
 
 
 def _folded(character: str) -> str:
-    """Return the character as Java compares it ignoring case: to one upper-case character, if possible, then lower."""
+    """Return the character as Java's comparison without case sees it: in upper case, if that is one character, and then
+    in lower case.
+    """
     upper = character.upper()
     return (upper if len(upper) == 1 else character).lower()[0]
 
@@ -318,7 +320,9 @@ def host_of_broker(broker_id: str) -> str | None:
 
 
 def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int:
-    """Check regexes and return their size in steps."""
+    """Check regexes and return the sum of their sizes in steps. Raises PolicyError if a regex is not valid, or the sum
+    is above `room`.
+    """
     steps = 0
     for text in texts:
         try:

@@ -26,7 +26,9 @@ MAX_ALTERNATIVES: Final = 16
 
 
 class Code(StrEnum):
-    """What was decided. Logs, JSON and stored tables contain the value, so a value never changes."""
+    """The decision or the rule that led to it. Logs, JSON and stored tables contain the value, so a value never
+    changes.
+    """
 
     # a broker was chosen
     PREALLOCATED = "preallocated"

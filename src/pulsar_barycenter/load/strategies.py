@@ -57,7 +57,7 @@ PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
 
 
 class Role(enum.StrEnum):
-    """What a strategy chooses: bundles to unload, the owner of a bundle, bundles to split."""
+    """The task of a strategy: it chooses bundles to unload, the owner of a bundle, or bundles to split."""
 
     SHEDDING = "shedding"
     PLACEMENT = "placement"
@@ -274,7 +274,7 @@ def check_change(before: "BrokerConfig", after: "BrokerConfig") -> None:
     """Check whether running brokers can change from one configuration to the other.
 
     Raises:
-        StrategyError: running brokers cannot change so; the text says why and what to do.
+        StrategyError: running brokers cannot make this change; the text says why and what to do.
     """
     if before.load_manager_class_name != after.load_manager_class_name:
         old, new = manager_in_force(before), manager_kind(after.load_manager_class_name)
@@ -302,12 +302,12 @@ def check_modular(config: "BrokerConfig") -> None:
 
 
 def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
-    """Return the short name of the shedder of a load manager; of the one in force unless given.
+    """Return the short name of the shedder of `manager`, or of the load manager in force if it is None.
 
-    The modular load manager uses `loadBalancerLoadSheddingStrategy`. The extensible one uses TransferShedder whatever
-    the key says, as in Pulsar, unless the key names our own strategy. The simple one has its own shedder. Since 5.x the
-    modular one accepts a shedder that also places without its placement; the configured placement then chooses the
-    destinations.
+    The modular load manager uses `loadBalancerLoadSheddingStrategy`. The extensible one uses TransferShedder and
+    ignores this key, as in Pulsar, unless the key names Barycenter's own strategy. The simple one has its own shedder.
+    Since 5.x the modular one accepts a shedder that also places without its placement; the configured placement then
+    chooses the destinations.
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
@@ -334,7 +334,7 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
 
 
 def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
-    """Return the short name of the placement strategy of a load manager; of the one in force unless given.
+    """Return the short name of the placement strategy of `manager`, or of the load manager in force if it is None.
 
     The modular load manager uses `loadBalancerLoadPlacementStrategy`. If that strategy also sheds but another shedder
     is configured, since 5.x it uses LeastLongTermMessageRate. The simple one uses `loadBalancerPlacementStrategy`,
@@ -405,7 +405,7 @@ def _of_extensible(config: "BrokerConfig") -> str:
 
 
 def _why_not(class_name: str, role: Role, known: Collection[str]) -> str:
-    """Return why the modular load manager does not have a strategy of this name; "" if no load manager has."""
+    """Return why the modular load manager does not have a strategy of this name; "" if no load manager has one."""
     name = short_name(class_name)
     other = next((row for row in catalogue() if class_name in (row.name, row.class_name)), None)
     if other is not None and other.role is not role:
@@ -416,7 +416,7 @@ def _why_not(class_name: str, role: Role, known: Collection[str]) -> str:
 
 
 def shedder_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Shedder[Any]":
-    """Return the shedder of a load manager; of the one in force unless given.
+    """Return the shedder of `manager`, or of the load manager in force if it is None.
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
@@ -429,7 +429,7 @@ def shedder_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "S
 
 
 def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Placer[Any]":
-    """Return the placement strategy of a load manager; of the one in force unless given.
+    """Return the placement strategy of `manager`, or of the load manager in force if it is None.
 
     Raises:
         UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
@@ -458,7 +458,7 @@ def splitter_name(manager: ManagerKind) -> str:
     """Return the short name of the split strategy of a load manager.
 
     Raises:
-        NothingToDecideError: it is the no-op one.
+        NothingToDecideError: the load manager is the no-op one.
     """
     if manager is ManagerKind.NOOP:
         raise NothingToDecideError(Role.SPLITTING)

@@ -21,8 +21,9 @@ Memory = TypeVar("Memory")
 class MemoryDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """The memory of a shedder as JSON; each shedder uses its own fields.
 
-    `usage`: broker to smoothed usage (fraction). `low_hits`, `high_hits`: broker to the number of rounds in a row with
-    a wide gap. `rounds`: rounds in a row out of balance. `unloaded_at`: broker to the last unload (epoch ms).
+    By broker: `usage` is the smoothed usage (fraction); `low_hits` and `high_hits` are the numbers of rounds in a row
+    with a wide gap; `unloaded_at` is the time of the last unload (epoch ms). `rounds` is the number of rounds in a row
+    out of balance.
     """
 
     usage: dict[str, float] = {}

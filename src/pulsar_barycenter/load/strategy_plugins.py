@@ -62,7 +62,9 @@ class Plugin:
                 f"{source} is {found!r}, not a subclass of {base.__name__}: ask the authors of the package"
             )
         if getattr(found, "name", None) != self.name:
-            raise PluginError(f"{source} has the name {getattr(found, 'name', None)!r} in its class: ask its authors")
+            raise PluginError(
+                f"{source}: its class has another name, {getattr(found, 'name', None)!r}: ask its authors"
+            )
         return found
 
 

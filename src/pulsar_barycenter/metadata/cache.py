@@ -56,7 +56,7 @@ class _Entry(Generic[V]):
 
 
 class _LoadingCache(Generic[V]):
-    """Path → value, loaded once for all concurrent callers. Times are the event loop's.
+    """A cache of values by path. Concurrent callers for one path share one load. Times are those of the event loop.
 
     Keeps at most `max_entries`; the entry that was loaded first is dropped first.
     """
@@ -218,7 +218,7 @@ class MetadataCache(Generic[T]):
         return value
 
     async def put(self, path: str, value: T, *, ephemeral: bool = False) -> Stat:
-        """Store `value` whatever the key contains."""
+        """Store `value`, whether or not the key exists, and at any version."""
         self._check_open(path)
         return await self._put(path, value, ephemeral=ephemeral)
 
@@ -252,7 +252,7 @@ class MetadataCache(Generic[T]):
                 return changed
 
     async def delete(self, path: str) -> None:
-        """Delete the key whatever its version.
+        """Delete the key, at any version.
 
         Raises:
             NotFoundError: the key does not exist.

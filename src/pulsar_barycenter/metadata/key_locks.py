@@ -27,7 +27,9 @@ class KeyLocks(Generic[Key]):
 
     @asynccontextmanager
     async def hold(self, key: Key) -> AsyncIterator[None]:
-        """Hold the key's lock during the block. Callers that wait get the lock in the order of their calls."""
+        """Hold the key's lock during the `with` statement. Callers that wait get the lock in the order of their
+        calls.
+        """
         entry = self._locks.setdefault(key, _KeyLock())
         entry.users += 1
         try:

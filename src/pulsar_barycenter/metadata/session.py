@@ -22,7 +22,7 @@ class SessionState(enum.Enum):
 
 
 class SessionSign(enum.Enum):
-    """What a client observes of its session."""
+    """An observation of a client about its session."""
 
     ANSWERED = "answered"
     """The store answered a heartbeat: the session is alive."""
@@ -77,7 +77,7 @@ class SessionWatch:
 
     @property
     def deadline_s(self) -> float:
-        """When a client without an answer must treat its session as lost."""
+        """The time at which a client without an answer must treat its session as lost."""
         return self._confirmed_at_s + self._give_up_after_s
 
     def _take(self, sign: SessionSign) -> list[SessionEvent]:
@@ -91,7 +91,7 @@ class SessionWatch:
         return self._take(SessionSign.ANSWERED)
 
     def fell_behind(self) -> list[SessionEvent]:
-        """Record that notifications were missed. The effect is that of a short loss of the connection."""
+        """Record that notifications were missed. The effect is the same as after a short loss of the connection."""
         return self._take(SessionSign.MISSED)
 
     def failed(self, now_s: float) -> list[SessionEvent]:

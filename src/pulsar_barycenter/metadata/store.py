@@ -18,7 +18,7 @@ MUST_NOT_EXIST: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What the store knows of a key besides its value.
+    """The metadata of a key.
 
     `version` is 0 after creation and grows by one with each change. A key that is deleted and created again starts at
     0, so a version does not identify one life of a key. Times are milliseconds since 1970.
@@ -38,8 +38,8 @@ class Stat:
 class Guard:
     """A condition of a write on another key: the key `path` is at `version` (≥ 0).
 
-    The store checks the condition and writes in one step. Oxia cannot do that: it checks the guard one request earlier,
-    and the write itself only against the session.
+    The store checks the condition and writes in one step. Oxia cannot do that: its store checks the guard in a request
+    before the write, and the write itself is only checked against the session.
     """
 
     path: str
@@ -83,8 +83,8 @@ CONNECTED_EVENTS: Final = frozenset({SessionEvent.RECONNECTED, SessionEvent.SESS
 class MetadataStore(Protocol):
     """A session with a metadata store.
 
-    All methods run on the event loop that opened the store. Listeners are called on it, in the order of the changes. An
-    operation on a closed store raises StoreClosedError. An operation whose outcome is unknown raises
+    All methods run on the event loop that opened the store. Listeners are called on this event loop, in the order of
+    the changes. An operation on a closed store raises StoreClosedError. An operation whose outcome is unknown raises
     StoreUnavailableError. `docs/metadata-stores.md` lists the guarantees that a backend cannot give.
     """
 
@@ -186,8 +186,8 @@ class MetadataStore(Protocol):
 
 
 def check_path(path: str) -> None:
-    """Check a path. Raises InvalidPathError: it is not valid. Valid are "/" and text that starts with "/", does not end
-    with it, has no NUL and can be encoded as UTF-8.
+    """Check a path; raise InvalidPathError if it is not valid. Valid are "/", and a text that starts with "/", does not
+    end with "/", has no NUL and can be encoded as UTF-8.
     """
     if path != "/" and (not path.startswith("/") or path.endswith("/") or "\0" in path):
         raise InvalidPathError(path)

@@ -40,7 +40,7 @@ class StoreClient:
         """
         self._check_open(path)
         if self._session is None:
-            raise SessionLostError(path, "the session has ended and no other is open yet")
+            raise SessionLostError(path, "the session has ended, and no other session is open yet. Try again.")
         return self._session
 
     def _check_open(self, path: str) -> None:

@@ -13,7 +13,9 @@ Observe = Callable[[str, float], None]
 
 
 class TimedStore:
-    """Implements `MetadataStore` by another store. `close` closes that store too."""
+    """Implements `MetadataStore`: calls another store, and reports the duration of each operation. `close` closes the
+    other store, too.
+    """
 
     def __init__(self, store: MetadataStore, observe: Observe) -> None:
         self._store = store

@@ -22,8 +22,8 @@ MAX_BUNDLES: Final = 1 << 14
 class NamespaceBundles:
     """The bundles between neighbouring `boundaries`, which increase from 0 to 0xffffffff.
 
-    `version` is the version of the local-policies record that contained the boundaries, None if there was none. A split
-    keeps it, because the new list is written on condition of that version.
+    `version` is the version of the local-policies record that contained the boundaries, None if there was none. The
+    bundles after a split have the same `version`, because the new list is written only if the record has this version.
     """
 
     namespace: NamespaceName
@@ -145,7 +145,7 @@ def _cuts(target: Bundle, positions: Sequence[int] | None, parts: int) -> list[i
             )
         return sorted(set(positions))
     if not 2 <= parts <= width:
-        raise InvalidSplitError(target, f"{parts} parts of a range of {width} hashes are not possible")
+        raise InvalidSplitError(target, f"a range of {width} hashes cannot be split into {parts} parts")
     return [lower + width // parts * k for k in range(1, parts)]
 
 

@@ -6,7 +6,7 @@ _VOWELS: Final = frozenset("aeiou")
 
 
 def count_of(count: int, noun: str) -> str:
-    """Return a number with what is counted: "1 bundle", "1,234 bundles", "2 batches", "3 entries"."""
+    """Return a number and its noun: "1 bundle", "1,234 bundles", "2 batches", "3 entries"."""
     return f"{count:,} {noun if count == 1 else _plural(noun)}"
 
 

@@ -43,7 +43,8 @@ def validate_entity_name(kind: str, text: str) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamespaceName:
-    """`tenant/namespace`, or `tenant/cluster/namespace` in the legacy form (`cluster` is set then).
+    """The name of a namespace: `tenant/namespace`, or `tenant/cluster/namespace` in the legacy form (then `cluster` is
+    set).
 
     Ordered by its text. Create it by `parse`, so that its parts are always valid.
     """

@@ -123,8 +123,8 @@ class TopicName:
         return TopicName.parse(self._text[: self._text.rindex(_PARTITION)])
 
     def partition(self, index: int) -> "TopicName":
-        """Return partition `index` of this topic; the topic itself for -1, and if its name already ends with that
-        suffix.
+        """Return partition `index` of this topic; the topic itself for -1, and if the name of this topic already ends
+        with the suffix of this partition.
         """
         if index < -1:
             raise ValueError(f"a partition index must not be negative: {index}")
@@ -163,7 +163,7 @@ class TopicName:
 def check_local_name(kind: str, text: str) -> None:
     """Check that `text` is a valid name of a kind that allows any character except NUL.
 
-    `kind` is the word for what it names, for example "subscription".
+    `kind` is the word for the named object, for example "subscription".
 
     Raises:
         InvalidNameError: `text` is empty, longer than MAX_LOCAL_NAME_BYTES, `.`, `..`, or contains a NUL character.

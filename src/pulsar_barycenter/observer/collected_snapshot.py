@@ -5,7 +5,6 @@ If the channel could not be read, the broker that lists a bundle counts as its o
 accept the file. It has no policies, as brokers do not publish them.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, encode_snapshot
 from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
+from pulsar_barycenter.whole_files.appearing import write_whole
 
 
 def collected_snapshot(
@@ -54,6 +54,4 @@ def keep_snapshot(file: Path, document: SnapshotDocument) -> None:
         OSError: the file cannot be written.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}-{os.getpid()}")
-    temporary.write_bytes(encode_snapshot(document))
-    temporary.replace(file)
+    write_whole(file, encode_snapshot(document))

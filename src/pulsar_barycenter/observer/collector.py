@@ -133,8 +133,9 @@ class Collector:
         extensible: Callable[[], ExtensibleTopics] | None = None,
         keep_snapshot: Callable[[SnapshotDocument], None] = lambda _document: None,
     ) -> None:
-        """Make a collector. `extensible` opens the topics of the extensible load manager, once a broker turns out to
-        run it; `keep_snapshot` writes the snapshot of these brokers in each round."""
+        """Make a collector. `extensible` opens the topics of the extensible load manager; it is called when the first
+        broker is found that runs it. `keep_snapshot` writes the snapshot of these brokers in each round.
+        """
         self._given = list(urls)
         self._address: dict[str, str] = {}
         self._client = client
@@ -236,9 +237,10 @@ class Collector:
     # ---- the extensible load manager ----
 
     async def _owners(self, brokers: Sequence[str]) -> tuple[Mapping[str, str] | None, str]:
-        """Return the owner of each bundle in the ownership channel, else why it is not known.
+        """Return the owner of each bundle in the ownership channel, and ""; if the owners are not known, None and the
+        reason.
 
-        Return neither if there are no such `brokers` or their topics are not open.
+        Return None and "" if `brokers` is empty or the topics of the load manager are not open.
         """
         if not brokers or self._topics is None:
             return None, ""

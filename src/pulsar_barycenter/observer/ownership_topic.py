@@ -46,7 +46,9 @@ _WAIT_MS: Final = 10_000
 
 
 class OwnershipRecords:
-    """The records of all bundles, the same for every reader of the same messages; what is in `logged` is not logged."""
+    """The records of all bundles. Readers of the same messages have the same records. A problem that is in `logged` is
+    not logged again.
+    """
 
     def __init__(self, logged: set[str], *, most: int = MAX_BUNDLES) -> None:
         self._logged = logged

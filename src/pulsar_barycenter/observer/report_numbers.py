@@ -6,11 +6,12 @@ written before the reports: if the collector is killed between the two, a number
 the file is lost, the recording starts again under another incarnation.
 """
 
-import os
 from pathlib import Path
 from typing import Final
 
 import msgspec
+
+from pulsar_barycenter.whole_files.appearing import write_durably
 
 OF_APACHE_PULSAR: Final = "started-"
 """The prefix of the incarnation if the broker does not report one; Barycenter's brokers do."""
@@ -26,7 +27,8 @@ class ReportNumbers:
     """The report numbers of one recording, stored in `file`."""
 
     def __init__(self, file: Path, *, now_ms: int) -> None:
-        """Continue with the numbers in `file`; if it is missing or torn, `now_ms` names a new recording.
+        """Continue with the numbers in `file`. If the file is missing or incomplete, begin a new recording, named by
+        `now_ms`.
 
         Raises:
             OSError: the file exists and cannot be read.
@@ -51,10 +53,4 @@ class ReportNumbers:
         Raises:
             OSError: the file cannot be written.
         """
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._file.with_name(f".{self._file.name}-{os.getpid()}")
-        with temporary.open("wb") as stream:
-            stream.write(msgspec.json.encode(self._numbered))
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(self._file)
+        write_durably(self._file, msgspec.json.encode(self._numbered))

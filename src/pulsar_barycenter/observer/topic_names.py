@@ -35,7 +35,7 @@ class NoSuchTopicError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TopicsBundle:
-    """A bundle with the requested `topics` in it, and the number of `others`."""
+    """A bundle, the requested `topics` that are in it, and the number of its `others`, the other topics."""
 
     bundle: str
     topics: tuple[str, ...]

@@ -30,7 +30,7 @@ class WayBack:
 
 
 async def way_back(new_client: NewClient, url: str, broker: str) -> WayBack:
-    """Return the moves that bring back what operators moved away from a broker since its drain began.
+    """Return the moves that bring back the bundles that operators moved away from a broker since its drain began.
 
     Raises:
         NotNowError, RefusedError, TimeoutError, ClusterError: the cluster does not return the data.

@@ -22,8 +22,9 @@ _WITHIN_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedLoad:
-    """The load of a broker: the number of bundles that it says it serves, without its own; rate in msg/s and throughput
-    in bytes/s, in + out, from the newest reports, None if not known."""
+    """The load of a broker: the number of bundles that it says it serves, without the broker's own bundles; rate in
+    msg/s and throughput in bytes/s, in + out, from the newest reports, None if not known.
+    """
 
     bundles: int = 0
     msg_rate: float | None = None
@@ -38,17 +39,17 @@ class CarriedLoad:
 
 
 def _bounded(figure: float) -> float:
-    """Return the rest of a subtraction: at least 0, and 0 instead of a rounding error."""
+    """Return a difference of loads, but at least 0, and 0 instead of a rounding error."""
     return max(0.0, round(figure, 3))
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The brokers of a cluster, and the moves that drain one.
+    """The brokers of a cluster, and the moves that drain one of them.
 
     `drained` is None if the cluster cannot keep brokers empty. `moves` would empty the broker; `stay` says why its
-    other bundles cannot leave; `cluster` is the name of the cluster. `loads` are the loads of each broker before and
-    after the moves, as far as load moves with the bundles.
+    other bundles cannot leave; `cluster` is the name of the cluster. `loads` has the load of each broker before the
+    moves, and its expected load after them.
     """
 
     brokers: tuple[str, ...]
@@ -91,7 +92,8 @@ async def to_drain(new_client: NewClient, url: str, broker: str) -> Drained:
             others = set(found.brokers) - {broker, *(found.drained or ())}
             if not others:
                 raise RefusedError(
-                    f"no broker can take the bundles of {broker}: all others are drained, or there are none"
+                    f"no broker can take the bundles of {broker}: there is no other broker that is not drained; "
+                    "start one, or undrain one"
                 )
             bundles = to_move(await when_told(partial(cluster.owned, broker)))
             if found.drained is None:
@@ -171,8 +173,11 @@ _Placed: TypeAlias = tuple[list[PlannedMove], dict[str, str], dict[str, CarriedL
 async def _placed(
     new_client: NewClient, url: str, broker: str, bundles: list[str], drained: tuple[str, ...]
 ) -> _Placed:
-    """Return the destinations that the leader would choose for the bundles of a drained broker, each choice counting
-    for the next; why other bundles stay; the load of brokers; the load of bundles."""
+    """Return where the leader would place the bundles of a drained broker, why other bundles stay, and the loads of
+    brokers and of bundles.
+
+    Each placement counts for the next one.
+    """
     # these bring numpy, which `undrain` does without
     from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines
     from pulsar_barycenter.snapshots.snapshot_file import of_document

@@ -60,7 +60,9 @@ def spread(
 
 
 def _allowed(namespace: str, brokers: tuple[str, ...], isolation: IsolationPolicies) -> list[str]:
-    """Return the live brokers that a namespace's isolation policy allows; without one, those no policy reserves."""
+    """Return the live brokers that a namespace's isolation policy allows; without a policy, those that no policy
+    reserves.
+    """
     hosts = isolation.hosts(brokers)
     policy = isolation.of_namespace(namespace)
     if policy is None:

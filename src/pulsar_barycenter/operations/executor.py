@@ -121,7 +121,7 @@ class _Run:
         self._next_at = asyncio.get_running_loop().time()
 
     async def wait_turn(self) -> None:
-        """Wait until another move may begin, or the plan is stopped; `move` releases the slot."""
+        """Take a slot when another move may begin or the plan is stopped; `move` releases the slot."""
         await self._room.acquire()
         loop = asyncio.get_running_loop()
         self._heed()

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from pulsar_barycenter.operations.plan import Plan, PlannedMove
+from pulsar_barycenter.whole_files.appearing import write_whole
 
 _MAX_BYTES: Final = 256 << 20
 _BLOCK: Final = 1 << 16
@@ -89,7 +90,10 @@ class Journal:
         """
         try:
             if self._file.stat().st_size > _MAX_BYTES:
-                raise JournalError(f"{self._file} is larger than {_MAX_BYTES:,} bytes, the maximum for a journal")
+                raise JournalError(
+                    f"{self._file} is larger than {_MAX_BYTES:,} bytes, the maximum for a journal; name another file "
+                    "with --journal"
+                )
             text = self._file.read_bytes()
         except FileNotFoundError:
             return []
@@ -137,9 +141,7 @@ class Journal:
         Raises:
             OSError: the request cannot be written next to the journal.
         """
-        aside = self._asked_file.with_name(f"{self._asked_file.name}.{os.getpid()}")
-        aside.write_bytes(msgspec.json.encode(_StopAsked(at=at, by=by, why=why)))
-        aside.rename(self._asked_file)
+        write_whole(self._asked_file, msgspec.json.encode(_StopAsked(at=at, by=by, why=why)))
 
     def asked_to_stop(self) -> str:
         """Return who asked to stop, and why, as text; blank if there is no request."""

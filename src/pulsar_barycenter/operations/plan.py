@@ -104,7 +104,8 @@ def _move(line: bytes, number: int) -> PlannedMove | None:
 
 class MoveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a move. `served_by` are the brokers that say they serve the bundle, sorted; `is_done` is whether
-    only the destination does."""
+    only the destination serves it.
+    """
 
     bundle: str
     source: str

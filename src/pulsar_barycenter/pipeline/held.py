@@ -43,11 +43,10 @@ class Held:
 
 
 def held(things: Indices, brokers: Indices, at: Times, reports: Mapping[int, Times], since: int, until: int) -> Held:
-    """Return how long each row holds within [since, until).
+    """Return for each row the time within [since, until) for which its report holds (see the module).
 
-    `things` and `brokers` are codes: of the reported thing, and of the reporting broker. Rows are sorted by
-    thing, then by time.
-    `reports` has the times of all reports of each broker, sorted.
+    `things` and `brokers` are codes: of the reported thing, and of the reporting broker. Rows are sorted by thing, then
+    by time. `reports` has the times of all reports of each broker, sorted.
     """
     end = np.full(len(at), _NEVER)
     if len(at) > 1:
@@ -76,7 +75,7 @@ def weighted_means(groups: Indices, count: int, weights: Floats, values: Floats)
 
 
 def in_intervals(found: Held, width: int) -> tuple[Indices, Indices, Floats]:
-    """Divide the times for which reports hold at whole multiples of `width` µs.
+    """Divide the time for which each report holds into pieces, at whole multiples of `width` µs.
 
     Return for each piece its row, the start of its interval, and its length in seconds.
     """

@@ -136,7 +136,7 @@ class History:
         return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
 
     def bundle_of(self, topic: TopicName) -> str:
-        """Return the bundle that contained a topic last, by ownership.
+        """Return the last bundle with an owner that contained a topic.
 
         If several began at the same time, the smallest one.
 
@@ -512,7 +512,7 @@ _Unloads: TypeAlias = dict[tuple[str, str], list[dict[str, Any]]]
 def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
     """Return the decision that moved a bundle away from its source: the last one since its previous move.
 
-    Empty if none.
+    Return {} if no such decision is recorded.
     """
     before = _NEVER if move.since_last is None else move.at - move.since_last
     of_bundle = decided.get((move.bundle, move.source), ())

@@ -191,9 +191,8 @@ def _session(options: JobOptions, compilers: Compilers, on_phase: Callable[[str]
 
 
 def _compilers(options: JobOptions, storage: Storage | None) -> Compilers:
-    """Return the compilers for the job: only the first one for a job that ends soon.
-
-    The size of remote data is unknown.
+    """Return the compilers for the job: those for the size of the logs if it runs once and `storage` is known, else
+    both.
     """
     if not options.once or storage is None:
         return Compilers.BOTH

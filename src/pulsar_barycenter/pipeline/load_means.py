@@ -29,7 +29,7 @@ class Period:
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Rows sorted by thing and time; `things` are codes of `names`. `counts` flags the rows that belong to the period:
-    they were reported or hold within it."""
+    those that were reported in the period or hold in it."""
 
     table: pa.Table
     things: Indices
@@ -114,11 +114,13 @@ def bundle_means_per_interval(rows: pa.Table, period: Period, width: int) -> pa.
 
 
 def step_sums(rows: pa.Table, figures: Sequence[str], period: Period, width: int) -> pa.Table:
-    """Return sums of each thing in each interval of `width` µs in which one of its reports holds, unsorted.
+    """Return sums of each thing (a broker or a bundle) in each interval of `width` µs in which one of its reports
+    holds, unsorted.
 
     Input: of (the thing), broker, reported_at, bundles, `figures`; null values are unknown. Output: step (the begin of
-    the interval, µs), of, broker (of the newest row that holds), bundles (the most); and for each of `figures`, the sum
-    of value × seconds, and, as `…_s`, the seconds for which the value is known. `summed` combines several results.
+    the interval, µs), of, broker (of the newest row that holds), bundles (the greatest number); and for each of
+    `figures`, the sum of value × seconds, and, as `…_s`, the seconds for which the value is known. `summed` combines
+    several results.
     """
     found = _sorted(rows, "of", period)
     row, starts, seconds = in_intervals(found.held, width)
@@ -145,8 +147,9 @@ def summed(parts: Iterable[pa.Table], figures: Sequence[str]) -> pa.Table:
 def usage_shares(rows: pa.Table, period: Period, threshold: float) -> pa.Table:
     """Return the share of each broker's covered time in which its usage was above a threshold, unsorted.
 
-    Input: broker, reported_at, weighted_usage. Output: broker, reports and over (reported within the period, and of
-    these above), share, usage_mean, usage_max, first_over, last_over (when such reports were; null: none).
+    Input: broker, reported_at, weighted_usage. Output: broker, reports (their number in the period), over (the number
+    of these above the threshold), share, usage_mean, usage_max, first_over, last_over (the times of the first and the
+    last report above; null: none).
     """
     found = _sorted(rows, "broker", period)
     count = len(found.names)

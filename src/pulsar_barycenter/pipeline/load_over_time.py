@@ -42,7 +42,7 @@ _TRAFFIC: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is read for one answer.
+    """The limits on the data that is read for one answer.
 
     `files` and `rows` are per table. `stored_bytes`, as stored in the files, and `seconds` are divided evenly among the
     tables.
@@ -55,7 +55,7 @@ class Bounds:
 
 
 class _Budget:
-    """What may be read of one table: a `share` of the bounds. Its time begins now."""
+    """The limits on the data that may still be read of one table: a `share` of the bounds. Its time begins now."""
 
     def __init__(self, bounds: Bounds, share: float, now: Callable[[], float]) -> None:
         self._files, self._rows, self._bytes = bounds.files, bounds.rows, bounds.stored_bytes * share
@@ -201,7 +201,8 @@ class _Reading:
         """The files that cannot be read, each with the reason."""
 
     def read(self, budget: _Budget, of_rows: Callable[[pa.Table], pa.Table]) -> Iterator[pa.Table]:
-        """Yield `of_rows` of the rows that may hold in the period of the question, newest file first.
+        """Read the rows that may hold in the period of the question, newest file first; yield the result of `of_rows`
+        for each piece.
 
         A file for whose rows `of_rows` fails counts as damaged.
         """
@@ -268,7 +269,9 @@ class _Reading:
         return rows.filter(mask)
 
     def _cut(self, newest_unread_ms: float) -> None:
-        """Stop reading. An unread report may hold for LONGEST_HELD after its time."""
+        """Stop reading. Set the time from which on all reports are known: an unread report is from `newest_unread_ms`
+        at the latest, and holds for at most LONGEST_HELD.
+        """
         self._is_cut = True
         step_ms = self.question.step_ms
         after = (int(min(newest_unread_ms + _LONGEST_HELD_MS, self.question.until_ms - 1)) // step_ms + 1) * step_ms
@@ -276,8 +279,8 @@ class _Reading:
 
 
 def _figures(rows: pa.Table, of: Any) -> pa.Table:
-    """Return for each row the thing `of` which it is, its broker, its time and its values; null if the table lacks
-    them.
+    """Return the columns of sums for each row: the reported thing `of`, the broker, the time and the values. A value
+    that the table lacks is null.
     """
     usages = [_known(rows.column(name)) for name in _USAGES if name in rows.column_names]
     usage = pc.max_element_wise(*usages) if usages else pa.nulls(len(rows), pa.float64())

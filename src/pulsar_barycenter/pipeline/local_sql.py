@@ -109,7 +109,9 @@ def _connection(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> None:
-    """Restrict the following statements to reading the files of the tables, and keep them from changing this."""
+    """Restrict all later statements to reading the files of the tables, and prevent them from removing this
+    restriction.
+    """
     connection.execute("set allowed_directories = $1", [[storage.address(TABLES_FOLDER)]])
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
@@ -179,7 +181,7 @@ def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Return sums of integers as 64-bit integers where they fit, as in Spark. DuckDB returns 128 bits."""
+    """Return sums of integers as 64-bit integers if they fit, as in Spark. DuckDB returns 128 bits."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_decimal(field.type) and field.type.scale == 0:
             try:

@@ -23,9 +23,10 @@ class Owned(NamedTuple):
 class Move(NamedTuple):
     """A bundle that moved from `source` to `destination`, which first reported it at `at`.
 
-    `ended` is why it left: moved, or broker gone. `since_last` is the time since its previous move, None if this is the
-    first known one; `is_back` says that it returned to the source of that move. `unreported` is how long no broker
-    reported it. This is about the interval between reports, not the interruption that clients see.
+    `ended` is why the bundle left: moved, or broker gone. `since_last` is the time since its previous move, None if
+    this is the first known one; `is_back` says that the bundle returned to the source of that move. `unreported` is how
+    long no broker reported the bundle. This is about the interval between reports, not the interruption that clients
+    see.
     """
 
     bundle: str
@@ -42,7 +43,8 @@ class Move(NamedTuple):
 
 
 class Flapping(NamedTuple):
-    """A bundle that moved again too soon: `flaps` of its `moves` did, and `back` of these returned to a former owner.
+    """A bundle that moved again too soon: `moves` is the number of its moves, `flaps` of them came too soon, and `back`
+    of these returned to a former owner.
 
     `soonest` is the shortest time between two moves, `first` and `last` are the times of the first and the last flap,
     `brokers` are all owners, by name.

@@ -47,7 +47,7 @@ def connect(
 
 
 def auth_response(client_version: str, auth_method_name: str, auth_data: bytes | None) -> bytes:
-    """Answer an AUTH_CHALLENGE with credentials."""
+    """Return the frame that answers an AUTH_CHALLENGE with credentials."""
     response = api.AuthData(auth_method_name=auth_method_name, auth_data=auth_data)
     return command_frame(
         TYPE.AUTH_RESPONSE, client_version=client_version, response=response, protocol_version=PROTOCOL_VERSION
@@ -164,7 +164,9 @@ def ack(
     request_id: int | None = None,
     validation_error: api.CommandAck.ValidationError.ValueType | None = None,
 ) -> bytes:
-    """Acknowledge `message_ids` (exactly one if cumulative). With a request id the broker answers with ACK_RESPONSE."""
+    """Return the frame that acknowledges `message_ids` (exactly one if cumulative). With a request id the broker
+    answers with ACK_RESPONSE.
+    """
     return command_frame(
         TYPE.ACK,
         consumer_id=consumer_id,

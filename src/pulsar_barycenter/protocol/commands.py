@@ -38,8 +38,8 @@ _MIN_BATCH: Final = 8
 
 
 def _heads(command_type: int) -> tuple[bytes, ...]:
-    """Return the first bytes of a frame for every body size below 128: both sizes, the type, and tag and length of the
-    sub-message.
+    """Return the first bytes of a frame, for each size of the sub-message from 0 to 127: total size, command size,
+    type, and tag and length of the sub-message.
     """
     tag = varint(command_type << 3 | 2)
     return tuple(
@@ -188,7 +188,7 @@ def encode(command: api.BaseCommand) -> bytes:
 
 
 def command_frame(command_type: api.BaseCommand.Type.ValueType, **fields: Any) -> bytes:
-    """Return the frame of a `command_type`. `fields` are the fields of its sub-message; those that are None are
+    """Return the frame of a `command_type`. `fields` are the fields of its sub-message; fields that are None are
     omitted.
     """
     command = api.BaseCommand(type=command_type)
@@ -265,7 +265,7 @@ def success(request_id: int) -> bytes:
 
 
 def error(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    """Return an ERROR. Use it only for requests whose own response has no error field (reference 1.4)."""
+    """Return an ERROR. Use it only for requests whose own response has no error field."""
     return command_frame(TYPE.ERROR, request_id=request_id, error=code, message=message)
 
 
@@ -330,7 +330,7 @@ def close_consumer(
 
 
 def partitions(request_id: int, count: int) -> bytes:
-    """Answer PARTITIONED_METADATA; 0: the topic is not partitioned."""
+    """Return the answer to PARTITIONED_METADATA; 0: the topic is not partitioned."""
     return command_frame(
         TYPE.PARTITIONED_METADATA_RESPONSE,
         request_id=request_id,
@@ -352,7 +352,7 @@ def partitions_failed(request_id: int, code: api.ServerError.ValueType, message:
 def lookup_connect(
     request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
 ) -> bytes:
-    """Answer LOOKUP: the broker at `url` serves the topic."""
+    """Return the answer to LOOKUP: the broker at `url` serves the topic."""
     encoded = varint(request_id)
     before, after = _around_request_id(url, url_tls, authoritative, through_proxy, len(encoded))
     return before + encoded + after
@@ -386,7 +386,9 @@ def _around_request_id(
 
 
 def lookup_redirect(request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool) -> bytes:
-    """Answer LOOKUP: ask the broker at `url`, with this value of `authoritative`."""
+    """Return the answer to LOOKUP: the client should send the look-up to the broker at `url`, with this value of
+    `authoritative`.
+    """
     return command_frame(
         TYPE.LOOKUP_RESPONSE,
         request_id=request_id,
@@ -453,7 +455,7 @@ def topics_of_namespace_response(
 
 
 def schema_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    """Answer GET_SCHEMA. TopicNotFound: the topic has no schema."""
+    """Return the error answer to GET_SCHEMA. The code TopicNotFound means that the topic has no schema."""
     return command_frame(TYPE.GET_SCHEMA_RESPONSE, request_id=request_id, error_code=code, error_message=message)
 
 
@@ -489,6 +491,8 @@ def consumer_stats_failed(request_id: int, code: api.ServerError.ValueType, mess
 
 
 def refuse_transaction(command_type: int, request_id: int, message: str) -> bytes:
-    """Answer a transaction command (types 50 to 62, even) with its own response type and NotAllowedError."""
+    """Return the answer that refuses a transaction command (types 50 to 62, even), with the response type of that
+    command and NotAllowedError.
+    """
     response: Any = command_type + 1
     return command_frame(response, request_id=request_id, error=api.NotAllowedError, message=message)

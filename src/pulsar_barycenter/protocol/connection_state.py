@@ -144,8 +144,8 @@ class Connection:
         max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING,
         joins_sends: bool = False,
     ) -> None:
-        """With `joins_sends` a broker gets similar SENDs together, as `SEND_RUN`; the checksums of their entries are
-        verified then.
+        """With `joins_sends` a broker gets consecutive similar SENDs together, as one `SEND_RUN`; in this case the
+        checksums of their entries are verified.
         """
         self.role: Final = role
         self._joins_sends = joins_sends and role is Role.BROKER
@@ -217,7 +217,9 @@ class Connection:
             if number == _PING:
                 self._out.append(commands.PONG)
             elif entry and number not in _WITH_ENTRY:
-                raise RemoteProtocolError(f"{_name(number)} is followed by {len(entry)} bytes, but has no entry")
+                raise RemoteProtocolError(
+                    f"{_name(number)} is followed by {len(entry)} bytes, but this command has no entry"
+                )
             elif number != _PONG:
                 received.append((number, message, entry))
         return received
@@ -307,7 +309,8 @@ class Connection:
         after = _SENDABLE.get((self.role, self.state), _NOTHING).get(number)
         if after is None:
             raise LocalProtocolError(
-                f"{api.BaseCommand.Type.Name(number)} by a {self.role.value} in state {self.state.value}"
+                f"{api.BaseCommand.Type.Name(number)} is not allowed from a {self.role.value} in state "
+                f"{self.state.value}"
             )
         self.state = after
 

@@ -101,7 +101,9 @@ class FrameDecoder:
         return data
 
     def cut(self, data: bytes, offset: int = 0) -> list[Frame]:
-        """Return the frames in what `joined` returned, from `offset` on, where a frame begins. Errors as `receive`."""
+        """Return the frames in `data`, which `joined` returned, from `offset` on. A frame must begin at `offset`.
+        Errors as `receive`.
+        """
         frames: list[Frame] = []
         append = frames.append
         unpack_sizes = SIZES.unpack_from
@@ -239,8 +241,8 @@ def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def stamp_in(fields: bytes) -> Stamp | None:
-    """Return the stamp of serialized metadata; `fields` is the part after producer name and sequence id. None if
-    another required field is missing.
+    """Return the stamp of serialized metadata; `fields` is the part of the metadata after the producer name and the
+    sequence id. None if another required field is missing.
 
     Raises:
         DecodeError: the fields cannot be parsed.

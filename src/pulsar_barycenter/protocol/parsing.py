@@ -63,8 +63,8 @@ def parse_command(data: bytes) -> tuple[int, Any]:
 
 
 def plain_sequence_id(data: bytes) -> int:
-    """Return the sequence id of a plain SEND: the varint, of at most four bytes, from byte 7 to its end; -1 if those
-    bytes are not one varint.
+    """Return the sequence id of a plain SEND command: the varint from byte 7 of `data` to its end, which has at most
+    four bytes; -1 if these bytes are not exactly one varint.
     """
     size = len(data) - 7
     if size != data[3] - 3 or data[-1] > 0x7F:
@@ -101,7 +101,7 @@ def _is_plain_lookup(data: bytes) -> bool:
 
 
 def parse_any(data: bytes) -> tuple[int, Any]:
-    """Return what `parse_command` does, by protobuf alone.
+    """Return the same result as `parse_command`, without its faster parsers: protobuf parses all commands.
 
     Raises:
         MalformedCommandError: as `parse_command`.

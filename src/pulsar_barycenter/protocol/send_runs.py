@@ -46,7 +46,7 @@ class SendRun(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """What the frames of a run have in common: their beginning, and the position of their parts.
+    """The common form of the frames of a run: their beginning, and the position of their parts.
 
     `frames` unpacks the head, the sequence id, the checksum's magic number, the checksum, and the bytes that it covers.
     `metadata` unpacks the metadata before the sequence id, the sequence id, and the metadata after it. `entries`
@@ -108,7 +108,7 @@ def _shape_at(data: bytes, offset: int, max_frame_size: int) -> _Shape | None:
 def _columns(
     id_size: int, name_size: int, behind_id: int, entry_size: int
 ) -> tuple[struct.Struct, struct.Struct, struct.Struct]:
-    """Return how to unpack frames whose parts have these sizes; see `_Shape`."""
+    """Return the structs that unpack frames whose parts have these sizes; see `_Shape`."""
     before_id = 7 + name_size
     before_metadata = _HEAD_SIZE + id_size + 6
     payload = entry_size - 6 - before_id - id_size - behind_id
@@ -151,7 +151,7 @@ def _read(shape: _Shape, producer_id: int, frames: memoryview) -> SendRun | None
 def _publish_times(fields: Sequence[bytes]) -> list[int] | None:
     """Return the publish times in the metadata after producer name and sequence id, for single messages.
 
-    None: one of them cannot be parsed, lacks its time, or has several messages.
+    None: the metadata of one of them cannot be parsed, lacks the publish time, or is that of several messages.
     """
     times_ms: dict[bytes, int] = {}
     for metadata in set(fields):

@@ -59,5 +59,5 @@ def joined_varints(first: int, count: int) -> bytes:
 
 
 def last_of_width(number: int) -> int:
-    """Return the highest number whose varint has the same number of bytes as that of `number`."""
+    """Return the highest number whose varint has the same number of bytes as the varint of `number`."""
     return (1 << 7 * len(varint(number))) - 1

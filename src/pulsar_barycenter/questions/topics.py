@@ -71,7 +71,7 @@ async def topics_of(new_client: NewClient, url: str, bundles: Sequence[BundleRow
         found = [pair for pairs in await asyncio.gather(*map(names, bundles)) for pair in pairs]
         rows = await asyncio.gather(*(row_of(topic, row) for topic, row in found[:MAX_TOPICS]))
     except AdminRequestError as error:
-        raise ClusterError(f"no topics: {without_report(error)}") from error
+        raise ClusterError(f"the topics cannot be read: {without_report(error)}") from error
     except (msgspec.ValidationError, InvalidNameError) as error:
         raise ClusterError(f"no topics from {url}: {error}") from error
     finally:

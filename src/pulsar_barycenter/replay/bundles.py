@@ -32,7 +32,9 @@ _LIKE_TOPICS: Final = 64
 
 
 def summed(places: Indices | Integers, values: Floats | Integers, count: int) -> Floats:
-    """Return the sum of the values at each of `count` positions, added in their order."""
+    """Return an array of `count` sums: item p is the sum of the `values` whose item in `places` is p, added in their
+    order.
+    """
     return np.bincount(places, values, count).astype(np.float64)
 
 
@@ -162,14 +164,14 @@ class Bundles:
         return children
 
     def _span(self, source: int, within: BundleRange) -> BundleRange:
-        """Return the part of the range `within` over which a source is spread."""
+        """Return the range over which a source is spread, as far as it is in the range `within`."""
         if self._demand.spans is None:
             return within
         lower, upper = self._demand.spans[:, source].tolist()
         return BundleRange(max(lower, within.lower), min(upper, within.upper))
 
     def _part(self, source: int, whole: BundleRange, part: BundleRange) -> float:
-        """Return the share of a bundle's part of a source that goes to the range `part` of the bundle."""
+        """Return the share of a source's traffic in the bundle `whole` that belongs to its range `part`."""
         where = int(self._demand.hashes[source])
         if where != SPREAD:
             return float(part.contains(where))

@@ -138,7 +138,7 @@ def check(demand: Demand) -> None:
     _check_names(demand.bundles)
     if len(demand.owners) != len(demand.bundles):
         raise ReplayInputError(
-            f"{len(demand.owners)} owners of {count_of(len(demand.bundles), 'bundle')}; give one for each"
+            f"{len(demand.owners)} owners of {count_of(len(demand.bundles), 'bundle')}; give one owner for each bundle"
         )
     for name in FIGURES:
         values = getattr(demand, name)

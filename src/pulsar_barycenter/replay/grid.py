@@ -61,7 +61,7 @@ class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return f"{self.title}, seed {self.seed}, steps {self.period[0]} to {self.period[1]}"
 
     def config(self, base: Mapping[str, str]) -> BrokerConfig:
-        """Return its configuration: `base`, the strategy's keys, then its settings.
+        """Return the configuration of the run: `base`, the strategy's keys, then its settings.
 
         Raises:
             StrategyError: the strategy does not exist.
@@ -100,7 +100,10 @@ def settings_of(strategy: str, base: Mapping[str, str]) -> dict[str, str]:
     found = {MANAGER_KEY: rows[0].manager.class_name}
     if rows[0].manager is not ManagerKind.MODULAR:
         if placement:
-            raise StrategyError(f"{name} belongs to the {rows[0].manager} load manager, which has its own placement")
+            raise StrategyError(
+                f"{name} belongs to the {rows[0].manager} load manager, which has its own placement; leave out the "
+                "placement strategy"
+            )
         return found
     found[SHEDDING_KEY] = name
     if placement:

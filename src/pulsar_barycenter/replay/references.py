@@ -55,7 +55,7 @@ class Reference:
         return _MOST_AT_ONCE if self.moves_an_hour is None else max(1, self.moves_an_hour * self.every_ms // 3_600_000)
 
     def steps(self, present: int, end: int) -> list[int]:
-        """Return the steps that it sees at the step `present`; the run has `end` steps."""
+        """Return the steps that the reference sees at the step `present`; the run has `end` steps."""
         if self.mean_of > 1:
             return list(range(max(0, present + 1 - self.mean_of), present + 1))
         return list(range(present, min(present + self.horizon, end), self.stride))
@@ -145,7 +145,7 @@ class _Search:
         return found
 
     def _best(self) -> tuple[int, int] | None:
-        """Return the best move from the broker that raises the sum most; None if no move gains enough."""
+        """Return the best move away from the broker that contributes most to the sum; None if no move gains enough."""
         actual, powers = self._actual, self._usage**_POWER
         live = np.flatnonzero(actual.live)
         if len(live) < 2:

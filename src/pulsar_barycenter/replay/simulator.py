@@ -128,7 +128,7 @@ class _Run:
         for bundle, owner in zip(demand.bundles, demand.owners, strict=True):
             if owner:
                 if owner not in cluster.brokers:
-                    raise ReplayInputError(f"bundle {bundle} is on {owner}, which is not registered")
+                    raise ReplayInputError(f"bundle {bundle} is on {owner}, which is not a broker of the cluster")
                 self._bundles.owner[self._bundles.row_of(bundle)] = self._row[owner]
         self._check_events()
 
@@ -206,7 +206,9 @@ class _Run:
         )
 
     def _decided_upon(self) -> list[str]:
-        """Return the bundles that moved or were split, and their parts; without those only assigned at first."""
+        """Return the bundles that moved or were split, and their parts; bundles that were only assigned at the start
+        are left out.
+        """
         moved = [move.bundle for move in self._moves if move.source]
         return moved + [name for split in self._splits for name in (split.bundle, *split.parts)]
 
@@ -217,7 +219,7 @@ class _Run:
             self._unserved_topic_s += int(self._bundles.topics[row]) * (end_ms - since_ms) / 1000
 
     def _carried(self) -> tuple[Floats, Floats]:
-        """Return the four rates of all brokers, and what they want of their resources."""
+        """Return the four rates of all brokers, and how much of their resources they would use without limits."""
         owner, count = self._bundles.owner, len(self._names)
         served = owner != NOBODY
         owners = owner[served]
@@ -268,7 +270,9 @@ class _Run:
         while self._events and self._events[0].at_ms < now_ms + self._demand.step_ms:
             event = self._events.pop(0)
             if event.at_ms < self._demand.start_ms:
-                raise ReplayInputError(f"{event} is before the demand begins, at {self._demand.start_ms}")
+                raise ReplayInputError(
+                    f"{event} is before the begin of the load at {self._demand.start_ms} (epoch ms); give a later time"
+                )
             self._happened.append(event.at_ms)
             if isinstance(event, SettingChanged):
                 self._apply_settings(with_overrides(self._config, {event.key: event.value}))
@@ -314,7 +318,7 @@ class _Run:
             self._move("assign", bundle, source, broker, now_ms, gap_ms, why)
 
     def _chosen(self, bundles: Collection[str], now_ms: int) -> list[tuple[str, str, str]]:
-        """Return a broker for each bundle without an owner, and the reason."""
+        """Return for each bundle without an owner the bundle, a broker for it, and the reason."""
         snapshot = self._snapshot(now_ms)
         if self._kind is ManagerKind.NOOP or not len(snapshot.brokers):
             counts = np.bincount(self._bundles.owner[self._bundles.owner != NOBODY], minlength=len(self._names))
@@ -461,7 +465,9 @@ class _Run:
 
 
 def _next(at_ms: int, minutes: float, end_ms: int) -> int:
-    """Return the next time, not before `end_ms`, of something that is done every `minutes` minutes after `at_ms`."""
+    """Return the first time at or after `end_ms` of something that is done every `minutes` minutes, starting from
+    `at_ms`.
+    """
     every = max(1, round(minutes * 60_000))
     return at_ms + max(1, -(-(end_ms - at_ms) // every)) * every
 

@@ -129,7 +129,9 @@ def start_of(snapshot: LoadSnapshot, question: Question) -> Start:
 def _check(snapshot: LoadSnapshot, question: Question) -> None:
     names = snapshot.brokers.names
     if not names or snapshot.bundles.broker_bound.all():
-        raise ReplayInputError("the snapshot has no broker with bundles, so there is nothing to forecast")
+        raise ReplayInputError(
+            "the snapshot has no broker with bundles, so there is nothing to forecast; give another one"
+        )
     unknown = [name for name in question.without if name not in snapshot.brokers.index]
     if unknown:
         raise ReplayInputError(f"{unknown[0]} is not registered; there are {', '.join(names[:20])}")

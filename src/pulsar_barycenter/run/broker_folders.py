@@ -46,4 +46,4 @@ def check_ledgers_folder(folder: Path) -> None:
         WrongFolderError: `folder` is a data folder.
     """
     if (folder / LEDGERS).is_dir():
-        raise WrongFolderError(f"{folder} is a data folder: give {folder / LEDGERS}")
+        raise WrongFolderError(f"{folder} is a data folder: give its folder of ledgers, {folder / LEDGERS}")

@@ -106,7 +106,7 @@ def _as_text(key: str, value: Any) -> Any:
 
 
 def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
-    """Write structlog's events of `level` and above to standard error; drop what cannot be written.
+    """Write structlog's events of `level` and above to standard error; drop events that cannot be written.
 
     Records that libraries log by Python's `logging` become such events.
     """

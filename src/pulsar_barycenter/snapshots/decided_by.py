@@ -145,7 +145,7 @@ def read_memory(file: Path) -> MemoryDocument:
     except msgspec.DecodeError as error:
         raise SnapshotFileError(file, str(error), accepted) from error
     if memory == MemoryDocument():
-        raise SnapshotFileError(file, "the shedder's memory in it is empty", accepted)
+        raise SnapshotFileError(file, "it is a memory of a shedder, but it is empty", accepted)
     return memory
 
 

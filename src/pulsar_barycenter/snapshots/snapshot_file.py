@@ -361,7 +361,9 @@ def _foreign_fields(names: list[str]) -> str:
 
 
 def _lenient(kind: type[_T]) -> Callable[[bytes], _T]:
-    """Return a decoder that also accepts numbers as texts: Pulsar writes NaN and infinities so."""
+    """Return a decoder that also accepts a number written as a text, because Pulsar writes NaN and infinite values as
+    texts.
+    """
     return msgspec.json.Decoder(kind, strict=False).decode
 
 

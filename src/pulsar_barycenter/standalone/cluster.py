@@ -49,11 +49,11 @@ _LAST_PORT = 65_535
 class ClusterSettings:
     """The settings of a cluster on one machine.
 
-    `configuration` maps keys of broker.conf to texts; it is the same for all brokers, and keys that differ are added.
-    Broker i listens on the ports plus i. If a port is 0, the system chooses one for each broker, which keeps it when it
-    is restarted. `restart` says whether a child that fails is restarted. `metadata_store_url` is the store of the
-    brokers; blank means a file in the directory. `ephemeral` says that the caller deletes the directory at the end; the
-    cluster only reports it.
+    `configuration` maps keys of broker.conf to texts, the same for all brokers; the cluster adds the keys that differ
+    between brokers. Broker i listens on the ports plus i. If a port is 0, the system chooses one for each broker, which
+    keeps it when it is restarted. `restart` says whether a child that fails is restarted. `metadata_store_url` is the
+    store of the brokers; blank means a file in the directory. `ephemeral` says that the caller deletes the directory at
+    the end; the cluster only reports it.
     """
 
     directory: DataDirectory

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from pulsar_barycenter.standalone.data_directory import DataDirectory, holder_of
+from pulsar_barycenter.whole_files.appearing import write_whole
 
 RESTART_FILE: Final = "pipeline/restart.json"
 
@@ -35,11 +36,9 @@ class RestartNote:
         self._file = directory.root / RESTART_FILE
 
     def write(self, restart: Restart) -> None:
-        unfinished = self._file.with_name(f".{self._file.name}")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_bytes(msgspec.json.encode(restart))
-            unfinished.replace(self._file)
+            write_whole(self._file, msgspec.json.encode(restart))
         except OSError as error:
             # imported with rich, for which the start of a cluster would wait
             import structlog

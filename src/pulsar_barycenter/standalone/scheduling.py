@@ -35,7 +35,9 @@ _ORDINARY: Final = (os.SCHED_OTHER, os.SCHED_BATCH) if sys.platform == "linux" e
 
 @contextmanager
 def imports_without_collections() -> Iterator[None]:
-    """Let the garbage collector pause while the block imports modules: that is a tenth of the time that they take."""
+    """Turn off garbage collection while the block imports modules: otherwise it takes a tenth of the time of the
+    imports.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -46,7 +48,8 @@ def imports_without_collections() -> Iterator[None]:
 
 
 def take_short_turns() -> None:
-    """Shorten the switch interval, the slice of this thread and of all that it starts later, and garbage collections.
+    """Shorten three things: the switch interval of Python, garbage collections, and the time slice of this thread and
+    of all threads that it starts later.
 
     An older kernel ignores the slice; if the request is not allowed, nothing changes.
     """

@@ -146,7 +146,9 @@ def _broker(
 
 
 def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus:
-    """Return the status of a broker with the load in a report; a number of bundles from the broker itself is kept."""
+    """Return the status of a broker with the load in a report; the number of bundles is kept if the broker itself
+    returned it.
+    """
     load = reported_load(report)
     return msgspec.structs.replace(
         status,

@@ -11,7 +11,7 @@ from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, Picture, confi
 
 
 class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One key. `values` maps each value in force to its brokers, `sources` maps it to its source.
+    """One key. `values` maps each value in force to its brokers, `sources` maps each value to its source.
 
     `default` is the default, `changed` the last change of the dynamic setting; both are None if not known. Values that
     may be secret are hidden.
@@ -68,7 +68,9 @@ def _setting(key: str, brokers: Sequence[BrokerView]) -> Setting:
 
 
 def _defaults_of(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the defaults of a broker of Barycenter for the version of Pulsar that it follows; for others none."""
+    """Return the defaults of a broker of Barycenter for the version of Pulsar that it follows; empty for other
+    brokers.
+    """
     if OWN_KEY not in settings:
         return {}
     return _defaults(settings[OWN_KEY])

@@ -50,7 +50,9 @@ class LiveLines:
         self._frames = cycle(_FRAMES if encoding.startswith("utf") else _PLAIN_FRAMES)
 
     def show(self, name: str, text: Callable[[], str]) -> None:
-        """Show the line `name`, or change it: `text()`, called at each drawing, and the time since its first call."""
+        """Show the line `name`, or change it. The line has the result of `text`, which is called at each drawing, and
+        the time since the first call of `show` for this name.
+        """
         with self._lock:
             _, since_s = self._lines.get(name, (text, time.monotonic()))
             self._lines[name] = (text, since_s)
@@ -76,7 +78,7 @@ class LiveLines:
             self._draw()
 
     def close(self) -> None:
-        """Remove all lines, and stop drawing. Idempotent; `show` begins again."""
+        """Remove all lines, and stop drawing. Idempotent; `show` starts drawing again."""
         self._is_over.set()
         drawer, self._drawer = self._drawer, None
         if drawer is not None and drawer is not threading.current_thread():

@@ -37,7 +37,7 @@ class ClusterBroker(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Whether the broker runs; a paused broker does."""
+        """Whether the broker runs; a paused broker counts as running."""
         ...
 
 

@@ -45,7 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send the folders from a worker of pytest-xdist, whose summary is not shown, to the main process."""
+    """Pass the kept folders of a worker of pytest-xdist to the main process, because a worker's summary is not
+    shown.
+    """
     output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[_WORKER_KEY] = [str(folder) for folder in session.config.stash[_KEPT]]
@@ -53,7 +55,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take the folders of a worker that ends; one that crashed sends none."""
+    """Add the kept folders of a worker that ends to those of the main process; a worker that crashed sends none."""
     node.config.stash[_KEPT] += map(Path, getattr(node, "workeroutput", {}).get(_WORKER_KEY, ()))
 
 

@@ -148,7 +148,7 @@ def test_settings_that_are_not_allowed_are_refused(installed: Installer, setting
         ("class AcmeShedder: pass", "not a subclass of Shedder"),
         (
             "from pulsar_barycenter.strategies import Shedder\nclass AcmeShedder(Shedder): name = 'Other'",
-            "has the name 'Other' in its class",
+            "its class has another name, 'Other'",
         ),
     ],
 )

@@ -45,7 +45,7 @@ def test_status_and_quarantine_do_without(tmp_path: Path, monkeypatch: pytest.Mo
     data = PipelineLayout.of(tmp_path)
     file = StatusFile(data, pid=1)
     with monkeypatch.context() as patch:
-        patch.setattr(files, "write_atomically", no_room)
+        patch.setattr(files, "write_durably", no_room)
         file.enter("retrying", now_ms=1)
         keep_refused(data, 1, [Refused("report", "x.json", "torn")], [])
     assert file.status.state == "retrying"

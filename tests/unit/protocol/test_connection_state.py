@@ -152,5 +152,5 @@ def test_our_own_misuse_is_not_the_peers_fault():
     with pytest.raises(LocalProtocolError):
         Connection(Role.BROKER).send(commands.PING)
     broker, _ = open_pair()
-    with pytest.raises(LocalProtocolError, match="CONNECTED by a broker in state open"):
+    with pytest.raises(LocalProtocolError, match="CONNECTED is not allowed from a broker in state open"):
         broker.accept("again")

@@ -158,7 +158,7 @@ def test_moves_explain_themselves() -> None:
     [
         (BrokerRemoved(START_MS, "nobody:8080"), "this broker does not exist"),
         (BrokerSlowed(START_MS, "broker-0001:8080", 0), "the factor must be more than 0"),
-        (BrokerRemoved(START_MS - 1, "broker-0001:8080"), "before the demand begins"),
+        (BrokerRemoved(START_MS - 1, "broker-0001:8080"), "before the begin of the load"),
         (
             SettingChanged(START_MS, "loadManagerClassName", ManagerKind.EXTENSIBLE.class_name),
             "cannot change to or from the extensible load manager",
@@ -172,7 +172,7 @@ def test_events_that_do_not_fit_are_refused(event: Event, text: str) -> None:
 
 def test_owners_have_to_be_there() -> None:
     demand = steady(3, 4, 3, 1.0)
-    with pytest.raises(ReplayInputError, match="is on broker-0003:8080, which is not registered"):
+    with pytest.raises(ReplayInputError, match="is on broker-0003:8080, which is not a broker of the cluster"):
         run(demand, 2)
 
 

@@ -70,4 +70,4 @@ def test_a_workload_is_replayed(tmp_path: Path) -> None:
     assert "64 bundles on 4 brokers, 0.25 h in 15 steps" in done.stderr
     refused = CliRunner().invoke(main, [*words, "--shape", "topics=4"])
     assert refused.exit_code == 1
-    assert "a workload file has brokers, bundles, cores" in refused.stderr.replace("\n", " ")
+    assert "a workload file has no such key; give one of brokers, bundles, cores" in refused.stderr.replace("\n", " ")

@@ -13,8 +13,11 @@ from typing import Any
 
 
 class Form(enum.Enum):
-    """How an answer is printed: by its type (see the module); a list as JSON; any value as JSON, also null; or a map
-    with a line `key    value` for each key."""
+    """How the answer of a command is printed.
+
+    BY_KIND: by the type of the answer, see the docstring of the module. JSON: a list as JSON. VALUE: any value as JSON,
+    also null. PAIRS: a map, with one line `key    value` for each key.
+    """
 
     BY_KIND = enum.auto()
     JSON = enum.auto()

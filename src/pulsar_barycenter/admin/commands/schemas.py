@@ -68,13 +68,17 @@ async def _check(session: Session, values: Values) -> Any:
 
 
 def _of_schemas(values: Values) -> Values:
-    """Return the values with the parts of the topic: a path of a schema has no domain."""
+    """Return the values with `topic` split into namespace and topic. The path of a schema has no domain, so the domain
+    is dropped.
+    """
     namespace, _, topic = str(values["topic"]).partition("/")[2].rpartition("/")
     return {**values, "namespace": namespace, "topic": topic}
 
 
 def _info(values: Values, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema as pulsar-admin prints it: a definition in JSON is an object."""
+    """Return a schema as pulsar-admin prints it: if its definition is valid JSON, `schema` is the parsed JSON, not a
+    string.
+    """
     return {
         "name": str(values["name"]).rpartition("/")[2],
         "schema": _json_or_text(schema["data"]),
@@ -92,7 +96,7 @@ def _json_or_text(text: str) -> Any:
 
 
 def _read(values: Values) -> Any:
-    """Return the body that a file has.
+    """Return the content of a JSON file, as the body of a request.
 
     Raises:
         WrongUsageError: the file cannot be read, is too large, or is not JSON.

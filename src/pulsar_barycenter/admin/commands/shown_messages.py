@@ -28,8 +28,8 @@ _PROPERTIES, _PAYLOAD_SIZE, _EVENT_TIME = 1, 3, 5
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """A message as it is printed; times in ms since 1970, 0 for none. `position` is `LEDGER:ENTRY`, or with the index
-    of a message in its batch.
+    """A message as it is printed; times in ms since 1970, 0 for none. `position` is `LEDGER:ENTRY`; for a message of a
+    batch, the index in the batch follows.
     """
 
     position: str
@@ -77,13 +77,13 @@ def _batch(body: bytes, count: int) -> Iterator[tuple[list[tuple[int, int | byte
     at = 0
     for _ in range(count):
         if at + _U32.size > len(body):
-            raise ValueError(f"the batch of {count_of(count, 'message')} ends at byte {len(body)}")
+            raise ValueError(f"the batch of {count_of(count, 'message')} is incomplete: it ends at byte {len(body)}")
         begin = at + _U32.size
         end = begin + _U32.unpack_from(body, at)[0]
         fields = list(_fields(body[begin:end]))
         size = next((value for number, value in fields if number == _PAYLOAD_SIZE and isinstance(value, int)), 0)
         if end + size > len(body):
-            raise ValueError(f"the batch of {count_of(count, 'message')} ends at byte {len(body)}")
+            raise ValueError(f"the batch of {count_of(count, 'message')} is incomplete: it ends at byte {len(body)}")
         yield fields, body[end : end + size]
         at = end + size
 
@@ -102,7 +102,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield number, data[at : at + length]
             at += length
         else:
-            raise ValueError(f"the metadata of a message in a batch has a field of wire type {wire}")
+            raise ValueError(
+                f"the metadata of a message in a batch has a field of wire type {wire}, which is not known"
+            )
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -114,7 +116,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise ValueError("the metadata of a message in a batch ends within a number")
+    raise ValueError("the metadata of a message in a batch is damaged: it ends within a number")
 
 
 def _pair(data: bytes) -> tuple[str, str]:

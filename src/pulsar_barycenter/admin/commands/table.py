@@ -39,7 +39,9 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument. Its `name` is also its type: a `topic` and a `namespace` are checked; names are completed."""
+    """An argument. Its `name` is also its type: the value of a `topic` or `namespace` is checked and completed to its
+    full name.
+    """
 
     name: str
     required: bool = True
@@ -150,8 +152,8 @@ def request(
 ) -> Work:
     """Return the work of a command that sends one request.
 
-    The path is filled with the values that have the names of its parts. `query` maps parameters to names of values;
-    parameters without a typed value are left out.
+    Each part of the path, such as `{tenant}`, is replaced by the value of the same name. `query` maps each parameter of
+    the query to the name of a value; a parameter whose value was not typed is left out.
     """
 
     async def work(session: Session, values: Values) -> Any:
@@ -179,7 +181,7 @@ async def send(
 
 
 def path_of(route: Route, values: Values) -> str:
-    """Return the encoded path of a route, with values instead of its parts.
+    """Return the encoded path of a route. Each part of the path, such as `{tenant}`, is replaced by its value.
 
     A `topic` fills domain, tenant, namespace and topic; a `namespace` fills tenant and namespace.
     """

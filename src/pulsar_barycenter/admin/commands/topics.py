@@ -89,7 +89,7 @@ async def _lookup(session: Session, values: Values) -> str:
 
 
 async def _partitioned_lookup(session: Session, values: Values) -> dict[str, Any]:
-    """Return partition to the address of its broker; with `by_broker` address to partitions."""
+    """Return the broker's address for each partition; with `by_broker`, the list of partitions for each address."""
     count = (await send(session, routes.GET_PARTITIONS, values))["partitions"]
     if not count:
         raise NotDoneError(f"Topic {values['name']} is not a partitioned topic: use `topics lookup`")

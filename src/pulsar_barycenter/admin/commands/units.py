@@ -15,7 +15,7 @@ _NUMBER: Final = re.compile(r"([+-]?\d{1,19})([a-z]?)", re.ASCII)
 
 
 def bytes_of(option: str, text: str) -> int:
-    """Return the bytes of a size such as 4096, 100K, 10M, 16G or 2T, which `option` has; the case is ignored.
+    """Return the value of `option`, a size such as 4096, 100K, 10M, 16G or 2T, in bytes. The case is ignored.
 
     Raises:
         WrongUsageError: the text is no such size.
@@ -24,7 +24,7 @@ def bytes_of(option: str, text: str) -> int:
 
 
 def seconds_of(option: str, text: str) -> int:
-    """Return the seconds of a time such as 120, 100m, 3h, 2d, 5w or 1y, which `option` has; the case is ignored.
+    """Return the value of `option`, a time such as 120, 100m, 3h, 2d, 5w or 1y, in seconds. The case is ignored.
 
     Raises:
         WrongUsageError: the text is no such time.

@@ -185,7 +185,7 @@ NAMESPACE_LIMITS: Final = RouteGroup("NamespaceLimits", _NAMESPACE)
 
 @dataclass(frozen=True, slots=True)
 class LimitRoutes:
-    """The rows of one limit of a namespace."""
+    """The routes that show, change and remove one limit of a namespace."""
 
     show: Route
     change: Route
@@ -193,7 +193,9 @@ class LimitRoutes:
 
 
 def _limit(name: str, policy: str, unset: int = 204) -> LimitRoutes:
-    """Add the rows of a limit, and return them; `unset` is the answer, or its status, if the namespace has no limit."""
+    """Add the three routes of a limit to the route table, and return them. `unset` is the status of the answer if the
+    namespace has no limit.
+    """
     return LimitRoutes(
         NAMESPACE_LIMITS.route(
             "GET",

@@ -70,7 +70,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class RouteGroup:
-    """The rows of the handler class `name`, in the order in which paths are matched; all paths begin with `root`."""
+    """The routes of the handler class `name`, in the order in which paths are matched; all paths begin with `root`."""
 
     name: str
     root: str = ""
@@ -90,7 +90,7 @@ class RouteGroup:
         is_audited: bool = True,
         without_command: str = "",
     ) -> Route:
-        """Add a row with the fields of `Route`, and return it for the commands that send it."""
+        """Add a route, whose fields are described at `Route`, and return it for the commands that send it."""
         row = Route(
             self.name,
             method,

@@ -37,10 +37,11 @@ NO_CREDENTIALS: Final = Credentials("none")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The principal of a connection, and when its credentials expire: `expires_at_s`, seconds since 1970; None: never.
+    """The principal of a connection, and the time when its credentials expire: `expires_at_s`, seconds since 1970;
+    None: they do not expire.
 
-    `method` is the method of these credentials. `is_of_original` says that they are those of the client behind a proxy,
-    not those of the connection.
+    `method` is the authentication method of these credentials. `is_of_original`: the credentials are those of the
+    client behind a proxy, not those of the proxy.
     """
 
     principal: Principal
@@ -50,7 +51,7 @@ class Session:
 
     @property
     def can_refresh(self) -> bool:
-        """Whether the client can send new credentials. Not if a proxy sent only the client's name."""
+        """Whether the client can send new credentials; false if a proxy sent only the name of its client."""
         return self.is_of_original or not self.principal.is_proxied
 
 
@@ -112,7 +113,9 @@ class Authentication:
         return tuple(provider.invitation for provider in self._providers.values() if provider.invitation is not None)
 
     def log_refused(self, error: AuthenticationError, *, address: str, **about: str) -> None:
-        """Log a refused client with the reason; the rate of these lines is bounded, for both ports together."""
+        """Log a refused client with the reason; one bound on the rate of these lines applies to the binary protocol and
+        HTTP together.
+        """
         self._refusals.log(address=address, **about, reason=str(error))
 
     async def close(self) -> None:
@@ -169,7 +172,9 @@ class Authentication:
         identity = await self._identify(credentials)
         before = session.principal
         if identity.role != (before.original_role if session.is_of_original else before.role):
-            raise AuthenticationError("the new credentials are of another role than that of the connection")
+            raise AuthenticationError(
+                "the new credentials have another role than the connection: open a new connection with them"
+            )
         return Session(before, credentials.method, identity.expires_at_s, session.is_of_original)
 
     async def _identify(self, credentials: Credentials) -> Identity:

@@ -20,7 +20,7 @@ class TlsPort:
 def tls_context(config: BrokerConfig, now_s: Callable[[], float]) -> ListeningContext | None:
     """Return the TLS context of this broker's ports, None if no port uses TLS.
 
-    New connections use certificate files that were renewed since.
+    If a certificate file is renewed while the broker runs, later connections use the new file.
 
     Raises:
         ConfigError: the broker has no port for the binary protocol, or none for HTTP.

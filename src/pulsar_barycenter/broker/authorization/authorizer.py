@@ -76,8 +76,8 @@ class Authorizer:
         return self._decide(who, need, namespace, policies, () if info is None else info.admin_roles)
 
     def allows_at_once(self, who: Principal, needs: Iterable[Need]) -> bool:
-        """Return whether `who` certainly has all rights, from the caches alone. False: not known without a read, so
-        call `require`.
+        """Return whether `who` certainly has all rights, from the caches alone. False: this is not known without a read
+        of the store, so call `require`.
         """
         if not self.is_enabled:
             return True
@@ -103,7 +103,9 @@ class Authorizer:
         return decide(who, need, self._roles, grants, frozenset(admins))
 
     def _grants(self, namespace: NamespaceName, policies: Policies) -> Grants:
-        """Return the decoded grants of a record. The cache of records returns the same object until it changes."""
+        """Return the grants of a namespace, decoded from `policies`. They are decoded again only if `policies` is
+        another object.
+        """
         found = self._cached.get(namespace)
         if found is not None and found[0] is policies:
             return found[1]

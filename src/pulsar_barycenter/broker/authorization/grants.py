@@ -196,8 +196,8 @@ def permissions_at(grants: Grants, topic: TopicName) -> dict[str, list[str]]:
 
 
 def names_of(topic: TopicName) -> tuple[str, ...]:
-    """Return the names under which grants on a topic are stored: its own, and for a partition also the partitioned
-    topic's.
+    """Return the names under which grants on a topic are stored: the name of the topic, and, if it is a partition, also
+    the name of its partitioned topic.
     """
     return (str(topic), str(topic.partitioned_name)) if topic.is_partition else (str(topic),)
 

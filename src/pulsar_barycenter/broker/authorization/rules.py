@@ -80,7 +80,7 @@ TOPIC_ACTIONS: Final[Mapping[TopicOperation, frozenset[AuthAction]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The roles in the configuration."""
+    """The roles that the configuration names, and whether patterns of roles are allowed."""
 
     super_users: AbstractSet[str] = frozenset()
     proxies: AbstractSet[str] = frozenset()
@@ -120,8 +120,8 @@ def decide(
 
 
 def _improper(who: Principal, roles: Roles) -> str | None:
-    """Return why the pair of roles is not allowed; None if it is allowed. A proxy, and only a proxy, acts for a
-    client.
+    """Return why the connection's role may not act for the client's role; None if it may. A proxy has to name its
+    client; only a proxy may name another role.
     """
     original = who.original_role
     if who.role in roles.proxies:

@@ -56,7 +56,7 @@ class Consumable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """What a client asked for when it subscribed. `hash_ranges` (STICKY): both ends are inclusive. `takes_any_schema`:
+    """The options with which a client subscribed. `hash_ranges` (STICKY): both ends are inclusive. `takes_any_schema`:
     the consumer decodes messages with the schema of the topic (AUTO_CONSUME).
     """
 
@@ -72,8 +72,9 @@ class ConsumerOptions:
 class Consumer:
     """One attached consumer.
 
-    `pending` is used by Shared and Key_Shared only: the entries that were delivered and are not acknowledged. For each
-    position it has the number of messages that are not acknowledged and the slot of the key (-1 in Shared).
+    `pending` is used by Shared and Key_Shared only: the entries that were delivered and are not acknowledged. It maps
+    the position of each entry to the number of messages that are not acknowledged, and the hash slot of the entry's key
+    (-1 in Shared).
     """
 
     __slots__ = (
@@ -124,7 +125,9 @@ class Consumer:
         self.rates = Rates()
 
     def flow(self, permits: int) -> None:
-        """Add permits; 0 adds nothing."""
+        """Add `permits` to the messages that may be sent to this consumer, and send entries that wait. With 0, nothing
+        changes.
+        """
         if permits > 0:
             self.permits += permits
             self.subscription.flow(self)
@@ -144,8 +147,8 @@ class Consumer:
 
 
 def detach_all(consumers: Iterable[Consumer]) -> None:
-    """Detach consumers that leave together: those of one subscription at once, so that none of them gets the pending
-    entries of another.
+    """Detach consumers that leave together. Consumers of the same subscription are detached in one step, so that none
+    of them gets the pending entries of another one.
     """
     leaving: dict[Consumable, list[Consumer]] = {}
     for consumer in consumers:

@@ -13,7 +13,7 @@ from pulsar_barycenter.ledger.position import EntryRun, Position
 
 class StalledDispatcher(Protocol):
     def dispatch(self) -> None:
-        """Send what can be sent now."""
+        """Send the entries that can be sent now."""
         ...
 
 
@@ -74,8 +74,9 @@ class ClientLink(Protocol):
         entry: bytes,
         ack_set: Sequence[int] = (),
     ) -> None:
-        """Send an entry. `ack_set` has the messages of a batch that the client returns to the application, as in
-        `commands.message_header`; empty means all."""
+        """Send an entry. `ack_set` is the bit set of the messages of a batch that the client should pass to the
+        application, as in `commands.message_header`; empty means all.
+        """
         ...
 
     def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None:

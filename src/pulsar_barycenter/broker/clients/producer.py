@@ -45,9 +45,9 @@ class AccessMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """What a client asked for in PRODUCER. `epoch` counts the reconnects of one producer.
+    """The options in a client's PRODUCER command. `epoch` counts the reconnects of one producer.
 
-    `schema_version` is what the client puts into its messages, b"" without a schema.
+    `schema_version` is the schema version that the client puts into its messages, b"" without a schema.
     """
 
     name: str
@@ -61,8 +61,8 @@ class ProducerOptions:
 class Producer:
     """One attached producer.
 
-    `pushed` counts the entries given to the ledger, `completed` those of them that are durable or failed. After
-    `closed` is set, its SENDs are not accepted, but receipts for pending entries are still sent.
+    `pushed` counts the entries that were given to the ledger; `completed` counts the pushed entries that are durable or
+    failed. After `closed` is set, its SENDs are not accepted, but receipts for pending entries are still sent.
     """
 
     __slots__ = (

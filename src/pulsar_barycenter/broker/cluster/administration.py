@@ -19,7 +19,9 @@ _EPOCH: Final[ContextVar[Epoch | None]] = ContextVar("epoch of the request", def
 
 @contextmanager
 def under(epoch: Epoch) -> Iterator[None]:
-    """Make the writes of this task to an administered store depend on a leader's epoch."""
+    """Refuse writes of the calling task to an `administered` store if `epoch` is not the epoch of the present leader.
+    This applies inside the `with` statement.
+    """
     before = _EPOCH.set(epoch)
     try:
         yield
@@ -28,7 +30,8 @@ def under(epoch: Epoch) -> Iterator[None]:
 
 
 def administered(store: MetadataStore, refused: Callable[[Epoch], None]) -> FencedStore:
-    """Return the store for requests of administrators. `refused` is called with the epoch of a write that the store
-    refused.
+    """Return `store` for the requests of administrators: its writes are checked against the epoch that `under` sets.
+
+    `refused` is called with this epoch if the store refuses a write because of it.
     """
     return FencedStore(store, _EPOCH.get, refused)

@@ -50,8 +50,11 @@ class Candidate(Protocol):
 
 
 def can_lead(data: LocalBrokerData, *, by_records: bool) -> bool:
-    """Return whether the broker that registered `data` balances, and takes part in the election of brokers that own
-    bundles by records, or by locks."""
+    """Return whether the broker that registered `data` can lead and balance bundles.
+
+    The broker must be able to shed and split, and must take part in the same election: that of brokers with ownership
+    records (`by_records`), or that of brokers with ownership locks.
+    """
     if data.only_assigns is True or owns_by_records(data) is not by_records:
         return False
     try:
@@ -73,7 +76,7 @@ class Candidacy(Protocol):
 
 
 class AlwaysCandidate:
-    """A broker that balances takes part in each election."""
+    """Implements `Candidacy` for a broker that can shed and split bundles: it takes part in each election."""
 
     async def start(self, me: str) -> None:
         pass
@@ -83,7 +86,11 @@ class AlwaysCandidate:
 
 
 class CandidateOfLastResort:
-    """Decides whether a broker that only assigns takes part in the election; `by_records`: which election it is."""
+    """Implements `Candidacy` for a broker that can only assign bundles, not shed or split them.
+
+    It takes part only while no other broker can lead. `by_records`: the election of brokers with ownership records;
+    else that of brokers with ownership locks.
+    """
 
     def __init__(self, registration: Registration, leadership: Candidate, *, by_records: bool) -> None:
         self._registration = registration
@@ -145,7 +152,9 @@ class CandidateOfLastResort:
             await self._leadership.leave_to_others()
 
     async def _balancing(self, brokers: Iterable[str], now_s: float) -> dict[str, str]:
-        """Return the brokers that balance and are not passed over, with their incarnations."""
+        """Return the registered brokers that can lead and balance, with their incarnations; without the brokers that
+        have not become leader in time (see the docstring of the module).
+        """
         found = {}
         for broker in sorted(brokers):
             data = await self._registration.data_of(broker)

@@ -174,10 +174,10 @@ class DynamicConfiguration:
     async def set(
         self, key: str, text: str, *, changed_by: ChangedBy | None = None, expected: str | None = None
     ) -> None:
-        """Store an override for the whole cluster, and apply it here.
+        """Store an override for the whole cluster, and apply it on this broker.
 
-        `expected`, unless None, has to be the present value: the stored one, or the one in force here if none is
-        stored. `changed_by` is recorded with the change.
+        `expected`, unless None, has to be the present value: the stored value, or, if no value is stored, the value
+        that is in force on this broker. `changed_by` is recorded with the change.
 
         Raises:
             ConfigError: the key is not dynamic, the value is not allowed, or running brokers cannot apply it.
@@ -188,7 +188,7 @@ class DynamicConfiguration:
         await self._note(key, before, text, changed_by)
 
     async def remove(self, key: str, *, changed_by: ChangedBy | None = None, expected: str | None = None) -> None:
-        """Remove an override. Its value stays in force on each broker until it restarts.
+        """Remove an override. Each broker uses the removed value until the broker restarts.
 
         Raises:
             ConfigError: the key is not dynamic.
@@ -232,7 +232,9 @@ class DynamicConfiguration:
         return was
 
     def _texts_of(self, key: str, text: str) -> Sequence[str]:
-        """Return the spellings of a value: as it is stored, and as brokers show it."""
+        """Return the two spellings of a value: the stored spelling, and the one in which brokers show the value. Only
+        the stored one if the value is not valid.
+        """
         try:
             return text, runtime_values(with_overrides(self._holder.current, {key: text}))[key]
         except ConfigError:

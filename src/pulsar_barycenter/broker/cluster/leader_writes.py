@@ -57,7 +57,9 @@ SendToLeader = Callable[[str, str, bytes], Awaitable[bytes]]
 
 
 def is_own(path: str) -> bool:
-    """Return whether brokers write a path themselves: records of topics that they own, and of the election."""
+    """Return whether a broker writes `path` itself, although the leader writes all other metadata. These are the
+    records of topics that the broker owns, and those of the election.
+    """
     return path.startswith(_OWNERS_ROOTS) or path in _LEADERS_OWN
 
 
@@ -91,8 +93,10 @@ class LeaderWrites:
 
     @property
     def former_session_s(self) -> float:
-        """Twice the timeout: a former process of this broker may have led, so that its leader's key expires first, and
-        its session after that.
+        """The longest time for which keys of a former process of this broker may remain, in seconds: twice the session
+        timeout.
+
+        If that process was the leader, its leader key expires first, and its session after that.
         """
         return self.times.timeout_s * 2
 
@@ -101,7 +105,9 @@ class LeaderWrites:
         return self.times.lease_s
 
     def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
-        """Return this broker's part in the election of the leader, which writes for all brokers."""
+        """Return this broker's `Leadership`: its part in the election of the leader. The leader writes for all
+        brokers.
+        """
         leadership = Leadership(self._store, path, writes=self.store, refresh_after_s=refresh_after_s, source=source)
         self._leadership = leadership
         leadership.on_change(self._update_term)
@@ -121,7 +127,9 @@ class LeaderWrites:
         await refuse_direct_writers(self._store, self._leadership.path, within_s=self.times.timeout_s * 1.2 + 2)
 
     async def refuse_others(self) -> None:
-        """Do nothing: `open` checked that no broker of another mode runs, and none can start while this broker runs."""
+        """Do nothing: `open` checked that no broker with another mode of writing metadata runs, and none can start
+        while this broker runs.
+        """
 
     async def resign(self) -> None:
         """Do nothing: a leader continues to write until it is closed."""
@@ -158,8 +166,8 @@ class LeaderWrites:
         return answer
 
     async def _learnt(self) -> tuple[int, str]:
-        """Wait until epoch and secret have been read, and return them. The read continues if one caller stops
-        waiting.
+        """Wait until the leader's epoch and secret have been read, and return them. The read continues if a caller
+        stops waiting.
         """
         if self._learning is None:
             self._learning = self._tasks.start(self._learn(), "learn leader epoch")
@@ -172,10 +180,10 @@ class LeaderWrites:
             self._known = task.result()
 
     async def _learn(self) -> tuple[int, str]:
-        """Read the present epoch and the secret.
+        """Read the leader's present epoch and secret from the store.
 
         Raises:
-            NotLeadingError: no leader has written them yet.
+            NotLeadingError: no leader has stored its epoch and secret yet.
         """
         assert self._leadership is not None
         reads = read_epoch(self._store, self._leadership.path), read_secret(self._store)
@@ -191,7 +199,7 @@ class LeaderWrites:
             return not_done("/", f"the leader cannot be reached: {error}")
         except (AdminRequestError, OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
             raise StoreUnavailableError(
-                "/", f"the leader gave no valid answer, so it is not known whether it wrote: {error}"
+                "/", f"the leader gave no valid answer, so it is not known whether the write was done: {error}"
             ) from error
 
     # ---- requests of other brokers ----
@@ -205,7 +213,7 @@ class LeaderWrites:
         return encode(await self.answer(request_decoder.decode(body)))
 
     def knows(self, secret: str) -> bool:
-        """Return whether this broker writes for all brokers, and `secret` is that of its term."""
+        """Return whether this broker writes for all brokers, and `secret` is the secret of its term."""
         return self._writer is not None and self._writer.knows(secret)
 
     async def answer(self, request: Request) -> Answer:

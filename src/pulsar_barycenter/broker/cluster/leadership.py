@@ -91,10 +91,10 @@ class Leadership:
         refresh_after_s: float = REFRESH_AFTER_S,
         source: random.Random | None = None,
     ) -> None:
-        """Prepare the election; `start` takes part in it.
+        """Prepare the election; call `start` to take part in it.
 
-        `writes` is the store that the leader writes to, if it is not that of the election. Then this broker does not
-        take over a key that its former process left: it waits until that one's session has expired. `source`
+        `writes`: the store for the leader's writes, if it is not `store`. In this case this broker does not take over a
+        leader key that its former process left; it waits until the session of that process has expired. `source`
         randomizes the pauses between attempts; default: the system's randomness.
         """
         self._store = store
@@ -158,13 +158,14 @@ class Leadership:
     def may_act(self) -> bool:
         """Return whether this broker may act as leader now: it leads, and its session cannot have expired.
 
-        A process that was paused finds this out here, before it gets the notification of the lost session.
+        So a process that was paused knows that it may not act, even before it gets the notification of the lost
+        session.
         """
         return self.is_leader() and not self._store.session_is_overdue
 
     @property
     def has_duties(self) -> bool:
-        """Whether this broker is in a term; listeners are called after each change.
+        """Whether this broker is in a term as leader; listeners are called after each change of this value.
 
         `is_leader` may be false for a moment during a term, while the election reads the key again.
         """
@@ -253,7 +254,9 @@ class Leadership:
         await self._leave_election(epoch)
 
     async def _leave_election(self, epoch: Epoch | None) -> None:
-        """Announce that the term of `epoch` is over, when its duties have ended, and delete this broker's key."""
+        """Wait until the leader's duties have ended, announce that the term of `epoch` is over, and delete this
+        broker's key of the election.
+        """
         await self._tasks.ended()
         await self._performing.ended()
         if epoch is not None:
@@ -296,14 +299,16 @@ class Leadership:
             self._tasks.start(self._check_epoch(), "epoch of the leader")
 
     async def _check_epoch(self) -> None:
-        """End the term if the record has another epoch."""
+        """End this broker's term if the store has another epoch than that of the term."""
         epoch = self._epoch
         with suppress(MetadataError):
             if epoch is not None and await read_epoch(self._store, self.path) != epoch:
                 self.superseded(epoch)
 
     def superseded(self, epoch: Epoch) -> None:
-        """End the term if it is the term of `epoch`, because the record has another epoch."""
+        """End this broker's term, because the store has a later epoch. No effect if the present term is not that of
+        `epoch`.
+        """
         if epoch is self._epoch:
             self._feed(TermEvent.SUPERSEDED)
 

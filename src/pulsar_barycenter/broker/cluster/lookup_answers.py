@@ -95,8 +95,8 @@ class ListenerUrls:
 class Owner:
     """The broker that serves the topic's bundle: the client connects there.
 
-    `is_local` says that this broker is the owner. `epoch` is that of the ownership record, None if the record has none
-    (a broker of Apache Pulsar wrote it).
+    `is_local` says that this broker is the owner. `epoch` is the epoch in the ownership record, None if the record has
+    no epoch (a broker of Apache Pulsar wrote it).
     """
 
     broker_id: str

@@ -28,16 +28,18 @@ class MetadataWriting(Protocol):
 
     @property
     def former_session_s(self) -> float:
-        """How long the keys of a former incarnation of this broker may last."""
+        """The longest time for which keys of a former incarnation of this broker may remain in the store, in
+        seconds.
+        """
         ...
 
     @property
     def lease_s(self) -> float:
-        """For how long this broker may serve without an answer of the store."""
+        """The time for which this broker may serve without an answer of the store, in seconds."""
         ...
 
     def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
-        """Return this broker's part in the election at `path`; called once."""
+        """Return this broker's `Leadership`: its part in the election at `path`. Called once."""
         ...
 
     async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:

@@ -50,7 +50,9 @@ def same_process(stored: BrokerRecord, mine: BrokerRecord) -> bool:
 
 
 class RecordCodec:
-    """Encodes the report of any load manager as JSON. Decodes the fields that all have, as LocalBrokerData."""
+    """Encodes the report of any load manager as JSON. Decodes the fields that the reports of all load managers have, as
+    LocalBrokerData.
+    """
 
     def __init__(self) -> None:
         self._json = JsonCodec(LocalBrokerData)
@@ -120,7 +122,7 @@ class Registration:
         return lambda: self._listeners.remove(listener)
 
     async def start(self) -> None:
-        """Read the list, and watch it from now on. This does not register this broker."""
+        """Read the list of registered brokers, and watch it from now on. This does not register this broker."""
         await self._watch.start(self.refresh)
 
     async def close(self) -> None:
@@ -153,7 +155,7 @@ class Registration:
 
         Raises:
             BrokerIdInUseError: another process has the key.
-            LockBusyError: during `kept`, the key was lost just before.
+            LockBusyError: while `kept` applies, this broker has lost its key.
         """
         if self._is_kept:
             await self.update(data)
@@ -210,7 +212,9 @@ class Registration:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Keep the key while this broker changes its load manager: `unregister` has no effect, `register` updates."""
+        """Keep this broker's key while the load manager is replaced: inside the `with` statement, `unregister` has no
+        effect, and `register` updates the key.
+        """
         self._is_kept = True
         try:
             yield
@@ -226,7 +230,7 @@ class Registration:
         return await self._cache.get(f"{BROKERS_ROOT}/{broker_id}")
 
     async def read(self, broker_id: str) -> LocalBrokerData | None:
-        """Return what `data_of` returns, read from the store now."""
+        """Return the same as `data_of`, but read from the store now."""
         self._cache.invalidate(f"{BROKERS_ROOT}/{broker_id}")
         return await self.data_of(broker_id)
 
@@ -266,7 +270,7 @@ class Registration:
 def owns_by_records(data: LocalBrokerData) -> bool:
     """Return whether the load manager of a registered broker keeps ownership in the channel, not in locks.
 
-    False for a load manager that is unknown here: all except the extensible one use locks.
+    False for a load manager that this broker does not know: all except the extensible one use locks.
     """
     try:
         return manager_kind(data.load_manager_class_name or "") is ManagerKind.EXTENSIBLE

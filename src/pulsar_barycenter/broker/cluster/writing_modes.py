@@ -24,7 +24,8 @@ _AGAIN_S = 0.5
 
 
 async def refuse_direct_writers(store: MetadataStore, leader_path: str, *, within_s: float) -> None:
-    """Check that no broker writes metadata itself, instead of by the leader at `leader_path`.
+    """Check that no running broker writes metadata itself: all brokers must let the leader of the election at
+    `leader_path` write.
 
     This waits up to `within_s` for the keys of dead brokers to expire.
 

@@ -47,7 +47,9 @@ _MESSAGES_IN_ONE_STEP: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The result of a compaction: messages and bytes read in the second phase, and what was kept of them."""
+    """The result of a compaction: the number of messages and bytes that its second phase read, and the number of
+    messages, entries and bytes that it kept.
+    """
 
     messages_read: int
     messages_kept: int
@@ -155,7 +157,9 @@ class Compactor:
         return Compacted(self._read, self._kept, self._bytes_read, written.entries, written.size)
 
     async def _entries(self, upto: Position) -> AsyncIterator[Entry]:
-        """Yield what the last compaction kept, then the entries after its horizon, up to `upto` (inclusive)."""
+        """Yield the entries that the last compaction kept, then the entries after the horizon of that compaction, up to
+        `upto` (inclusive).
+        """
         ledger = self._ledger
         position = EARLIEST
         while True:

@@ -62,13 +62,14 @@ def _decompressed(kind: int, payload: bytes, size: int) -> bytes:
             found = _codec(kind).decompress(payload, decompressed_size=size, asbytes=True)
             if kind in _UNDETECTED_END and size and _fits(kind, payload, size - 1):
                 raise UnreadablePayloadError(
-                    f"the decompressed payload has fewer than the {size} bytes that its metadata says: it is damaged"
+                    f"the decompressed payload has fewer than the {size} bytes that its metadata says: the payload is "
+                    "damaged"
                 )
     except (zlib.error, OSError, ValueError) as error:  # pyarrow raises the latter two
         raise UnreadablePayloadError(str(error)) from error
     if len(found) != size:
         raise UnreadablePayloadError(
-            f"the decompressed payload does not have the {size} bytes that its metadata says: it is damaged"
+            f"the decompressed payload does not have the {size} bytes that its metadata says: the payload is damaged"
         )
     return bytes(found)
 

@@ -26,8 +26,9 @@ Status = Literal["NOT_RUN", "RUNNING", "SUCCESS", "ERROR"]
 
 
 class BrokerCompactions:
-    """What the compactions of all topics of a broker share. `strategies` has the compaction strategies of topics whose
-    newest message of a key may not be the valid one.
+    """The state that the compactions of all topics of a broker share.
+
+    `strategies` has the compaction strategies of topics whose newest message of a key may not be the valid one.
     """
 
     __slots__ = ("clock", "limit", "retain_null_key", "strategies")

@@ -29,7 +29,7 @@ class LeaderRounds:
 
     def split_check(self) -> Duty:
         """Return the duty that splits bundles that are too large. It also runs soon after a broker joined, left or
-        reported.
+        wrote a load report.
         """
         return Duty("split check", self._check_splits, self._minutes(_shedding_minutes), wake=self._brokers_changed)
 

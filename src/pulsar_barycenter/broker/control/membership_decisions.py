@@ -12,7 +12,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class MembershipDecisions:
-    """Does nothing if the load manager has no decision log or is not made yet."""
+    """Writes changes of the cluster's membership to the decision log of the load manager, if there is one."""
 
     def __init__(self, config: ConfigHolder, env: Environment, switch: LoadManagerSwitch) -> None:
         self._config = config

@@ -17,7 +17,7 @@ WaySample: TypeAlias = tuple[str, Mapping[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The steps of a broker that leaves; the way decides their order."""
+    """The steps of a broker that leaves. Each `OwnershipWay` runs them in its own order."""
 
     hand_over: Callable[[], Awaitable[int]]
     """Release every bundle, one after the other; return their number."""
@@ -43,7 +43,7 @@ class OwnershipWay(Protocol):
 
     @property
     def changes(self) -> OwnershipChanges:
-        """The ownership for load managers."""
+        """The changes of ownership that load managers may see and make."""
         ...
 
     @property
@@ -53,13 +53,17 @@ class OwnershipWay(Protocol):
 
     @property
     def hands_over(self) -> bool:
-        """Whether a bundle is transferred from its owner to a known broker; otherwise its next look-up decides."""
+        """Whether an owner transfers a bundle directly to a known next owner. If not, the next look-up selects the
+        owner.
+        """
         ...
 
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """Register this broker, and own its own namespaces, in the order that this way needs."""
+        """Register this broker, and own its own namespaces (heartbeat and bootstrap namespaces), in the order that this
+        way of owning bundles needs.
+        """
         ...
 
     async def leave(self, departure: Departure) -> int:

@@ -14,8 +14,9 @@ _BALANCING_KEYS: Final = (
 
 
 def balancing_configuration(config: BrokerConfig) -> dict[str, str]:
-    """Return the version of Pulsar to be compatible with, and the balancing keys that differ from its defaults, as
-    texts."""
+    """Return the version of Pulsar to be compatible with, and the balancing keys whose values differ from Pulsar's
+    defaults. All values are strings.
+    """
     version = config.barycenter_pulsar_compatibility
     defaults = runtime_values(default_config(version))
     return {COMPATIBILITY_KEY: version} | {

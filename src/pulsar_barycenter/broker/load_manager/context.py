@@ -26,7 +26,9 @@ Move: TypeAlias = Callable[[Bundle, str, str | None], Awaitable[bool]]
 
 
 class OwnershipChanges(Protocol):
-    """The ownership of bundles as a load manager sees and changes it, in addition to commands to the owners."""
+    """Lets a load manager see and change the ownership of bundles, in addition to the commands that it can send to the
+    owners.
+    """
 
     def on_record(self, listener: RecordListener) -> None:
         """Call `listener` with each change of an ownership record, of any broker."""
@@ -41,14 +43,16 @@ class OwnershipChanges(Protocol):
         ...
 
     def mover(self, guard: Callable[[], Guard], by_command: Move) -> Move:
-        """Return the function that unloads a bundle: one that writes records, guarded by `guard` (the leader's epoch),
-        or `by_command`.
+        """Return the function with which the load manager unloads a bundle.
+
+        With ownership records it writes to the record of the bundle; `guard` returns the guard of the leader's epoch,
+        which the write checks. With ownership locks it is `by_command`, which sends a command to the owner.
         """
         ...
 
     def table(self, local: Callable[[], T], in_topic: Callable[[SystemTopicClient], T]) -> T:
-        """Return a table of the brokers' loads: shared by all brokers, made by `in_topic`, or of this process only,
-        made by `local`.
+        """Return a table of the brokers' loads. With ownership records `in_topic` makes it, in a topic that all brokers
+        share; with ownership locks `local` makes it, in this process only.
         """
         ...
 
@@ -80,11 +84,11 @@ async def _no_boundaries(_bundle: str) -> Sequence[int]:
 class LoadManagerContext:
     """The parts of a broker that its load manager may use.
 
-    `bundle_stats` returns the stats of every bundle with loaded topics here, by the bundle's text; bundles that are
-    owned without topics are only in `owned_bundles`. `is_leader` is called at the moment of each decision. The leader's
-    commands carry `leader_epoch`, which raises NotLeadingError if this broker is not the leader. The leader writes to
-    `leader_store`, which refuses writes of a former leader. `policies` has isolation policies and failure domains; call
-    its `learn_groups` to read the anti-affinity groups that a decision needs.
+    `bundle_stats` returns the stats of every bundle with topics that are loaded on this broker, by the bundle's text;
+    bundles that are owned without topics are only in `owned_bundles`. `is_leader` is called at the moment of each
+    decision. The leader's commands carry `leader_epoch`, which raises NotLeadingError if this broker is not the leader.
+    The leader writes to `leader_store`, which refuses writes of a former leader. `policies` has isolation policies and
+    failure domains; call its `learn_groups` to read the anti-affinity groups that a decision needs.
     """
 
     config: ConfigHolder

@@ -37,7 +37,7 @@ class LoadManager(Protocol):
         ...
 
     async def disable(self) -> None:
-        """Remove the registration, so that no bundle is assigned here any more. Idempotent."""
+        """Remove the registration, so that no bundle is assigned to this broker any more. Idempotent."""
         ...
 
     async def stop(self) -> None:

@@ -53,8 +53,8 @@ class DecisionExecutor:
         manager: ManagerKind,
         mover: Callable[[Move], Move] = lambda by_command: by_command,
     ) -> None:
-        """`manager` is the load manager's kind. `mover` returns the function that unloads a bundle; its argument is the
-        default, a command to the owner.
+        """`manager` is the kind of the load manager. `mover` gets the default function that unloads a bundle, which
+        sends a command to the owner, and returns the function to use.
         """
         self._context = context
         self._move = mover(self._command_owner)
@@ -77,7 +77,7 @@ class DecisionExecutor:
         log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
 
     def refuse(self, action: str, bundle: str, source: str, reason: Reason) -> None:
-        """Log a refusal, unless the last one for this action and bundle had the same code."""
+        """Log a refusal, unless the last one for this action and bundle had the same reason code."""
         self._count("refuse", reason)
         if self._refused.get((action, bundle)) is reason.code:
             return
@@ -86,7 +86,9 @@ class DecisionExecutor:
         log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
 
     def log_round(self, reason: Reason) -> None:
-        """Log the outcome of a shedding round if its code or its input differs from that of the last round."""
+        """Log the outcome of a shedding round, unless the reason code and the input are the same as in the last
+        round.
+        """
         self._count("shed", reason)
         if self._last_round != (reason.code, reason.upon):
             self._last_round = (reason.code, reason.upon)
@@ -156,7 +158,7 @@ class DecisionExecutor:
         """Make the owner split a bundle, and unload the children if `unload` returns True; return whether the bundle
         was split.
 
-        `epoch` is the epoch of the leader that decided the split; None: the owner decided it itself.
+        `epoch` is the epoch of the leader that decided the split; None: the owner decided the split itself.
         """
         with self._request_id():
             return await self._do_split(split, unload, epoch)
@@ -211,7 +213,7 @@ class DecisionExecutor:
         return self._decisions.record(at_ms, kind, reason, manager=self._manager, epoch=0, **named)
 
     def _request_id(self) -> AbstractContextManager[None]:
-        """Give a command a request id, so that its lines can be found in the logs of all brokers involved."""
+        """Give a command a request id, so that the log lines of this command can be found at all brokers involved."""
         return serving(current_request_id() or f"{self._context.incarnation}-{self._decisions.count_command()}")
 
 

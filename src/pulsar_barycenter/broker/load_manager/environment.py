@@ -24,7 +24,9 @@ T = TypeVar("T")
 
 
 class Offload(Protocol):
-    """Runs work that would block the event loop for long; the work must not touch what code on the loop changes."""
+    """Runs work that would block the event loop for long; the work must not use objects that code on the event loop
+    changes.
+    """
 
     async def __call__(self, work: Callable[[], T]) -> T: ...
 

@@ -46,8 +46,8 @@ def configured_load_manager(context: LoadManagerContext) -> LoadManager:
 
 
 def _factory(kind: ManagerKind) -> LoadManagerFactory:
-    """Import a load manager and return its factory. It is imported only now, because most load managers need numpy, and
-    a broker without balancing does not.
+    """Import a load manager and return its factory. The import is delayed until this call, because most load managers
+    need numpy, and a broker without balancing needs none.
 
     Raises:
         BalanceNotInstalledError: the load manager places by numpy, and numpy is not installed.

@@ -17,9 +17,10 @@ _RETRY_S = 1.0
 class LoadDataWatch:
     """Refreshes the load data after changes, one refresh at a time.
 
-    `refresh` reads what changed, `known` returns the brokers in the load data, and `unreported` is called with the
-    number of registered brokers that are not in it. If no registered broker is in the load data, this is logged. After
-    a refresh, the watch waits for `pause_share` times its duration: in a large cluster, brokers report all the time.
+    `refresh` reads the changes, `known` returns the brokers in the load data, and `unreported` is called with the
+    number of registered brokers that are missing in the load data. If no registered broker is in the load data, this is
+    logged. After a refresh, the watch waits for `pause_share` times its duration: in a large cluster, brokers report
+    all the time.
     """
 
     def __init__(

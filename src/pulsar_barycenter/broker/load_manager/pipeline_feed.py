@@ -8,6 +8,7 @@ A whole publication may list a million bundles, so it is decoded in steps betwee
 import asyncio
 import logging
 import os
+import stat
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Mapping
 from dataclasses import dataclass
@@ -101,9 +102,9 @@ class NoPipeline:
 class Published:
     """A publication of the pipeline, with its columns indexed by broker or bundle.
 
-    `id` identifies the publication. `bundles` always has the newest publication that was read, even if this one is
-    older: it is changed in place, because a copy would cost time for every bundle. The other fields belong to this
-    publication.
+    `id` identifies the publication. `bundles` is always that of the newest publication that was read, even if this
+    object belongs to an older one: the map is changed in place, because copying it would take time for every bundle.
+    The other fields belong to this publication.
     """
 
     id: PublicationId
@@ -118,15 +119,19 @@ def published(publication: PipelinePublication) -> Published:
     return Published(publication.id, publication.last_sequence, bundles, averages)
 
 
+class _UnreadableError(Exception):
+    """A file of the pipeline cannot be read now; the next attempt may succeed."""
+
+
 class _RefusedError(Exception):
-    """A file of the pipeline cannot be read or decoded."""
+    """A file of the pipeline is too large, or has no publication. It is not read again."""
 
 
 class FilePipeline:
     """Reads the publications in a folder: `latest.json`, and the changes that follow it.
 
-    If a file cannot be read or decoded, the previous publication stays. After a damaged change no later change is
-    applied; the next `latest.json` is then read as a whole.
+    If a file cannot be read or decoded, the previous publication stays; the next `read` tries again to read it, but not
+    to decode it. After a damaged change no later change is applied; the next `latest.json` is then read as a whole.
     """
 
     is_expected = True
@@ -173,8 +178,12 @@ class FilePipeline:
             if self._wholes and _head(self._file) in self._wholes:
                 return False
             publication = await _read(self._file, decode_publication)
+        except _UnreadableError as error:
+            self._identity = None
+            _warn(self._file, error)
+            return False
         except _RefusedError as error:
-            log.warning("pipeline_publication_unreadable", file=str(self._file), reason=str(error))
+            _warn(self._file, error)
             return False
         bundles: dict[str, BundleData] = {}
         async for some in _bundles_of(publication):
@@ -195,9 +204,12 @@ class FilePipeline:
                 return
             try:
                 change = await _read(file, decode_change)
+            except _UnreadableError as error:
+                _warn(file, error)
+                return
             except _RefusedError as error:
                 self._refused = before.id, identity
-                log.warning("pipeline_publication_unreadable", file=str(file), reason=str(error))
+                _warn(file, error)
                 return
             if change.after != before.id or change.changed.batch_id <= before.id.batch_id:  # left over from another run
                 self._refused = before.id, identity
@@ -222,12 +234,20 @@ class FilePipeline:
         self._published = Published(rows.id, last_sequence, self._bundles, averages)
 
 
+def _warn(file: Path, error: Exception) -> None:
+    log.warning("pipeline_publication_unreadable", file=str(file), reason=str(error))
+
+
 def _identity_of(file: Path) -> tuple[int, int, int] | None:
+    """Return what tells one content of the file from the next; None if there is no file, or it is another kind of file.
+
+    Opening a FIFO would wait for a writer.
+    """
     try:
-        stat = os.stat(file)
+        found = os.stat(file)
     except OSError:
         return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return (found.st_ino, found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
 
 
 def _head(file: Path) -> PublicationId | None:
@@ -235,7 +255,7 @@ def _head(file: Path) -> PublicationId | None:
         with file.open("rb") as stream:
             head = head_of(stream.read(HEAD_BYTES))
     except OSError as error:
-        raise _RefusedError(str(error)) from error
+        raise _UnreadableError(str(error)) from error
     return None if head is None else head[0]
 
 
@@ -254,7 +274,9 @@ async def _read(file: Path, decode: Callable[[bytes], Generator[None, None, Deco
                 found: Decoded = end.value
                 return found
             await asyncio.sleep(0)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise _UnreadableError(str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _RefusedError(str(error)) from error
 
 
@@ -267,13 +289,13 @@ async def _bundles_of(publication: PipelinePublication) -> AsyncIterator[dict[st
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """Whether decisions use the pipeline, and `lag_ms`, the time for which its oldest unpublished report has been
-    waiting.
+    """Whether decisions use the pipeline (`in_use`), and how current it is. `lag_ms` is the time for which its oldest
+    unpublished report has been waiting.
 
-    Without `is_published` it has published nothing: there may be no pipeline. `silent_ms` is the time since the
-    pipeline last looked for reports, None if not known. While the load is steady, the pipeline has nothing to publish
-    for a long time, and neither has one that stopped. `is_silent` distinguishes the two: the pipeline has not looked
-    for longer than `loadBalancerPipelineMaxLagSeconds`.
+    If `is_published` is false, the pipeline has not published anything; there may be no pipeline. `silent_ms` is the
+    time since the pipeline last looked for new reports, None if that time is not known.
+    While the load is steady, there is nothing to publish, so a working pipeline looks like a stopped one. `is_silent`
+    shows a stopped one: it has not looked for reports for longer than `loadBalancerPipelineMaxLagSeconds`.
     """
 
     in_use: bool
@@ -294,7 +316,7 @@ class HasPipelineState(Protocol):
 class UsedPublication:
     """The newest publication, and whether decisions use it.
 
-    The pipeline is late if a report that it has not published has been known here for longer than
+    The pipeline is late if a report that it has not published has been known to this broker for longer than
     `loadBalancerPipelineMaxLagSeconds`. A publication that is not late is used, however old it is.
     """
 
@@ -346,7 +368,7 @@ class UsedPublication:
         )
 
     def published(self) -> Published | None:
-        """Return the publication that decisions use now, None if they use none."""
+        """Return the publication that decisions use now, None if decisions do not use the pipeline."""
         return self._feed.latest() if self.state().in_use else None
 
     async def read(self) -> None:

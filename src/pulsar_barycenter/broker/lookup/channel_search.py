@@ -55,7 +55,8 @@ class ChannelSearch:
         self._urls = urls
 
     async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
-        """Return the owner, the broker to ask instead, or what to wait for. `authoritative`: do not ask another broker.
+        """Return the owner; or the broker to redirect the look-up to (`Candidate`); or the change to wait for (`Wait`).
+        With `authoritative`, the look-up is not redirected.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.

@@ -72,8 +72,9 @@ class LoadManagerMigration:
         return self._choose(candidates) if candidates else None
 
     async def _brokers(self) -> dict[str, LocalBrokerData]:
-        """Return the registrations of all brokers, read at most _REPORTS_LIFE_S ago. With older ones two brokers could
-        redirect look-ups to each other."""
+        """Return the registrations of all brokers, read at most _REPORTS_LIFE_S ago. With older registrations, two
+        brokers could redirect look-ups to each other.
+        """
         now_s, brokers = asyncio.get_running_loop().time(), self._registration.brokers
         if now_s - self._read_at_s > _REPORTS_LIFE_S or brokers != self._read_of:
             found = {}

@@ -147,11 +147,12 @@ class NamespaceService:
         destination: str | None = None,
         leader_epoch: int | None = None,
     ) -> int | None:
-        """Unload a bundle: close its topics and release it. Return the number of topics, None if it is not owned here.
+        """Unload a bundle: close its topics and release it. Return the number of topics, None if this broker does not
+        own the bundle.
 
-        `destination` is the id of the next owner if ownership is kept in the channel; by locks it has no effect (see
-        `set_destination`). A call during another unload of the bundle waits for that one, and returns None.
-        `leader_epoch` is the epoch of the leader that sent the command; see `admit`.
+        `destination` is the id of the next owner with ownership records; with ownership locks it has no effect (see
+        `set_destination`). A call during another unload of the bundle waits for the end of that unload, and returns
+        None. `leader_epoch` is the epoch of the leader that sent the command; see `admit`.
         """
         if leader_epoch is not None:
             await self.admit(leader_epoch)
@@ -224,7 +225,7 @@ class NamespaceService:
             SplitConflictError: the namespace changed during every attempt.
         """
         if is_broker_bound(bundle.namespace):
-            raise InvalidSplitError(bundle, "the namespace belongs to one broker and stays one bundle")
+            raise InvalidSplitError(bundle, "the namespace belongs to one broker, so it always has exactly one bundle")
         for attempt in range(SPLIT_ATTEMPTS):
             if attempt:
                 await asyncio.sleep(SPLIT_PAUSE_S)
@@ -273,8 +274,9 @@ class NamespaceService:
         return children
 
     async def _after_split(self, parent: Bundle, children: list[Bundle], *, unload: bool) -> None:
-        """Do what follows a split: copy the boundaries, report the load, unload the children. A step that fails is
-        logged; the next copy or report, here or at another broker, repeats it.
+        """Finish a split: copy the boundaries to the policies, report the load, and unload the children if `unload`.
+
+        A step that fails is logged; the next copy or report, by this broker or another one, repeats it.
         """
         try:
             await copy_boundaries_to_policies(self._store, parent.namespace)

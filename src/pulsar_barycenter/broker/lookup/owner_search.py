@@ -60,8 +60,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """No answer yet: try again when the bundle, or the list of brokers (`on`), has changed. `error` is raised when the
-    look-up's time is over.
+    """There is no answer yet. Try again after a change: of the bundle, or of the list of brokers (`on`). `error` is the
+    error to raise when the look-up's time is over.
     """
 
     on: Literal["bundle", "brokers"]
@@ -69,10 +69,10 @@ class Wait:
 
 
 class Affinities:
-    """The next owners of bundles, as an administrator or a shedder wants them.
+    """The next owners of bundles that an administrator or a shedder has chosen.
 
-    The leader has them in memory. An entry is valid until a broker acquires the bundle, at most for AFFINITY_LIFE_S, so
-    that all look-ups meanwhile are sent to the same broker.
+    The leader has them in memory. An entry is valid until a broker acquires the bundle, at most for AFFINITY_LIFE_S.
+    Until then, all look-ups of the bundle are sent to the same broker.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Search(Protocol):
         ...
 
     async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
-        """Return the owner, the broker to ask instead, or what to wait for.
+        """Return the owner; or the broker to redirect the look-up to (`Candidate`); or the change to wait for (`Wait`).
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -139,7 +139,7 @@ class OwnerSearch:
         self._urls = urls
 
     async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
-        """Return the owner, the broker to ask instead, or what to wait for.
+        """Return the owner; or the broker to redirect the look-up to (`Candidate`); or the change to wait for (`Wait`).
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.

@@ -67,7 +67,7 @@ class RefusingBrokers:
         self._closed = False
 
     def refuses(self, service_url: str | None) -> bool:
-        """Return whether the broker at `service_url` refuses connections, as far as this is known now.
+        """Return whether the last check of the broker at `service_url` found that it refuses connections.
 
         This does not wait; it starts a check in the background if the last one is too old.
         """

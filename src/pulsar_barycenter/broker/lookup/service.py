@@ -72,8 +72,9 @@ class LookupService(Protocol):
     async def lookup_bundle(
         self, bundle: Bundle, *, authoritative: bool = False, read_only: bool = False, listener: str | None = None
     ) -> LookupAnswer | None:
-        """Return the owner of a bundle, or the broker to ask, for admin requests; else as `lookup`. With `read_only` a
-        bundle without an owner is not assigned: the result is None.
+        """Return the owner of a bundle, or the broker to ask. This is `lookup` for admin requests.
+
+        With `read_only`, a bundle without an owner is not assigned, and the result is None.
         """
         ...
 
@@ -168,7 +169,7 @@ class ClusterLookup:
         return owner
 
     def known_owner(self, topic: TopicName, listener: str | None = None) -> Owner | None:
-        """Return what `lookup_cached` does, without counting it as a look-up."""
+        """Return the same result as `lookup_cached`, without counting a look-up."""
         if self._leaders_term.has(topic):
             owner = self._leaders_term.owner()
         elif self._migration.is_followed and is_internal_topic(topic):

@@ -40,8 +40,9 @@ _Key: TypeAlias = tuple[Bundle, bool]
 
 @dataclass(eq=False, slots=True)
 class _Search:
-    """One search. `deadline` is that of the last look-up that waits, `wait` is the result of the last attempt, and
-    `is_logged` says whether a failure was logged."""
+    """One search. `deadline` is the latest deadline of the look-ups that wait for it, `wait` is the result of the last
+    attempt, and `is_logged` says whether a failure was logged.
+    """
 
     deadline: float
     wait: Wait | None = None

@@ -88,7 +88,7 @@ class StoredBundles:
 async def read_or_create(
     store: MetadataStore, namespace: NamespaceName, default_count: Callable[[], int], known: StoredBundles | None
 ) -> StoredBundles | None:
-    """Return the bundles of a namespace. None: its record was just created, here or by another broker, so call this
+    """Return the bundles of a namespace. None: this call or another broker has just created the record, so call this
     again.
 
     A namespace without a record gets one from its policies; one without policies is a single bundle. `known` was read

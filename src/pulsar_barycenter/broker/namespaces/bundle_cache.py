@@ -47,7 +47,9 @@ Listener: TypeAlias = Callable[[NamespaceName, NamespaceBundles], None]
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """`value` is the record from which `bundles` were decoded, None if it is not known."""
+    """The cached bundles of a namespace. `value` is the record from which `bundles` were decoded, None if it is not
+    known.
+    """
 
     bundles: NamespaceBundles
     read_at: float

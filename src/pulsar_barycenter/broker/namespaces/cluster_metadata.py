@@ -25,8 +25,8 @@ TENANTS: Final = ("public", "pulsar")
 async def initialize_cluster(resources: Resources, config: BrokerConfig, urls: ServiceUrls) -> None:
     """Write the first records of a cluster, unless it was initialized before. Several brokers may do this at once.
 
-    The cluster's own record is written last; it marks the cluster as initialized. So if a broker dies before, the next
-    one completes the work, and records that an operator deletes later are not created again.
+    The cluster's own record is written last; it marks the cluster as initialized. So if a broker dies before that, the
+    next broker completes the work. Records that an operator deletes later are not created again.
     """
     cluster = config.cluster_name
     if await resources.clusters.exists(cluster):

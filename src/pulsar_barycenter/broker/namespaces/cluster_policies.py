@@ -199,8 +199,8 @@ class ClusterPolicyWatch:
             self._set_groups({**self._current.groups, **added})
 
     async def _read_group(self, namespace: str) -> None:
-        """Read and cache the group of a namespace. If it changes during the read, read it again, at most _ATTEMPTS
-        times; then cache nothing.
+        """Read and cache the group of a namespace. If the group changes during the read, read it again. After _ATTEMPTS
+        reads, do not cache it.
         """
         for _ in range(_ATTEMPTS):
             changes = self._changes_of(namespace)

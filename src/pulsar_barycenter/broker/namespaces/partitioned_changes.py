@@ -32,9 +32,10 @@ class ChangePhase(enum.Enum):
 class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One change. `id` is unique; `requester` is the id of the broker that began it.
 
-    For a subscription: its name, `position` (ledger, entry) and `properties`. To enlarge: `partitions` is the new
-    number of partitions, `subscriptions` are the names of the subscriptions of the new partitions,
-    `subscription_properties` their properties, for those that have any.
+    A change of a subscription has `subscription` (the name), `position` (ledger, entry) and `properties`. A change that
+    adds partitions has the other fields: `partitions` is the new number of partitions, `subscriptions` are the names of
+    the subscriptions of the new partitions, `subscription_properties` maps the subscriptions that have properties to
+    them.
     """
 
     id: str

@@ -32,7 +32,7 @@ class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
         self, namespace: NamespaceName, *, default_count: int = 1, version: int | None = None
     ) -> NamespaceBundles:
         """Return the bundles: those between the boundaries if there are any, else `num_bundles` of equal width, or
-        `default_count` if that is 0.
+        `default_count` if `num_bundles` is 0.
 
         Raises:
             InvalidBundlesError: the boundaries do not cover the hash range, or the count is out of range.
@@ -68,14 +68,17 @@ class AutoSubscriptionCreationOverride(msgspec.Struct, frozen=True, rename="came
 
 
 class RetentionPolicies(msgspec.Struct, frozen=True):
-    """How long and up to which size of the topic consumed ledgers are kept; -1 is no limit, 0 in either keeps none."""
+    """For how long, and up to which size of the topic, consumed ledgers are kept. -1: no limit; if either field is 0,
+    no consumed ledgers are kept.
+    """
 
     time_in_minutes: int = field(name="retentionTimeInMinutes", default=0)
     size_in_mb: int = field(name="retentionSizeInMB", default=0)
 
 
 class BacklogQuota(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A limit of the backlog: `limit_size` in bytes or `limit_time` in seconds, and the name of what happens there.
+    """A limit of the backlog: `limit_size` in bytes or `limit_time` in seconds. `policy` is Pulsar's name of the action
+    at the limit.
 
     `limit` is the older name of `limit_size`; Pulsar's brokers write both. A field without a value is not written,
     because Java reads null as 0.
@@ -166,8 +169,8 @@ class ClusterData(msgspec.Struct, frozen=True, rename="camel"):
 class PartitionedTopicMetadata(msgspec.Struct, frozen=True):
     """The record of a partitioned topic. `deleted` is set while its partitions are being deleted.
 
-    `change` is set from the moment in which the owners of the partitions are asked, until all of them have made the
-    change.
+    `change` is a change that the owners of the partitions make together. It is set before the owners are asked for
+    their consent, and removed after all of them have made the change.
     """
 
     partitions: int = 0

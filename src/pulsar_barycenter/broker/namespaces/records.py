@@ -21,7 +21,9 @@ _PAUSE_S: Final = 0.02
 
 
 class Records(Generic[T]):
-    """The records of one type below the path `root`. The `name` of a record is its path below it, no leading slash."""
+    """The records of one type below the path `root`. The `name` of a record is its path relative to `root`, without a
+    leading slash.
+    """
 
     def __init__(
         self, store: MetadataStore, value_type: type[T], root: str, refresh_after_s: float = REFRESH_AFTER_S
@@ -99,7 +101,7 @@ class Records(Generic[T]):
                 await asyncio.sleep(_PAUSE_S)
             else:
                 return changed
-        raise AssertionError("the last attempt returned or raised")
+        raise AssertionError("unreachable: the last attempt returns or raises an error")
 
     async def modify(self, name: str, change: Callable[[T | None], T]) -> T:
         """Replace the record by the result of `change`; fields that `T` does not have are lost.

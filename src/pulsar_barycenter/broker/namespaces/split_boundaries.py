@@ -59,6 +59,6 @@ async def write_split(
             log.warning("bundle_split_outcome_unknown", namespace=str(namespace), reason=str(error))
     raise StoreUnavailableError(
         str(namespace),
-        "it is not known whether the boundaries of the split were written, because the "
-        "store did not answer: check the store",
+        "it is not known whether the boundaries of the split were written, because the store did not answer: check "
+        "the store, then read the bundles of the namespace",
     )

@@ -70,7 +70,7 @@ def _policy(quota: BacklogQuota, default: QuotaPolicy) -> QuotaPolicy:
 
 
 def retention_fault(retention: RetentionPolicies) -> str | None:
-    """Return what is not allowed in a retention policy, None if it is valid."""
+    """Return why a retention policy is not allowed, None if it is valid."""
     time, size = retention.time_in_minutes, retention.size_in_mb
     if not -1 <= size <= LARGEST_RETENTION_MB:
         return f"size limit must be >= -1 and <= {LARGEST_RETENTION_MB}, not {size}"
@@ -85,10 +85,12 @@ def retention_fault(retention: RetentionPolicies) -> str | None:
 
 
 def quota_exceeds_retention(policies: Policies, config: BrokerConfig) -> bool:
-    """Return whether a limit of the backlog quota is not below that of retention, which the namespace may not have.
+    """Return whether the backlog quota of a namespace is not below its retention, in size or in time. Pulsar does not
+    allow this.
 
-    The quota of the size is compared, both its limits; the configured one if the namespace has only another quota.
-    Without own quotas, and for a limit of retention that is 0 or below, nothing is compared.
+    The quota for the size is compared, with both its limits; if the namespace has only another quota, the configured
+    default is compared. Nothing is compared if the namespace has no quota of its own, and a limit of retention that is
+    0 or negative is not compared.
     """
     retention = policies.retention_policies
     if retention is None or not policies.backlog_quota_map:

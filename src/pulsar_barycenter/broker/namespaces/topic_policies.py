@@ -25,10 +25,10 @@ NO_LIMITS: Final = TopicLimits()
 
 
 class QuotaPolicy(enum.Enum):
-    """What happens when a backlog exceeds its quota, with Pulsar's name (`BacklogQuota.RetentionPolicy`).
+    """The action when a backlog exceeds its quota. The values are Pulsar's names (`BacklogQuota.RetentionPolicy`).
 
-    Producers are disconnected and get an error after which clients try again (HOLD) or fail (REFUSE); or the oldest
-    messages leave the backlog (EVICT).
+    HOLD: producers are disconnected with an error after which clients try again. REFUSE: producers are disconnected
+    with an error after which clients fail. EVICT: the oldest messages leave the backlog.
     """
 
     HOLD = "producer_request_hold"
@@ -53,8 +53,8 @@ NO_BACKLOG_LIMITS: Final = BacklogLimits()
 class StoragePolicies:
     """How long the stored messages of a topic stay.
 
-    `retention` is for those that are acknowledged. Others leave every backlog at an age of `ttl_s` seconds (0: never);
-    `backlog` has the quotas.
+    `retention` applies to acknowledged messages. Messages that are not acknowledged leave every backlog at an age of
+    `ttl_s` seconds (0: never). `backlog` has the quotas of the backlog.
     """
 
     retention: Retention = NO_RETENTION

@@ -83,9 +83,10 @@ class BundleOwner:
         return None if bundles is None else self.owned(bundles.find(topic))
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
-        """Return the term that serves a topic; see `ServingAuthority`. A client may arrive before this broker has
-        started or knows that it owns the bundle, because other brokers know it already. Such a client waits, at most
-        JOINS_S.
+        """Return the term that serves a topic; see `ServingAuthority`.
+
+        Other brokers may send clients here before this broker has started, or before it knows that it owns the bundle.
+        Such a client waits for up to JOINS_S.
         """
         if self._leaders_term.has(topic):
             return self._require_leaders_term(topic)
@@ -97,7 +98,9 @@ class BundleOwner:
         if term is None:
             bundle = await self._bundles.bundle_of(topic)
             holding = self._holdings.get(bundle)
-            raise NotServedError(topic, f"bundle {bundle} is {holding.state.value if holding else 'not owned'} here")
+            raise NotServedError(
+                topic, f"bundle {bundle} is {(holding.state.value if holding else 'not owned')} on this broker"
+            )
         return term
 
     def _require_leaders_term(self, topic: TopicName) -> OwnedBundle:

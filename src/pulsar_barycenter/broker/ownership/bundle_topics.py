@@ -34,8 +34,8 @@ class Topics(Protocol):
         ...
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
-        """Open topics in the background, for this broker's next term, which has the given epoch. Without `are_closed`
-        the former owner has not closed them yet: then only prepare the opening.
+        """Open topics in the background, for this broker's next term of the bundle, which has the given epoch. If
+        `are_closed` is false, the former owner still has the topics open, so the opening is only prepared.
         """
         ...
 

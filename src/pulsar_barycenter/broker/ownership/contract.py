@@ -27,19 +27,19 @@ must be called before each write; it raises BundleNotAcquiredError if this broke
 
 @dataclass(frozen=True, slots=True)
 class InTransit:
-    """The bundle has an owner that does not serve it yet, or no longer."""
+    """The bundle has an owner, but the owner does not serve it yet, or does not serve it any more."""
 
     broker_id: str
 
 
 class Ownership(ServingAuthority, Protocol):
-    """The bundles that this broker owns, and the owners of the others."""
+    """The ownership of bundles, as this broker knows it: its own bundles, and the owners of all others."""
 
     # ---- life ----
 
     @property
     def handovers(self) -> HandoverTimes:
-        """The times that it takes to hand bundles over here."""
+        """The measured times of the handovers of bundles in which this broker had a role."""
         ...
 
     def attach_topics(self, topics: Topics) -> None: ...
@@ -106,7 +106,8 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def release(self, bundle: Bundle, *, reason: str, destination: str | None = None) -> int | None:
-        """Close the bundle's topics and release it; return the number of closed topics, None if it is not owned.
+        """Close the bundle's topics and release it; return the number of closed topics, None if this broker does not
+        own the bundle.
 
         `destination` is the next owner, if bundles are transferred from owner to owner.
         """
@@ -146,7 +147,7 @@ class OwnershipMachine(Protocol):
         ...
 
     async def close(self) -> None:
-        """Release what proves ownership; every term and every task has ended."""
+        """Release the locks or records that prove ownership. Called when every term and every task has ended."""
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
@@ -154,11 +155,13 @@ class OwnershipMachine(Protocol):
         ...
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Wait until the bundle is served here, or this broker is not about to serve it, for some seconds at most."""
+        """Return when this broker serves the bundle, or when it is clear that it will not serve it soon; at the latest
+        after some seconds.
+        """
         ...
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        """See `Ownership.owner_cached`."""
+        """Return the same as `Ownership.owner_cached`."""
         ...
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
@@ -166,7 +169,9 @@ class OwnershipMachine(Protocol):
         ...
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """See `Ownership.acquire`. Like all changes, it runs in a task that continues if the caller is cancelled."""
+        """Do the same as `Ownership.acquire`. Like all changes, this runs in a task that continues if the caller is
+        cancelled.
+        """
         ...
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
@@ -198,7 +203,7 @@ class LeadersTerm(Protocol):
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End the term if it is `owned`."""
+        """End the present term, if it is the term `owned`."""
         ...
 
     async def close(self) -> None: ...

@@ -22,7 +22,7 @@ _MAX_TIMED: Final = 10_000
 
 
 def _unobserved(_phase: HandoverPhase, _seconds: float) -> None:
-    """Do nothing with a measured phase: the default, until a metric receives it."""
+    """Ignore a measured phase. This is the default callback, until a metric is connected."""
 
 
 class HandoverTimes:

@@ -53,7 +53,7 @@ TRANSITIONS: Final[Mapping[tuple[HoldingState, HoldingEvent], HoldingState]] = {
 
 
 class OwnershipProof(Protocol):
-    """What makes this broker the owner of a bundle, for one term."""
+    """The lock or record that makes this broker the owner of a bundle, for one term."""
 
     @property
     def epoch(self) -> int: ...
@@ -64,7 +64,9 @@ W = TypeVar("W", bound=OwnershipProof)
 
 @dataclass(slots=True, eq=False)
 class Holding(Generic[W]):
-    """One generation of a bundle held here. Its term is active while SERVING, and revoked when ENDED."""
+    """A bundle that this broker holds, from one acquisition to its release. Its term is active while the state is
+    SERVING, and revoked when it is ENDED.
+    """
 
     term: Term
     won: W
@@ -94,8 +96,7 @@ class Holding(Generic[W]):
 class Holdings(Generic[W]):
     """This broker's holdings by bundle, at most one for each.
 
-    No method waits. Each call is one step, after which state, term and serving log agree; at its end, `changed` is
-    called with the bundle.
+    No method waits. Each call changes state, term and serving log together; then it calls `changed` with the bundle.
     """
 
     def __init__(
@@ -120,8 +121,8 @@ class Holdings(Generic[W]):
         return list(self._by_bundle)
 
     def is_serving(self, holding: Holding[W]) -> bool:
-        """Return whether the holding serves now. False if the process may have stood still, even before the term is
-        ended for that reason.
+        """Return whether the holding serves now. False as soon as the process may have been paused, even if the term
+        has not been ended yet for that reason.
         """
         return holding.state is HoldingState.SERVING and not self._pauses.has_paused()
 
@@ -131,10 +132,10 @@ class Holdings(Generic[W]):
         return holding if holding is not None and self.is_serving(holding) else None
 
     def prepare(self, bundle: Bundle, won: W, owner: Owner) -> Holding[W]:
-        """Register a bundle that was just acquired; `owner` is this broker as the answer to look-ups.
+        """Register a bundle that was just acquired; `owner` describes this broker in the answers to look-ups.
 
-        It replaces the generation of an earlier term if that is still registered, although another broker owned the
-        bundle in between.
+        The new holding replaces that of an earlier term, if one is still registered although another broker has owned
+        the bundle since.
         """
         holding = Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pauses), won, owner)
         self._by_bundle[bundle] = holding
@@ -148,12 +149,12 @@ class Holdings(Generic[W]):
         self._changed(holding.term.bundle)
 
     def unload(self, holding: Holding[W]) -> None:
-        """Accept no more clients; receipts are still sent."""
+        """Stop accepting clients for a bundle that is being unloaded; receipts are still sent."""
         holding.on(HoldingEvent.UNLOAD)
         self._changed(holding.term.bundle)
 
     def end(self, holding: Holding[W], reason: str) -> None:
-        """End the term now: no clients, no receipts. Idempotent."""
+        """End the term now: from now on no client is accepted and no receipt is sent. Idempotent."""
         was_begun = holding.state in (HoldingState.SERVING, HoldingState.LEAVING)
         holding.on(HoldingEvent.END)
         if was_begun:
@@ -161,7 +162,7 @@ class Holdings(Generic[W]):
         self._changed(holding.term.bundle)
 
     def forget(self, holding: Holding[W]) -> None:
-        """Drop an ended generation, if it is still the registered one; its proof must be released before."""
+        """Drop an ended holding, if it is still the registered one. Release its proof (`OwnershipProof`) before."""
         bundle = holding.term.bundle
         assert holding.state is HoldingState.ENDED, f"forget of bundle {bundle}, which is {holding.state.value}"
         if self._by_bundle.get(bundle) is holding:

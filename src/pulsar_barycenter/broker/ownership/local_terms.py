@@ -126,8 +126,8 @@ class LocalTerms(Generic[W]):
                 self.holdings.end(holding, reason)
 
     def served_outside(self, namespace: NamespaceName, bundles: NamespaceBundles) -> list[Holding[W]]:
-        """Return the holdings that serve a range of a namespace that is no longer one of its `bundles`, because it was
-        deleted or split.
+        """Return the holdings that serve a bundle that is not in `bundles`, the present bundles of the namespace,
+        because the bundle was deleted or split.
 
         A bundle that this broker splits itself is not returned: its term ends with the split.
         """
@@ -142,7 +142,8 @@ class LocalTerms(Generic[W]):
         ]
 
     async def watch_pauses(self, suspend: Callable[[], None], recover: Callable[[], None]) -> None:
-        """Call the pause detector's `beat` periodically; if the process paused, end every term before the next beat.
+        """Call the pause detector's `beat` periodically; if the process was paused, end every term before the next
+        call.
 
         `suspend` is called before the terms end, `recover` when new ones may begin.
         """

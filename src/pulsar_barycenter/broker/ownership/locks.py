@@ -60,7 +60,9 @@ Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
 
 @dataclass(frozen=True, slots=True)
 class BundleLock:
-    """The lock of a bundle, and the epoch that was taken under it; `record` is the key's value at that time."""
+    """The lock of a bundle, and the epoch that was taken under it; `record` is the value of the lock's key at that
+    time.
+    """
 
     lock: ResourceLock[OwnershipRecord]
     record: OwnershipRecord
@@ -70,8 +72,8 @@ class BundleLock:
 class BundleLocks:
     """The locks of this broker's session.
 
-    `spawn` runs work in the background under a name. `is_held` returns whether the caller uses the lock of a bundle;
-    such a lock is not scrubbed (deleted as unused).
+    `spawn` runs work in the background under a name. `is_held` returns whether a term uses the lock of a bundle; such a
+    lock is not scrubbed (deleted because no term uses it).
     """
 
     def __init__(
@@ -151,13 +153,16 @@ class BundleLocks:
     # ---- one bundle ----
 
     def serial(self, bundle: Bundle) -> AbstractAsyncContextManager[None]:
-        """Return the lock within which a bundle may be changed, one change after the other."""
+        """Return an asyncio lock for changes of a bundle: hold it during a change, so that only one change runs at a
+        time.
+        """
         return self._serials.hold(bundle)
 
     async def acquire(self, bundle: Bundle, *, is_child: bool = False) -> BundleLock:
-        """Take the lock, then the epoch, then write the epoch into the lock. Call this within `serial(bundle)`.
+        """Acquire the lock, then take the epoch, then write the epoch into the record of the lock. Call this within
+        `serial(bundle)`.
 
-        `is_child`: a split in progress makes the range, so it is not a bundle of the namespace yet.
+        `is_child`: `bundle` is a child of a split in progress, so it is not a bundle of the namespace yet.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -168,7 +173,7 @@ class BundleLocks:
         if self._refusal is not None or self._urls is None:
             raise BundleNotAcquiredError(bundle, self._refusal or "this broker is starting")
         if self._session_lost or self._pauses.has_paused():
-            raise BundleNotAcquiredError(bundle, "this broker lost its session")
+            raise BundleNotAcquiredError(bundle, "this broker lost its session with the metadata store")
         session = self._session
         preliminary = OwnershipRecord.of(self._urls, self._incarnation, epoch=None, disabled=True)
         try:
@@ -215,8 +220,8 @@ class BundleLocks:
             self.scrub_later(bundle)
 
     def _on_notification(self, notification: Notification) -> None:
-        """Scrub the lock record that a notification reports as created, if it may be the late outcome of an unanswered
-        request.
+        """Scrub a lock record that was just created, if it may be the late effect of a request that this broker sent
+        and that got no answer.
         """
         bundle = bundle_of_lock(notification) if notification.type is NotificationType.CREATED else None
         if bundle in self._unanswered:
@@ -254,8 +259,8 @@ class BundleLocks:
     async def _scrub_once(self, bundle: Bundle) -> bool:
         """Delete this process' record of `bundle` if no term uses it; return whether it is certain that none is left.
 
-        A record of a former session is left to the end of that session: deleting it by its version could delete the
-        record of another broker, which starts at version 0, too.
+        A record of a former session is not deleted here, because it ends with that session. A delete by its version
+        could delete the record of another broker, because that record also starts at version 0.
         """
         async with self.serial(bundle):
             if self._is_held(bundle):
@@ -285,7 +290,8 @@ class BundleLocks:
 
     def _require_known(self, bundle: Bundle) -> None:
         """Check the boundaries again: they may have changed after they were read and before this broker held the
-        bundle. Changes from now on are reported to it as the holder."""
+        bundle. Later changes are reported to this broker, because it holds the bundle.
+        """
         bundles = self._bundles.cached(bundle.namespace)
         if bundles is not None and bundles.find_hash(bundle.range.lower) != bundle:
             raise BundleNotFoundError(bundle)

@@ -30,7 +30,9 @@ LOCKS: Final = "barycenter.ownership.locks"
 
 
 class OwnershipMode(NamedTuple):
-    """How a broker owns bundles; `place` is the place of its records, "" if it owns by locks alone."""
+    """How a broker owns bundles; `place` is the place of its ownership records (topic or metadata store), "" if the
+    broker owns by locks and has no records.
+    """
 
     place: str
     holds_locks: bool
@@ -40,7 +42,7 @@ class OwnershipMode(NamedTuple):
         return {PLACE: self.place, LOCKS: str(self.holds_locks).lower()}
 
     def fits(self, other: "OwnershipMode") -> bool:
-        """Return whether brokers of both modes may run in one cluster."""
+        """Return whether brokers of this mode and brokers of the mode `other` may run in one cluster."""
         if self.place and other.place:
             return True
         return self.holds_locks and other.holds_locks
@@ -52,8 +54,9 @@ BY_LOCKS: Final = OwnershipMode("", holds_locks=True)
 async def refuse_mixed_ownership(
     store: MetadataStore, registration: Registration, mine: OwnershipMode, me: str, class_name: str, *, is_synced: bool
 ) -> None:
-    """Check that this broker may run together with the registered brokers, and that the records are in its place. With
-    `is_synced` a syncer moves the records, so their place is not checked.
+    """Check that this broker may run together with the registered brokers, and that the ownership records are in the
+    place (topic or metadata store) of `mine`. With `is_synced` a syncer moves the records, so their place is not
+    checked.
 
     Raises:
         RecordsElsewhereError: the records are in another place than the one that this broker's configuration names.

@@ -91,8 +91,8 @@ class OwnNamespaces:
             self._due.set()
 
     async def _keep(self) -> None:
-        """After each interruption or loss, acquire the own namespaces that were not recovered; repeat until nothing has
-        to be tried again.
+        """After each interruption or loss, acquire the own namespaces that were not recovered; repeat until none is
+        left that has to be tried again.
         """
         while True:
             await self._due.wait()

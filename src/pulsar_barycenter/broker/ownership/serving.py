@@ -8,7 +8,9 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class NotServedError(Exception):
-    """The bundle of a topic is not owned and active here; the client must look the topic up again."""
+    """This broker does not own the topic's bundle, or does not serve it now; the client must look the topic up
+    again.
+    """
 
     def __init__(self, topic: TopicName, detail: str) -> None:
         super().__init__(
@@ -24,9 +26,9 @@ class OwnedBundle:
     `epoch` grows with every acquisition in the cluster, so of two terms of one bundle the later has the higher epoch.
     `active` becomes false when the bundle starts to leave: from then on no producer or consumer attaches, but receipts
     of written entries are still sent while the topics close. `revoked` becomes true when the term ends without notice
-    (session lost, ledger fenced, unload timed out): from then on nothing may be acknowledged. Code that sends a receipt
-    checks `may_acknowledge` in the same step. The acknowledgement times are those of the first and last group of
-    entries that became durable in this term, for the serving log.
+    (session lost, ledger fenced, unload timed out): from then on no receipt may be sent. Code that sends a receipt
+    checks `may_acknowledge` in the same step. For the serving log, the acknowledgement times are the times of the first
+    and the last group of entries that became durable in this term.
     """
 
     bundle: Bundle
@@ -52,7 +54,9 @@ class OwnedBundle:
 
 class ServingAuthority(Protocol):
     def served(self, topic: TopicName) -> OwnedBundle | None:
-        """Return this broker's term of the topic's bundle if it is owned and active now, without waiting."""
+        """Return this broker's term of the topic's bundle, without waiting; None if this broker does not own and serve
+        the bundle now.
+        """
         ...
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
@@ -64,5 +68,7 @@ class ServingAuthority(Protocol):
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """Record that a ledger of this term was fenced: the term has ended, whatever the lock says."""
+        """Record that a ledger of this term was fenced: the term has ended, even if this broker still has the lock or
+        record.
+        """
         ...

@@ -12,11 +12,11 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class PauseDetector:
-    """Detects that this process stood still for longer than `limit_s`, or its session is overdue (`is_overdue`).
+    """Detects that this process was paused for longer than `limit_s`, or that its session is overdue (`is_overdue`).
 
-    A task calls `beat` often. After a stop, the last beat is long ago, even before that task runs again. Both clocks
-    are compared: the event loop's time may be read once per iteration, so it misses a stop within an iteration, and the
-    wall clock may be set back.
+    A task calls `beat` often. After a pause, the last beat is long ago, even before that task runs again. Both clocks
+    are compared: the event loop's time may be read once per iteration, so it misses a pause within an iteration, and
+    the wall clock may be set back.
 
     A pause stays detected until `begin_anew`, even if the store answers late or a clock is corrected: a receipt may
     have been withheld because of it.

@@ -56,7 +56,7 @@ class ChangeRecords:
     # ---- the steps of a change ----
 
     async def begin(self, topic: TopicName, change: PartitionedChange) -> int:
-        """Write `change`, which is ASKING, into the record; return the number of partitions of the topic.
+        """Write `change`, whose phase is ASKING, into the record; return the number of partitions of the topic.
 
         Until the change ends, no other change can add partitions.
 
@@ -84,10 +84,10 @@ class ChangeRecords:
         return min(max(0, begun.partitions), MAX_PARTITIONS)
 
     async def decide(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Write into the record that `change` is DOING.
+        """Write into the record that the phase of `change` is now DOING.
 
         Raises:
-            ChangeRefusedError: 503, another broker has undone it.
+            ChangeRefusedError: 503, another broker has undone the change.
             MetadataError: the store did not answer; the change may be decided.
         """
 
@@ -104,7 +104,8 @@ class ChangeRecords:
             raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}") from None
 
     async def undo(self, topic: TopicName, change: PartitionedChange) -> bool:
-        """End a change that is ASKING; return False, and keep its entry, if it was decided in between.
+        """Undo a change whose phase is ASKING, and return True. If the change was decided meanwhile (DOING), leave it
+        and return False.
 
         Raises:
             MetadataError: the store did not answer.
@@ -142,7 +143,8 @@ class ChangeRecords:
     async def _update(
         self, topic: TopicName, modify: Callable[[PartitionedTopicMetadata], PartitionedTopicMetadata | None]
     ) -> PartitionedTopicMetadata | None:
-        """Replace the record by the result of `modify`, with unknown fields kept, and return it; None deletes it.
+        """Replace the record by the result of `modify`, and return the new record. Unknown fields are kept. If `modify`
+        returns None, delete the record.
 
         The write is conditional on the version that `modify` got. Raises NotFoundError.
         """

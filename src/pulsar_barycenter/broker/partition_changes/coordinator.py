@@ -128,7 +128,8 @@ class ChangeCoordinator:
         await self._carry_out(topic, replace(change, position=position, properties=properties))
 
     async def enlarge(self, topic: TopicName, partitions: int) -> None:
-        """Add partitions, each with the subscriptions of partition 0, which start at its first message.
+        """Add partitions, each with the subscriptions of partition 0, which start at the first message of the new
+        partition.
 
         Clients see the new number when all of them exist.
 
@@ -204,8 +205,8 @@ class ChangeCoordinator:
         return await self._request_all(topic, change, plan.parts_to_ask(change, count), Step.ASK, within_s=ASK_S)
 
     async def _complete(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Request the change from the owner of every partition until all have made it, then end the change. If the
-        namespace is deleted, only end the change.
+        """Request the change from the owners of all partitions, repeatedly, until all owners have made the change. Then
+        end the change. If the namespace is deleted, only end the change.
 
         Raises:
             ChangePendingError: some partitions are not done.
@@ -221,7 +222,9 @@ class ChangeCoordinator:
             answers = await self._request_all(topic, change, parts, Step.DO, within_s=DO_S)
             for index, answer in sorted(answers.items()):
                 if isinstance(answer, Silence):
-                    raise ChangePendingError(topic, change, f"{topic.partition(index)}: {answer.reason}")
+                    raise ChangePendingError(
+                        topic, change, f"{topic.partition(index)} is not changed yet: {answer.reason}"
+                    )
             if change.kind is ChangeKind.DELETE:
                 await forget_grants(self._resources, topic)
                 await self._forget_schemas(topic)
@@ -235,7 +238,9 @@ class ChangeCoordinator:
     async def _request_all(
         self, topic: TopicName, change: PartitionedChange, parts: range, step: Step, *, within_s: float
     ) -> dict[int, PartAnswer | Silence]:
-        """Send a request to the owners of partitions, in parallel; after a refusal no further owner is asked."""
+        """Send a request to the owners of these partitions, in parallel; return the answers by index of the partition.
+        After a refusal, no further owner is asked, so its answer is missing.
+        """
         deadline_s = asyncio.get_running_loop().time() + within_s + len(parts) * PER_PARTITION_S
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
         answers: dict[int, PartAnswer | Silence] = {}
@@ -251,9 +256,11 @@ class ChangeCoordinator:
     async def _request(
         self, topic: TopicName, change: PartitionedChange, part: TopicName, step: Step, deadline_s: float
     ) -> PartAnswer | Silence:
-        """Send a request to the owner of a partition until it answers, because the partition may be moving.
+        """Send a request to the owner of a partition, repeatedly until there is an answer, because the partition may be
+        moving.
 
-        If the change ends in between, it is done or undone; which one shows when its record is written.
+        If the change ends meanwhile, it was completed or undone; the caller finds out which one when it writes the
+        record.
         """
         loop = asyncio.get_running_loop()
         request = msgspec.json.encode(PartRequest(str(part), change.id, step))
@@ -283,7 +290,9 @@ class ChangeCoordinator:
     # ---- abandoned changes ----
 
     def look_at(self, part: TopicName, change: PartitionedChange) -> None:
-        """Complete or undo a change in the background if it was abandoned; a client uses the partition `part`."""
+        """Complete or undo `change` in the background if the broker that made it has abandoned it. Called when a client
+        uses the partition `part`.
+        """
         topic = part.partitioned_name
         if change.id not in self._tasks and self._is_abandoned(change):
             task = asyncio.get_running_loop().create_task(self._resume(topic), name=f"settle {topic}")
@@ -291,7 +300,8 @@ class ChangeCoordinator:
             task.add_done_callback(lambda _: self._tasks.pop(change.id, None))
 
     async def sweep(self, *, is_leader: bool) -> int:
-        """Complete or undo every abandoned change; a broker that is not the leader does so only with its own changes.
+        """Complete or undo every abandoned change; a broker that is not the leader does this only for the changes that
+        it began.
 
         Return the number of topics with such a change.
         """
@@ -312,15 +322,17 @@ class ChangeCoordinator:
         return tried
 
     def _forget_left(self, topic: TopicName) -> None:
-        """Forget a topic without a change after LATE_WRITE_S: then no earlier write of unknown outcome can add a change
-        any more.
+        """Forget a topic that has had no change for LATE_WRITE_S. After this time, an earlier write whose outcome is
+        unknown can no longer add a change.
         """
         since_s = self._left.get(topic)
         if since_s is not None and asyncio.get_running_loop().time() - since_s >= LATE_WRITE_S:
             del self._left[topic]
 
     async def _unlist_later(self, topic: TopicName, change_id: str) -> None:
-        """Remove an ended change from the list, unless it may be about to begin."""
+        """Remove a change that is not in its topic's record from the list, after ABANDONED_S: before that, the change
+        may be about to begin.
+        """
         if self._seen_for_s((change_id, ChangePhase.ASKING)) >= plan.ABANDONED_S:
             await self._records.unlist(topic, change_id)
 

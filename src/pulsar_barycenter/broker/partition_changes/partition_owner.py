@@ -43,7 +43,7 @@ class Step(enum.Enum):
 
 
 class PartRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """What the owner of `topic`, a partition, has to do about the change with this id."""
+    """A request to the owner of `topic`, which is a partition: do the step `step` of the change with this id."""
 
     topic: str
     id: str

@@ -52,7 +52,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a change is not made: an HTTP status and the reason as text."""
+    """A change that is not made: an HTTP status, and the reason as text."""
 
     status: int
     reason: str
@@ -111,7 +111,9 @@ def begun(record: PartitionedTopicMetadata, change: PartitionedChange) -> Partit
 
 
 def decided(record: PartitionedTopicMetadata, change: PartitionedChange) -> PartitionedTopicMetadata:
-    """Return the record while the partitions change; a topic that is being deleted also gets Pulsar's mark."""
+    """Return the record for the time in which the partitions change. It contains the change; if the topic is being
+    deleted, also Pulsar's field `deleted` is set.
+    """
     return replace(record, change=change, deleted=record.deleted or change.kind is ChangeKind.DELETE)
 
 
@@ -129,7 +131,8 @@ def completed(record: PartitionedTopicMetadata, change: PartitionedChange) -> Pa
 def is_abandoned(
     change: PartitionedChange, *, broker: str, running: bool, registered: frozenset[str], unchanged_s: float
 ) -> bool:
-    """Return whether another broker than the requester has to complete or undo a change, from the view of `broker`.
+    """Return whether `broker` may consider a change abandoned, so that another broker than the requester has to
+    complete or undo it.
 
     `running`: this broker carries the change out now. `unchanged_s`: how long this broker has seen the change in its
     present phase.

@@ -80,7 +80,8 @@ _FREE_PARTS: Final = {
 
 
 def admission(services: BrokerServices, authenticate: Middleware, check_rights: Middleware) -> tuple[Middleware, ...]:
-    """Return the middlewares that refuse requests, in their order; they belong after the one that answers errors.
+    """Return the middlewares that refuse requests, in their order. In the application they must follow the middleware
+    that turns errors into answers.
 
     `authenticate` finds the principal and `check_rights` checks its right. Both run before the body is read: the broker
     does not read the body of an unknown client, or of one without the right.
@@ -182,7 +183,8 @@ def require_known_host(request: web.Request, known: frozenset[str]) -> None:
     if not (_is_local_or_address(host) or host.rstrip(".") in known):
         raise RestError(
             403,
-            f"{host[:MAX_ENTITY_NAME]!r} is not a name of this broker. If it is one, add it to webServiceAllowedHosts",
+            f"{host[:MAX_ENTITY_NAME]!r} is not a known name of this broker. If clients use it for this broker, add "
+            "it to webServiceAllowedHosts",
         )
 
 

@@ -58,8 +58,8 @@ def why_of(request: web.Request) -> str:
 
 
 def audited(services: BrokerServices) -> Middleware:
-    """Return the middleware that records changes in the audit log; it belongs before the middleware that answers
-    errors.
+    """Return the middleware that records changes in the audit log; in the application it must precede the middleware
+    that turns errors into answers.
     """
 
     @web.middleware

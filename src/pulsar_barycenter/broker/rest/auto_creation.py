@@ -71,10 +71,11 @@ class AutoCreation:
 
 
 def _require_valid(override: AutoTopicCreationOverride, config: BrokerConfig) -> None:
-    """Check which type of topic use creates. Without creation by use, only the number of partitions is bounded.
+    """Check the type and the number of partitions of topics that are created by use. If the override switches creation
+    by use off, only the number of partitions is checked.
 
     Raises:
-        RestError: 412, or 406 for too many partitions.
+        RestError: 412, the type or number is not valid; 406, there are too many partitions.
     """
     count, limit = override.default_num_partitions, most_partitions(config)
     if override.allow_auto_topic_creation and (fault := _fault(override)) is not None:

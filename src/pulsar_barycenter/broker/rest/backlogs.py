@@ -125,7 +125,9 @@ class Backlogs:
 
 
 def _from(stretch: Stretch, start: Position) -> Iterable[Stretch]:
-    """Return the part of a stretch from `start` (inclusive) on, if there is one."""
+    """Return the part of a stretch (consecutive entries of one ledger) from `start` (inclusive) on; empty if there is
+    none.
+    """
     ledger_id = stretch.segment.ledger_id
     if ledger_id < start.ledger_id:
         return ()
@@ -134,8 +136,8 @@ def _from(stretch: Stretch, start: Position) -> Iterable[Stretch]:
 
 
 def _analysis(stretches: list[Stretch], messages: int) -> dict[str, Any]:
-    """Return the fields of Pulsar's `AnalyzeSubscriptionBacklogResult`; there are no entry filters, which could reject
-    entries.
+    """Return the fields of Pulsar's `AnalyzeSubscriptionBacklogResult`; the numbers of filtered entries are 0, because
+    this broker has no entry filters.
     """
     entries = sum(stretch.entries for stretch in stretches)
     ends = {}

@@ -83,12 +83,16 @@ class Brokers:
             raise RestError(404, f"Broker is not active: {broker}")
         url = web_url_for(request, urls.web_url, urls.web_url_tls)
         if url is None:
-            raise RestError(412, f"Broker {broker}, which has to answer, has no {request.scheme.upper()} port")
+            raise RestError(
+                412,
+                f"Broker {broker} has to answer this request, but it has no {request.scheme.upper()} port: use "
+                "another scheme",
+            )
         raise RedirectError(location(request, url, authoritative=False))
 
     def _assignment(self, bundle: Bundle) -> dict[str, object]:
-        """Return how isolation policies assign a bundle that this broker owns to it: as primary, secondary or shared
-        broker, and whether a policy controls the bundle.
+        """Return the role of this broker for a bundle that it owns, according to the isolation policies: primary,
+        secondary or shared; and whether a policy controls the bundle.
         """
         broker = self._services.urls.broker_id
         policy = self._control.policies.current.isolation.of_namespace(str(bundle.namespace))

@@ -67,7 +67,11 @@ class Clusters:
         await self._existing(name)
         users = await self._tenants_using(name)
         if users:
-            raise RestError(412, f"Cluster not empty: {name} is allowed to the tenants {', '.join(users)}")
+            raise RestError(
+                412,
+                f"Cluster not empty: {name} is allowed to the tenants {', '.join(users)}. Remove it from their "
+                "allowedClusters first.",
+            )
         await self._delete_policies(name)
         await self._clusters.delete(name)
         return no_content()

@@ -57,7 +57,7 @@ class Cursors:
         return no_content()
 
     async def _of_partitions(self, topic: TopicName, path: Callable[[TopicName], str], what: str) -> bool:
-        """Send the request to the owners of all partitions; return False if the topic has none. `what` as in
+        """Send the request to the owners of all partitions; return False if the topic has none. `what` is described at
         `repeatable`.
         """
         parts = await self._owners.partitions(topic)
@@ -77,8 +77,8 @@ class Cursors:
         return no_content()
 
     async def expire_all(self, request: web.Request) -> web.Response:
-        """Expire messages of all subscriptions. If nothing could be expired for one of them, the others are done and
-        the answer is 409, as in Pulsar.
+        """Expire messages of all subscriptions. If nothing could be expired for one subscription, the messages of the
+        others are expired, and the answer is 409, as in Pulsar.
         """
         seconds = number_in_path(request, "seconds", at_most=MAX_INT32)
         topic = await self._topics.named(request, "Expire messages for all subscriptions")
@@ -140,8 +140,8 @@ class Cursors:
     # ---- reset ----
 
     async def reset_to_time(self, request: web.Request) -> web.Response:
-        """Deliver again from the first entry that was published at the timestamp or later; consumers are disconnected,
-        and connect again by themselves.
+        """Move the cursor to the first entry that was published at the timestamp or later. Consumers are disconnected,
+        and their clients connect again.
         """
         name = movable_subscription_of(request)
         time_ms = number_in_path(request, "timestamp", at_least=-MAX_INT64, at_most=MAX_INT64)
@@ -178,8 +178,8 @@ async def _message_id(request: web.Request) -> ResetCursorData:
 
 
 async def _start(topic: PersistentTopic, wanted: ResetCursorData) -> tuple[Position, int]:
-    """Return the first entry that is delivered after a reset to a message id, and the bit set of the messages in it
-    that are delivered, ALL for all.
+    """Return the first entry that is delivered after a reset to a message id, and the bit set of its messages that are
+    delivered; ALL means all messages.
     """
     if wanted.ledger_id >= MAX_INT64:
         return LATEST, ALL

@@ -115,7 +115,9 @@ async def require_leader(request: web.Request, services: BrokerServices) -> None
         raise RestError(503, "There is no leader at the moment. Try again.")
     url = await leader_url_for(request, services, leader)
     if url is None:
-        raise RestError(503, f"The leader, {leader.broker_id}, has no {request.scheme.upper()} port")
+        raise RestError(
+            503, f"The leader, {leader.broker_id}, has no {request.scheme.upper()} port: use another scheme"
+        )
     raise RedirectError(location(request, url, authoritative=False))
 
 

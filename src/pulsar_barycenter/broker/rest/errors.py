@@ -129,7 +129,7 @@ def answer_of(error: Exception) -> tuple[int, str] | None:
 
 
 def reason_response(status: int, reason: str, headers: dict[str, str] | None = None) -> web.Response:
-    """Return an answer with a reason of at most _MAX_REASON characters: it may contain what the client sent."""
+    """Return an answer with a reason of at most _MAX_REASON characters: it may contain text that the client sent."""
     shown = reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
     body = msgspec.json.encode({"reason": shown.encode(errors="replace").decode()})
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)
@@ -139,8 +139,8 @@ def errors_as_reasons() -> Middleware:
     """Return the middleware that answers every exception; an unexpected one is a 500 with its class name.
 
     If the client has closed the connection, no answer is sent. If an answer has begun, the connection is closed, so
-    that the client does not take the part for the whole. Clients can cause these log lines, so `BoundedLog` limits
-    them.
+    that the client sees that the answer is incomplete. Clients can cause the log lines about exceptions, so
+    `BoundedLog` limits their rate.
     """
 
     def now_s() -> float:

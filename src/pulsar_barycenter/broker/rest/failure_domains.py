@@ -52,8 +52,8 @@ class FailureDomains:
         return web.Response(status=200)
 
     async def _named(self, request: web.Request) -> tuple[str, str]:
-        """Return the names of cluster and domain in the path. The cluster must exist, the domain need not. Raises
-        RestError 412: no such cluster.
+        """Return the names of cluster and domain in the path. The domain need not exist. Raises RestError 412 if the
+        cluster does not exist.
         """
         cluster, name = request.match_info["cluster"], request.match_info["domain"]
         if not await self._clusters.exists(cluster):

@@ -78,11 +78,17 @@ async def _write_and_read(services: BrokerServices, name: TopicName) -> None:
         topic.forget_producer(producer)
     entries = await topic.ledger.read(position, 1, _READ_BYTES)
     if not entries or split_entry(entries[0].data)[1] != token.encode():
-        raise RestError(500, f"Health check of {name}: the message at {position} was read back differently")
+        raise RestError(
+            500,
+            f"Health check of {name}: the message at {position} was read back differently: check the disk of this "
+            "broker",
+        )
 
 
 class _OwnLink:
-    """The broker as its own client: a link without a socket. `stored` gets the position of the message, or an error."""
+    """A client link to this broker itself, without a socket, for the health check. `stored` gets the position of the
+    message, or an error.
+    """
 
     address = "internal"
     client_version = "health check"

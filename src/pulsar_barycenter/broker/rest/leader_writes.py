@@ -22,7 +22,10 @@ class LeaderWritesResource:
         try:
             answer = await self._services.control.writing.answer_to(await request.read())
         except NotWrittenByLeaderError:
-            raise RestError(409, "This broker does not run with leaderOnlyMetadataWrites=true") from None
+            raise RestError(
+                409,
+                "This broker accepts no metadata writes of other brokers, because leaderOnlyMetadataWrites is not true",
+            ) from None
         except (msgspec.DecodeError, msgspec.ValidationError):
             raise RestError(400, "The body is not a metadata write for the leader") from None
         return web.Response(body=answer, content_type="application/json")

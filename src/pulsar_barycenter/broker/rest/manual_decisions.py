@@ -40,8 +40,8 @@ def principal_of(request: web.Request) -> str:
 
 
 def on_behalf_of(request: web.Request, what: str) -> dict[str, str]:
-    """Return headers for requests to other brokers. The reason in them consists of `what`, the principal of this
-    request, and its own reason.
+    """Return headers for requests to other brokers. They contain a reason: `what`, then the principal of this request,
+    then the reason in this request.
     """
     why = why_of(request)
     return {WHY: quote(f"{what} by {principal_of(request)}" + (f": {why}" if why else ""), safe=" ")}

@@ -42,14 +42,18 @@ class Messages:
     # ---- messages ----
 
     async def peek(self, request: web.Request) -> web.Response:
-        """Answer with the message at a place in the backlog, counted from 1 without what is acknowledged."""
+        """Answer with the message at a given number in the backlog. Messages are counted from 1; acknowledged ones are
+        not counted.
+        """
         number = number_in_path(request, "position", at_least=1, at_most=MAX_INT32)
         topic = await self._topics.without_partitions(request, "Peek messages")
         subscription = subscription_in(topic, subscription_of(request))
         found = nth_entry(subscription.cursor.unacked(), number)
         if found == EARLIEST:
             backlog = subscription.cursor.backlog_entries
-            raise RestError(404, f"Message not found: place {number} in a backlog of {count_of(backlog, 'entry')}")
+            raise RestError(
+                404, f"Message not found: the backlog has {count_of(backlog, 'entry')}, so it has no message {number}"
+            )
         return await self._message(topic, found)
 
     async def by_id(self, request: web.Request) -> web.Response:
@@ -59,8 +63,8 @@ class Messages:
         return await self._message(topic, Position(ledger_id, entry_id))
 
     async def examine(self, request: web.Request) -> web.Response:
-        """Answer with the message at a place in the topic, counted from 1 from its first or its last entry. A place
-        beyond the other end is that end, as in Pulsar.
+        """Answer with the message at a given number in the topic, counted from 1 from the first or from the last entry.
+        If the topic has fewer messages, answer with the last one that was counted, as in Pulsar.
         """
         side = choice(request, "initialPosition", ("latest", "earliest"))
         place = max(whole_number(request, "messagePosition", 1, at_most=_FARTHEST), 1)
@@ -123,7 +127,9 @@ class Messages:
         return json_response(message_id(topic, found or ledger.next_valid(ledger.last_position)))
 
     async def backlog_size(self, request: web.Request) -> web.Response:
-        """Answer with the bytes that are stored after a message, or from the first on without a ledger (-1)."""
+        """Answer with the number of bytes that are stored after a message. If the message id has no ledger (-1), all
+        stored bytes are counted.
+        """
         wanted = await body_of(request, ResetCursorData) or ResetCursorData(ledger_id=-1)
         topic = await self._topics.without_partitions(request, "Calculate backlog size")
         after = Position(wanted.ledger_id, wanted.entry_id) if wanted.ledger_id >= 0 else EARLIEST
@@ -140,7 +146,7 @@ def message_id(topic: PersistentTopic, position: Position) -> dict[str, Any]:
 
 
 async def _payload(position: Position, metadata: api.MessageMetadata, stored: bytes) -> bytes:
-    """Return the payload, decompressed; that of an encrypted message as it is stored."""
+    """Return the decompressed payload. The payload of an encrypted message is returned as it is stored."""
     if metadata.encryption_keys:
         return stored
     try:

@@ -44,7 +44,7 @@ _TOPIC_POLICIES: Final = "__change_events"
 
 
 class _Deletion(msgspec.Struct, frozen=True):
-    """A deletion that was started, and the id of the broker that works on it, or _ABANDONED."""
+    """The deletion of a namespace that was started, and the id of the broker that carries it out, or _ABANDONED."""
 
     force: bool
     broker: str
@@ -146,8 +146,10 @@ async def _unlist(services: BrokerServices, namespace: NamespaceName) -> None:
 
 
 async def _require_no_topics_still(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Check that no user's topic was created before all brokers saw the mark. Raises RestError 409, after removing the
-    mark, if there is one.
+    """Check that no user has created a topic before all brokers knew that the namespace is being deleted.
+
+    If there is such a topic, the namespace is not deleted: the mark of its deletion is removed, and RestError 409 is
+    raised.
     """
     try:
         await _require_no_topics(services, namespace)

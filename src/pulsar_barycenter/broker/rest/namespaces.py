@@ -124,7 +124,7 @@ class Namespaces:
         default = self._services.config.default_number_of_namespace_bundles
         asked = wanted.bundles or BundlesData()
         if len(asked.boundaries or ()) > MAX_BUNDLES + 1:
-            raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles")
+            raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles: request fewer")
         self._require_partitions_by_use(wanted)
         require_storage_policies(wanted, self._services.config)
         bundles = BundlesData.from_bundles(asked.to_bundles(namespace, default_count=default))
@@ -295,8 +295,8 @@ class Namespaces:
         return found
 
     async def _largest(self, namespace: NamespaceName) -> Bundle | None:
-        """Return the bundle with the most persistent topics, the lowest of several; None if the namespace has no
-        topics.
+        """Return the bundle with the most persistent topics; if several have the same number, the one with the lowest
+        range. None if the namespace has no topics.
         """
         bundles = await self._control.namespaces.bundles_of_now(namespace)
         counts = Counter(bundles.find(topic) for topic in await self._resources.persistent_topics(namespace))
@@ -329,7 +329,7 @@ class Namespaces:
 
 
 def _broker_id(text: str) -> str:
-    """Return the broker id of a text that may also be the broker's web URL."""
+    """Return the broker id in a text, which is a broker id or the web URL of a broker."""
     return text.removeprefix("http://").removeprefix("https://").rstrip("/")
 
 

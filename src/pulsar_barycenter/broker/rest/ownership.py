@@ -57,7 +57,7 @@ def web_url_for(request: web.Request, plain: str | None, tls: str | None) -> str
 
 
 async def leader_url_for(request: web.Request, services: BrokerServices, leader: LeaderValue) -> str | None:
-    """Return the leader's URL for the scheme of the request, None if it has no such port."""
+    """Return the leader's URL for the scheme of the request, None if the leader has no port for this scheme."""
     if not request.secure:
         return leader.service_url or None
     urls = await services.control.registration.urls_of(leader.broker_id)
@@ -65,7 +65,8 @@ async def leader_url_for(request: web.Request, services: BrokerServices, leader:
 
 
 async def require_namespace(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Check that a namespace exists. System namespaces and those of a broker itself exist without a record.
+    """Check that a namespace exists. System namespaces and a broker's own namespaces (heartbeat, SLA monitor) exist
+    without a record.
 
     Raises:
         RestError: 404.
@@ -161,7 +162,7 @@ def go_on_if_local(
     keep_destination: bool = False,
     also: Mapping[str, str] = _NOTHING,
 ) -> None:
-    """Check that the answer of a look-up is this broker; `what` names the object for messages.
+    """Check that a look-up returned this broker as the owner. `what` names the object of the look-up in messages.
 
     Raises:
         RedirectError: another broker has to answer; it gets the parameters in `also`.
@@ -173,7 +174,11 @@ def go_on_if_local(
         return
     url = web_url_for(request, answer.web_url, answer.web_url_tls)
     if url is None:
-        raise RestError(412, f"Broker {answer.broker_id}, which has to answer, has no {request.scheme.upper()} port")
+        raise RestError(
+            412,
+            f"Broker {answer.broker_id} has to answer this request, but it has no {request.scheme.upper()} port: use "
+            "another scheme",
+        )
     is_leader = services.control.leadership.is_leader()
     authoritative = is_leader if isinstance(answer, Owner) else answer.authoritative
     raise RedirectError(

@@ -114,7 +114,8 @@ class PartitionedTopics:
         """Create the topics of these partitions. A failure is logged only: that partition is created when a client uses
         it.
 
-        Source: Pulsar also creates them in advance, and has `createMissedPartitions` for the rest.
+        Source: Pulsar also creates them in advance. Its request `createMissedPartitions` creates those that are
+        missing.
         """
         if topic.is_persistent:
             parts = [topic.partition(index) for index in indexes]

@@ -25,7 +25,9 @@ _WHOLE: Final = re.compile("-?[0-9]{1,19}", re.ASCII)
 
 
 class PersistentTopics:
-    """The persistent topics that requests name; `what` is what the request does, for messages: "Skip messages"."""
+    """The persistent topics that requests name; `what` names the operation in error messages, for example "Skip
+    messages".
+    """
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
@@ -89,7 +91,8 @@ def movable_subscription_of(request: web.Request) -> str:
     """Return the subscription in the path, whose cursor the request moves.
 
     Raises:
-        NotAllowedError: it is a subscription of the broker itself, whose messages would be lost for it.
+        NotAllowedError: it is a subscription of the broker itself; to move its cursor would make the broker miss
+            messages.
     """
     name = subscription_of(request)
     require_free_subscription(name)

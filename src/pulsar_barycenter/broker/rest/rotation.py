@@ -16,5 +16,8 @@ class Rotation:
     async def status(self, request: web.Request) -> web.Response:
         path = self._services.config.status_file_path
         if not self._services.is_ready() or (path and not Path(path).exists()):  # noqa: ASYNC240 (one stat call)
-            raise RestError(404, "This broker is not in rotation")
+            raise RestError(
+                404,
+                "This broker is not in rotation: it is not ready, or its status file (statusFilePath) does not exist",
+            )
         return text_response("OK")

@@ -73,7 +73,7 @@ class RestServer:
 class _Accepted(asyncio.Protocol):
     """Chooses the protocol of a connection when it is made; with TLS that is after the handshake.
 
-    So connections that do their handshake at the same time are counted one after the other against the limit.
+    So the limit of connections is checked for each connection when its handshake ends.
     """
 
     def __init__(self, serving: Callable[[], asyncio.Protocol]) -> None:

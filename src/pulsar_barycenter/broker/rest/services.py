@@ -29,8 +29,8 @@ def no_registries() -> Iterable[CollectorRegistry]:
 @dataclass(frozen=True, slots=True)
 class BrokerServices:
     """The parts of a running broker that REST handlers use. `decisions` returns the load manager's decision log, None
-    if it has none. `is_ready` is whether the broker serves clients, `data_fault` what is wrong with its data files (""
-    if nothing is).
+    if it has none. `is_ready` returns whether the broker serves clients, `data_fault` the fault of its data files (""
+    if there is none).
 
     `shutdown` starts an orderly stop and returns at once; its argument is the number of bundles to unload a second (0:
     no limit). `admin` sends requests of this broker itself to other brokers. `relayed` passes on requests of clients,
@@ -70,7 +70,9 @@ class BrokerServices:
 
     @property
     def web_url(self) -> str:
-        """The URL for requests that any broker may have to answer: this broker itself, which redirects them."""
+        """The URL for requests that another broker may have to answer: they are sent to this broker itself, which
+        redirects them.
+        """
         by_tls = self.config.broker_client_tls_enabled
         url = between_brokers(self.urls.web_url, self.urls.web_url_tls, by_tls=by_tls)
         assert url is not None, "this broker serves HTTP"

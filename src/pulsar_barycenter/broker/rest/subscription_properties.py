@@ -54,7 +54,7 @@ class SubscriptionProperties:
 
     async def replace(self, request: web.Request) -> web.Response:
         """Replace the properties on the topic, or on all partitions, after all owners have found the subscription. If
-        the change of a partition fails then, repeating the request completes it.
+        the change fails for a partition after that, send the request again to complete it.
         """
         topic, name = await self._named(request)
         require_free_subscription(name)

@@ -36,7 +36,7 @@ class ResetCursorData(msgspec.Struct, rename="camel", frozen=True):
     """The start of a subscription, and its properties; missing fields have the defaults of Pulsar's class.
 
     A message id without a ledger is entry 0 of ledger 0: the subscription starts with the first entry of the topic.
-    `partition_index` is ignored, as in Pulsar; `partitioned_index` is its name in Pulsar's Go client.
+    `partition_index` is ignored, as in Pulsar; `partitioned_index` is the name of this field in Pulsar's Go client.
     """
 
     ledger_id: int = 0

@@ -95,8 +95,8 @@ class Tenants:
         return info
 
     async def _info(self, request: web.Request) -> TenantInfo:
-        """Return the tenant in the request's body. Raises RestError 412: a cluster in it does not exist, or none is
-        given.
+        """Return the tenant in the request's body. Raises RestError 412 if a cluster of the tenant does not exist, or
+        if it has no cluster.
         """
         info = await body_of(request, TenantInfo)
         if info is None or not info.allowed_clusters:

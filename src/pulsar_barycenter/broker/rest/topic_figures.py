@@ -149,7 +149,7 @@ class TopicFigures:
 
 
 async def _add_earliest_times(stats: dict[str, Any], topic: PersistentTopic) -> None:
-    """Add when the oldest message in the backlog of each subscription, and of all, was published."""
+    """Add the publish time of the oldest message in the backlog of each subscription, and the oldest of these times."""
     times = []
     for name, shown in stats["subscriptions"].items():
         subscription = topic.subscriptions.get(name)
@@ -160,7 +160,8 @@ async def _add_earliest_times(stats: dict[str, Any], topic: PersistentTopic) -> 
 
 
 def sum_stats(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the stats of a partitioned topic: values summed, mean sizes averaged, subscriptions merged by name.
+    """Return the stats of a partitioned topic from those of its partitions: values are summed, mean sizes averaged, and
+    subscriptions of the same name merged.
 
     Publishers are merged by their index in the lists: a client opens one producer for each partition, in this order.
     """

@@ -69,14 +69,15 @@ def effective(*levels: Strategy) -> Strategy:
 def identity_of(schema: Schema) -> str:
     """Return a text that two schemas share if and only if they are the same version of a topic's schema.
 
-    Definitions in Avro are the same if they mean the same, others if they have the same bytes.
+    Two definitions in Avro are the same if they have the same meaning, two other definitions if they have the same
+    bytes.
     """
     meaning = avro_or_none(schema.data) if schema.type in AVRO_DEFINED else None
     return f"{schema.type.name}:{schema.digest if meaning is None else identity(meaning)}"
 
 
 def compared(versions: Sequence[T], strategy: Strategy, *, of_consumer: bool) -> Sequence[T]:
-    """Return those of the versions, which are in ascending order, with which a new schema is compared."""
+    """Return the versions with which a new schema is compared. `versions` is in ascending order."""
     by_latest = strategy in _CONSUMERS_BY_LATEST if of_consumer else not strategy.is_transitive
     if strategy is Strategy.ALWAYS_COMPATIBLE:
         return ()
@@ -84,7 +85,7 @@ def compared(versions: Sequence[T], strategy: Strategy, *, of_consumer: bool) ->
 
 
 def comparing(strategy: Strategy, *, of_consumer: bool) -> Strategy:
-    """Return the strategy by which two schemas are compared."""
+    """Return the strategy by which a schema of a producer or a consumer is compared with one version."""
     return Strategy.BACKWARD if of_consumer and strategy in _CONSUMERS_BY_LATEST else strategy
 
 
@@ -147,7 +148,9 @@ def _why_parts_differ(old: Schema, new: Schema, strategy: Strategy) -> str | Non
 
 
 def _why_json_differs(old: Schema, new: Schema) -> str | None:
-    """Compare definitions of which one at least is in the format before Pulsar 2.1: only two such can differ."""
+    """Return why two JSON schemas differ, None if they do not. Only two definitions in the format before Pulsar 2.1 can
+    differ.
+    """
     if not (is_json_schema(old.data) and is_json_schema(new.data)):
         return None
     before, after = read_json(old.data).get("id"), read_json(new.data).get("id")

@@ -69,7 +69,7 @@ def _definitions(data: bytes) -> tuple[bytes, bytes]:
         parts.append(data[position : position + length])
         position += length
     if position < len(data):
-        raise InvalidSchemaError(f"{len(data) - position} bytes follow the value")
+        raise InvalidSchemaError(f"the definition has {len(data) - position} bytes after the end of the value")
     return parts[0], parts[1]
 
 
@@ -82,7 +82,7 @@ def _part(name: str, data: bytes, properties: Mapping[str, str]) -> Schema:
         raise InvalidSchemaError(f"the {name} is itself a KEY_VALUE schema: use a record")
     inner = read_json((properties.get(f"{name}.schema.properties") or "{}").encode())
     if not isinstance(inner, dict) or not all(isinstance(item, str) for item in inner.values()):
-        raise InvalidSchemaError(f"the property {name}.schema.properties is no JSON object of texts")
+        raise InvalidSchemaError(f"the property {name}.schema.properties is not a JSON object whose values are strings")
     return Schema(kind, data, inner)
 
 

@@ -41,7 +41,7 @@ def root_message(data: bytes) -> str:
 def _text(found: dict[str, Any], key: str) -> str:
     value = found.get(key)
     if not isinstance(value, str) or not value:
-        raise InvalidSchemaError(f"a PROTOBUF_NATIVE schema has {key}, a text")
+        raise InvalidSchemaError(f"a PROTOBUF_NATIVE schema needs the field {key} with a string")
     return value
 
 

@@ -42,9 +42,9 @@ _MAX_USER: Final = 200
 class VersionRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A version of a schema, or the mark of a deletion.
 
-    `identity` is that of `compatibility.identity_of`. `timestamp` (ms since 1970) and `user` say when and by whom it
-    was stored. `size` is that of its definition, in bytes. `definition` names the key that has the definition; it is
-    blank for the mark of a deletion.
+    `identity` is the result of `compatibility.identity_of`. `timestamp` (ms since 1970) and `user` say when and by whom
+    it was stored. `size` is the size of the definition in bytes. `definition` names the key that has the definition; it
+    is blank for the mark of a deletion.
     """
 
     version: int
@@ -110,7 +110,7 @@ class SchemaRecords:
                 return None
             stored = _decoded(path, found.value, _Definition)
             if stored.type not in SchemaType.__members__:
-                raise InvalidValueError(path, f"{stored.type[:40]!r} is no type of a schema")
+                raise InvalidValueError(path, f"{stored.type[:40]!r} is not a schema type")
             schema = Schema(SchemaType[stored.type], stored.data, stored.properties)
             self._kept.put((path, record), schema)
         return StoredSchema(record.version, schema, record.timestamp, record.user)

@@ -87,11 +87,12 @@ class SchemaRegistry:
     async def require_compatible(
         self, topic: TopicName, schema: Schema, strategy: Strategy, *, of_consumer: bool = False
     ) -> None:
-        """Check a schema against those of a topic; a consumer's schema needs one to be checked against.
+        """Check a new schema against the stored schemas of a topic. For the schema of a consumer (`of_consumer`), the
+        topic must have a schema.
 
         Raises:
             InvalidSchemaError: the schema is not valid.
-            SchemaNotFoundError: a consumer's schema, and the topic has none.
+            SchemaNotFoundError: the schema is a consumer's, and the topic has no schema.
             IncompatibleSchemaError: the strategy does not allow it.
         """
         require_valid(schema)
@@ -100,7 +101,9 @@ class SchemaRegistry:
 
         async def compare(live: Sequence[VersionRecord]) -> None:
             if of_consumer and not live:
-                raise SchemaNotFoundError(f"Topic {topic} has no schema to check this one against")
+                raise SchemaNotFoundError(
+                    f"Topic {topic} has no schema, so the consumer's schema cannot be checked against it"
+                )
             await self._compare(topic, live, schema, strategy, of_consumer=of_consumer)
 
         await self._consistent(topic, compare)
@@ -112,7 +115,8 @@ class SchemaRegistry:
 
         Raises:
             InvalidSchemaError: the schema is not valid.
-            IncompatibleSchemaError: the rules do not allow to add it, or the topic has as many as it may have.
+            IncompatibleSchemaError: the rules do not allow to add the schema, or the topic has reached its maximum
+                number of versions.
         """
         require_valid(schema)
         identity = identity_of(schema)
@@ -137,8 +141,8 @@ class SchemaRegistry:
     async def delete(self, topic: TopicName, *, force: bool, user: str = "") -> int:
         """Delete the schema of a topic, and return the version number of the deletion; NO_VERSION if it has none.
 
-        Later versions continue the numbers. With `force` everything is deleted, the last version is returned, and
-        numbers start at 0 again.
+        The numbers of later versions continue after it. With `force` all versions are deleted from the store, the
+        number of the last version is returned, and later versions start at 0 again.
         """
 
         async def attempt(history: History) -> int:
@@ -155,7 +159,9 @@ class SchemaRegistry:
         return await self._change(topic, attempt)
 
     async def _change(self, topic: TopicName, attempt: Callable[[History], Awaitable[int]]) -> int:
-        """Call `attempt` with the history of a topic until no other writer comes in between."""
+        """Call `attempt` with the history of a topic; call it again with the new history if another writer changed the
+        history meanwhile.
+        """
         turn = self._turns.setdefault(topic.partitioned_name, asyncio.Lock())
         async with turn:
             for number in range(_ATTEMPTS):
@@ -165,7 +171,7 @@ class SchemaRegistry:
                     if number == _ATTEMPTS - 1:
                         raise
                     await asyncio.sleep(_PAUSE_S)
-        raise AssertionError("the last attempt returned or raised")
+        raise AssertionError("unreachable: the last attempt returns or raises an error")
 
     # ---- versions ----
 
@@ -202,7 +208,7 @@ class SchemaRegistry:
                 if number == _ATTEMPTS - 1:
                     raise
                 await asyncio.sleep(_PAUSE_S)
-        raise AssertionError("the last attempt returned or raised")
+        raise AssertionError("unreachable: the last attempt returns or raises an error")
 
 
 class _ReplacedError(InvalidValueError):

@@ -50,7 +50,7 @@ def _require_definition(schema: Schema) -> None:
         for part in parts_of(schema):
             _require_definition(part)
     elif schema.type in CLIENT_SIDE:
-        raise InvalidSchemaError("it is a client-side type, which a topic cannot have")
+        raise InvalidSchemaError("this type is only for clients: a topic cannot have a schema of it")
     elif schema.type not in UNSTORED and schema.data not in (b"", _allowed(schema.type)):
         raise InvalidSchemaError(f"a primitive type has no definition, but {len(schema.data)} bytes were sent")
 

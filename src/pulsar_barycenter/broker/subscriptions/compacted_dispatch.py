@@ -31,8 +31,8 @@ class CompactedDispatcher(SingleActiveDispatcher):
     """Exclusive and Failover on a compacted topic.
 
     `_delivered` has the entries after the mark-delete position that were delivered since the last rewind, in order. Of
-    all entries that were ever delivered after this position, `_unacked` has those that are not acknowledged, and
-    `_acked` those that are.
+    all entries after this position that were ever delivered, `_unacked` has the entries that are not acknowledged, and
+    `_acked` has the acknowledged ones.
     """
 
     __slots__ = ("_acked", "_delivered", "_next", "_unacked")

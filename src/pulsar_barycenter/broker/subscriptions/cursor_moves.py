@@ -17,8 +17,8 @@ NEARLY_NO_BACKLOG: Final = 1_000
 
 
 async def skip(subscription: PersistentSubscription, entries: int) -> None:
-    """Acknowledge the first `entries` entries that are not acknowledged; all if there are fewer. Errors as of
-    `PersistentSubscription.pass_over`.
+    """Acknowledge the first `entries` entries that are not acknowledged; if there are fewer, all of them. Raises the
+    errors of `PersistentSubscription.pass_over`.
     """
     await subscription.wait_open()
     if entries > 0:
@@ -27,7 +27,7 @@ async def skip(subscription: PersistentSubscription, entries: int) -> None:
 
 
 async def clear_backlog(subscription: PersistentSubscription) -> None:
-    """Acknowledge every entry that the topic has now. Errors as of `PersistentSubscription.pass_over`."""
+    """Acknowledge every entry that the topic has now. Raises the errors of `PersistentSubscription.pass_over`."""
     await subscription.wait_open()
     await subscription.pass_over(subscription.ledger.last_position)
 
@@ -37,8 +37,8 @@ async def expire(subscription: PersistentSubscription, published_before_ms: int)
     (ms since 1970) or later.
 
     An entry that is not old enough is never acknowledged, whatever the clocks of producers did: entries after it stay,
-    too. Returns False if the request was in vain as in Pulsar: there is no backlog; or nothing is old enough, and
-    consumers are connected that have nearly no backlog.
+    too. Returns False in the cases in which Pulsar refuses the request: there is no backlog; or no entry is old enough,
+    while consumers are connected and the backlog is almost empty.
 
     Raises:
         SubscriptionBusyError: the cursor was reset meanwhile.
@@ -50,7 +50,9 @@ async def expire(subscription: PersistentSubscription, published_before_ms: int)
     backlog = cursor.backlog_entries
     last = await _last_older(subscription, published_before_ms)
     if cursor.mark_delete < before:
-        raise SubscriptionBusyError(subscription.topic.name, subscription.name, "it was reset meanwhile. Try again.")
+        raise SubscriptionBusyError(
+            subscription.topic.name, subscription.name, "the cursor was reset meanwhile. Try again."
+        )
     if last < first:
         return backlog > 0 and not (subscription.consumers and backlog < NEARLY_NO_BACKLOG)
     await subscription.pass_over(last)
@@ -72,7 +74,7 @@ async def _last_older(subscription: PersistentSubscription, published_before_ms:
 async def expire_through(subscription: PersistentSubscription, position: Position) -> bool:
     """Acknowledge everything up to `position` (inclusive).
 
-    Returns False and does nothing if there is no backlog, or `position` is after the last entry. Errors as of
+    Returns False and does nothing if there is no backlog, or `position` is after the last entry. Raises the errors of
     `PersistentSubscription.pass_over`.
     """
     await subscription.wait_open()

@@ -31,7 +31,7 @@ delivered now, as they are delayed or acknowledged, cost no permits."""
 
 
 class Dispatcher:
-    """Reads ahead; subclasses define `dispatch`, which sends."""
+    """Reads entries in advance, so that they can be sent. The method `dispatch` of a subclass sends them."""
 
     __slots__ = (
         "_generation",
@@ -63,7 +63,7 @@ class Dispatcher:
     # ---- what subclasses define ----
 
     def dispatch(self) -> None:
-        """Send what can be sent now."""
+        """Send the entries that can be sent now."""
         raise NotImplementedError
 
     def add(self, consumer: Consumer) -> None:
@@ -76,7 +76,7 @@ class Dispatcher:
         raise NotImplementedError
 
     def remove(self, consumers: Collection[Consumer]) -> None:
-        """Detach consumers that leave together; what they have not acknowledged is delivered again."""
+        """Detach consumers that leave together; the entries that they have not acknowledged are delivered again."""
         raise NotImplementedError
 
     def attached(self, consumer: Consumer) -> None:
@@ -96,18 +96,16 @@ class Dispatcher:
         """
 
     def acked_part(self, consumer: Consumer, position: Position, left: int) -> None:
-        """React to the acknowledgement of messages of a batch by `consumer`, which the cursor has recorded: `left` of
-        the entry's messages are not acknowledged.
+        """React after `consumer` acknowledged some messages of a batch, and the cursor recorded this. `left` is the
+        number of messages of the entry that are not acknowledged.
         """
 
     def acked_through(self, position: Position) -> None:
-        """React to the acknowledgement of everything up to `position` (inclusive), which the cursor has recorded
-        already.
-        """
+        """React after everything up to `position` (inclusive) was acknowledged, and the cursor recorded this."""
 
     def passed_over(self, position: Position) -> None:
-        """Continue after everything up to `position` (inclusive), which an operator had acknowledged and the cursor has
-        recorded already.
+        """Continue after `position`: an operator has acknowledged everything up to it (inclusive), and the cursor has
+        recorded that already.
         """
         if self.read_position <= position:
             self.rewind()  # all that was read ahead is acknowledged
@@ -194,7 +192,9 @@ class Dispatcher:
         self._add_ready(entries)
 
     def _read_failed(self) -> None:
-        """React to a failed read of the present generation, which is repeated after READ_RETRY_DELAY_S."""
+        """Called after a read failed, unless a rewind made its result useless. The read is repeated after
+        READ_RETRY_DELAY_S.
+        """
 
     def _retry(self) -> None:
         self._retry_timer = None

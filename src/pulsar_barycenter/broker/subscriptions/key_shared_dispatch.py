@@ -229,7 +229,9 @@ class KeySharedDispatcher(SharedDispatcher):
                 self._send_head(*heappop(line))
 
     def _send_head(self, position: Position, slot: int) -> None:
-        """Send the oldest waiting entry of a slot, if it is at `position` and has nothing to wait for."""
+        """Send the oldest waiting entry of a slot, if it is at `position`, its consumer can accept it, and no earlier
+        entry of the slot has to be sent before.
+        """
         if self._lined.get(slot) == position:
             del self._lined[slot]
         entries = self._waiting.get(slot)

@@ -106,8 +106,8 @@ class NonPersistentSubscription:
         return consumer
 
     def attached(self, consumer: Consumer) -> None:
-        """Notify the clients of the active consumer: the client of `consumer` has received the answer that it is
-        attached.
+        """Notify the clients which consumer is active. Called after the answer that `consumer` is attached was sent to
+        its client.
         """
         if not consumer.closed and not self._pick_active_consumer() and self.type is SubscriptionType.FAILOVER:
             consumer.link.send_active_consumer(consumer, is_active=consumer is self._active)

@@ -10,10 +10,12 @@ from pulsar_barycenter.ledger.managed.partial_acks import words_of
 
 
 def part_of(messages: int, bits: int) -> tuple[int, Sequence[int]]:
-    """Return how many messages of a batch of `messages` are not acknowledged, and the ack set to send; empty: all.
+    """Return the number of messages of a batch that are not acknowledged, and the ack set to send with the batch;
+    empty: all messages.
 
-    `bits` are those that are not acknowledged. It may name more messages than the batch has, if the cursor did not know
-    their number; what is left without them counts. Nothing left: the bit set is wrong, and all messages are sent.
+    `messages` is the number of messages in the batch. `bits` is the bit set of the messages that are not acknowledged.
+    It may have bits beyond the batch, because the cursor may not know the number of messages; these bits are ignored.
+    If no bit is left, the bit set is wrong, and all messages are sent.
     """
     if bits.bit_length() > messages:
         bits &= (1 << messages) - 1

@@ -269,9 +269,9 @@ class PersistentSubscription:
 
     def ack_parts(self, consumer: Consumer, parts: Sequence[tuple[Position, int]]) -> None:
         """Acknowledge messages of batches. Each part is the position of an entry and the bit set of its messages that
-        are still not acknowledged (see `partial_acks`); an entry without any is acknowledged.
+        are still not acknowledged (see `partial_acks`); an entry with an empty bit set is acknowledged.
 
-        A part of an entry that is acknowledged, unknown, or smaller than its bit set is ignored.
+        A part is ignored if its entry is acknowledged already, is unknown, or has fewer messages than the bit set.
         """
         self.last_acked_at_ms = self.now_ms()
         done = []
@@ -296,8 +296,10 @@ class PersistentSubscription:
         return True
 
     def expire(self, position: Position, now_ms: int) -> int:
-        """Let everything up to `position` (inclusive) leave the backlog; return the number of messages, which is as
-        exact as `Cursor.backlog`. Consumers stay attached, and no longer hold what they have received of it.
+        """Remove everything up to `position` (inclusive) from the backlog, because it is expired; return the number of
+        removed messages, which is as exact as `Cursor.backlog`.
+
+        Consumers stay attached; the expired entries that they received are no longer unacknowledged entries of theirs.
         """
         before = self.cursor.backlog.messages
         if not self.cursor.ack_cumulative(position):
@@ -337,9 +339,9 @@ class PersistentSubscription:
     # ---- moves that an operator requests ----
 
     async def pass_over(self, position: Position) -> None:
-        """Acknowledge everything up to `position` (inclusive), deliver what follows, and store the cursor.
+        """Acknowledge everything up to `position` (inclusive), deliver the entries after it, and store the cursor.
 
-        Consumers stay attached. What they have received and not acknowledged is not delivered again.
+        Consumers stay attached. Entries up to `position` that they have received are not delivered again.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
@@ -361,9 +363,11 @@ class PersistentSubscription:
             await asyncio.shield(self._opened)
 
     async def seek(self, position: Position, bits: int = ALL) -> None:
-        """Move the cursor, so that `position` is delivered next, of it only the messages in the bit set `bits`. The
-        connected consumers are closed, and attach again by themselves: if they stayed, the permits for the messages in
-        their queues would be lost (reference 3.8).
+        """Move the cursor, so that the entry at `position` is delivered next; of its messages only those in the bit set
+        `bits`.
+
+        The connected consumers are closed, and their clients attach them again: if they stayed, the permits for the
+        messages in their queues would be lost.
         """
         await self.wait_open()
         self._opened = asyncio.get_running_loop().create_future()

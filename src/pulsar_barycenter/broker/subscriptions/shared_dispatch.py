@@ -193,8 +193,8 @@ class SharedDispatcher(Dispatcher):
         return next((consumer for consumer in self.consumers if position in consumer.pending), None)
 
     def _unblock(self, consumer: Consumer) -> bool:
-        """Unblock the consumer, and the subscription, if its unacknowledged messages are down to half of the limit;
-        return whether either was unblocked.
+        """Unblock the consumer, and also the subscription, each if the number of its unacknowledged messages is at most
+        half of its limit; return whether one of the two was unblocked.
         """
         unblocked = False
         if consumer.is_blocked and consumer.unacked <= self.subscription.settings.max_unacked_per_consumer // 2:
@@ -223,7 +223,7 @@ class SharedDispatcher(Dispatcher):
         return True
 
     def _deliver(self, consumer: Consumer) -> None:
-        """Send ready entries to a consumer: those of one turn, or all if it is the only consumer."""
+        """Send ready entries to a consumer: at most TURN_MESSAGES messages, or all if this is the only consumer."""
         ready = self._ready
         limit = TURN_MESSAGES if len(self.consumers) > 1 else sys.maxsize
         taken = 0

@@ -117,8 +117,8 @@ class SingleActiveDispatcher(Dispatcher):
             self._ready = deque(readable)
 
     def _deliver_run(self, consumer: Consumer) -> bool:
-        """Send cached entries in one run. Return False, and send nothing, if none is cached, or if one of them may be
-        acknowledged.
+        """Send cached entries in one run. Return False, and send nothing, if no entry is cached, or if one of the
+        cached entries may be acknowledged already.
         """
         subscription = self.subscription
         start = self.read_position

@@ -98,7 +98,7 @@ def _slot_of(key: bytes) -> int:
 def sticky_key(metadata: MessageMetadata) -> bytes:
     """Return the key of an entry: the ordering key, else the partition key, else one made of producer and sequence id.
 
-    The last one spreads messages without a key over all slots.
+    The last kind of key spreads messages without a key over all slots.
     """
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
@@ -203,13 +203,13 @@ class HashRing(Generic[C]):
             del self._points[bisect_left(self._points, point)]
 
     def _claim(self, point: int, member: tuple[str, int, C]) -> bool:
-        """Add a member that claims the point; return whether it is the only one."""
+        """Record that a member has the point of the ring with this hash; return whether no other member has it too."""
         claims = self._claims.setdefault(point, [])
         insort(claims, member, key=_RANK)
         return len(claims) == 1
 
     def _give_up(self, point: int, member: tuple[str, int, C]) -> bool:
-        """Remove a member's claim of the point; return whether it was the last one."""
+        """Remove the record that a member has a point of the ring; return whether no member has it any more."""
         claims = self._claims[point]
         del claims[bisect_left(claims, _RANK(member), key=_RANK)]
         if not claims:

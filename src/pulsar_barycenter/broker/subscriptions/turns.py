@@ -59,7 +59,8 @@ class ConsumerTurns(Generic[C]):
         self._levels.clear()
 
     def next(self, is_able: Callable[[C], bool]) -> C | None:
-        """Return the next consumer, of the best priority with an able consumer; None if no consumer is able.
+        """Return the consumer whose turn it is, for the best priority level that has an able consumer; None if
+        `is_able` is false for all consumers.
 
         A call does not use up the turn: the answer stays the same until `took` is called or the consumers change.
         """
@@ -83,7 +84,8 @@ class ConsumerTurns(Generic[C]):
 class _Level(Generic[C]):
     """The consumers of one priority, in the order of their turns.
 
-    `taken` counts the messages by consumer, `mark` is described above, `next_index` is the index of the next member.
+    `taken` is the number of messages that each consumer got. A consumer may take a turn while this number is not above
+    `mark`. `next_index` is the index of the member that is next.
     """
 
     __slots__ = ("mark", "members", "next_index", "priority", "taken")

@@ -78,7 +78,7 @@ class Attachment(ABC):
 
     @abstractmethod
     def _detach(self, connection: BrokerConnection) -> None:
-        """Undo what `_attach` did, also if it did not finish."""
+        """Undo `_attach`, even if `_attach` did not finish."""
 
     async def _while_attached(self, connection: BrokerConnection) -> str:
         """Wait until this publisher or reader is detached; return the reason."""

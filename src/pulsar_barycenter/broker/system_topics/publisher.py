@@ -59,8 +59,8 @@ class Publisher(Attachment):
         """Publish a value of `key`, None to remove the key; return its position when the receipt has arrived.
 
         Messages are sent in the order of the calls. With `max_in_flight` messages without a receipt, callers wait. The
-        position is UNKNOWN_PLACE if the broker returns none. `timeout_s` bounds the whole call; None: as in the
-        settings.
+        position is UNKNOWN_PLACE if the broker returns no position. `timeout_s` is the limit for the whole call; None:
+        the limit in the settings.
 
         Raises:
             NotPublishedError: the time is over, and the message was not sent.
@@ -175,8 +175,8 @@ class Publisher(Attachment):
             pending.receipt.set_result(MessageId(signed(stored.ledgerId), signed(stored.entryId)))
 
     def send_error(self, error: api.CommandSendError) -> None:
-        """Handle the error of one message. If the message was damaged, only its call fails. After another error the
-        outcome of all pending messages is unknown, so the connection is dropped and they are sent again.
+        """Handle the error of one message. If the message was damaged, only its call fails. After any other error, the
+        outcome of all pending messages is unknown, so the connection is dropped and these messages are sent again.
         """
         refusal = RefusedError(error.error, error.message)
         if error.error == api.ChecksumError:

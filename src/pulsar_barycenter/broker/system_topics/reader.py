@@ -110,7 +110,8 @@ class Reader(Attachment):
             raise ClosedError(f"the reader of {self.topic} is closed")
 
     async def reach_end(self) -> None:
-        """Wait until everything is delivered that was in the topic at the time of the call, attached or not.
+        """Wait until all messages that were in the topic at the time of the call are delivered. The reader need not be
+        attached.
 
         The caller bounds the time.
 
@@ -261,8 +262,8 @@ class Reader(Attachment):
             log.warning("system_topic_entry_skipped", topic=self.topic, entry=f"{place[0]}:{place[1]}", reason=reason)
 
     def _go_on(self, permits: int) -> None:
-        """Count used permits, send new ones at half, and acknowledge at intervals, so that operators see the true
-        backlog.
+        """Count used permits; when half of them are used, send new permits. Acknowledge at intervals, so that operators
+        see the true backlog.
         """
         connection = self._connection
         if connection is None or not self._is_reading:

@@ -37,7 +37,9 @@ class Repeats:
         self._seen: Recent[str, tuple[int, int]] = Recent(MOST_PUBLISHERS)
 
     def is_repeat(self, producer: str, sequence_id: int) -> bool:
-        """Return whether this message was seen before, and record it. Always False for producers that are not ours."""
+        """Return whether this message was seen before, and record it. Always False for messages that no `Publisher` of
+        this client library sent.
+        """
         if not producer.startswith(PUBLISHER_PREFIX):
             return False
         highest, bits = self._seen.get(producer) or (-1, 0)

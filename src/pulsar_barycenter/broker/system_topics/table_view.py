@@ -98,7 +98,7 @@ class TableView:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the view is attached, and has at least what was in the topic when it attached."""
+        """Whether the view is attached, and contains all messages that were in the topic when it attached."""
         return self._reader is not None and self._reader.is_caught_up
 
     # ---- the table ----

@@ -62,7 +62,7 @@ def clients_subscriptions(topic: StoredTopic) -> list[PersistentSubscription]:
 
 
 def backlog_mark(topic: StoredTopic) -> Position | None:
-    """Return the mark-delete position of the slowest durable subscription, None if there is none."""
+    """Return the lowest mark-delete position of the durable subscriptions of clients, None if there are none."""
     durable = (subscription for subscription in clients_subscriptions(topic) if subscription.is_durable)
     return min((subscription.cursor.mark_delete for subscription in durable), default=None)
 
@@ -87,7 +87,8 @@ async def oldest_publish_time_ms(topic: StoredTopic) -> int | None:
 
 
 async def excess(topic: StoredTopic, limits: BacklogLimits, now_ms: int) -> Excess | None:
-    """Return the quota that the topic's backlog exceeds, first that of the size; None if it exceeds none.
+    """Return the quota that the topic's backlog exceeds, None if it exceeds none. The quota of the size is checked
+    first.
 
     A backlog of exactly the limit exceeds it, as in Pulsar; an empty one exceeds a limit of 0 bytes.
 
@@ -104,7 +105,7 @@ async def excess(topic: StoredTopic, limits: BacklogLimits, now_ms: int) -> Exce
 
 async def expire(topic: StoredTopic, ttl_s: float, now_ms: int) -> int:
     """Let the messages that were published more than `ttl_s` seconds ago leave the backlog of every subscription of
-    clients; return the number of messages, those of each subscription counted.
+    clients; return the number of messages, summed over the subscriptions.
 
     Raises:
         LedgerError: an entry cannot be read.
@@ -118,7 +119,8 @@ async def expire(topic: StoredTopic, ttl_s: float, now_ms: int) -> int:
 
 
 async def evict(topic: StoredTopic, exceeded: Excess, now_ms: int) -> int:
-    """Let the oldest messages leave every backlog until EVICTED_TO of the quota is left; return as `expire` does.
+    """Let the oldest messages leave every backlog, until the backlog is at the fraction EVICTED_TO of the quota. Return
+    the number of messages, summed over the subscriptions.
 
     Raises:
         LedgerError: an entry cannot be read.
@@ -129,7 +131,9 @@ async def evict(topic: StoredTopic, exceeded: Excess, now_ms: int) -> int:
 
 
 def _leave(topic: StoredTopic, position: Position, now_ms: int) -> int:
-    """Acknowledge everything up to `position` (inclusive) for all subscriptions of clients."""
+    """Acknowledge everything up to `position` (inclusive) for all subscriptions of clients; return the number of
+    messages, summed over the subscriptions.
+    """
     left = sum(subscription.expire(position, now_ms) for subscription in clients_subscriptions(topic))
     if left:
         log.info("messages_expired", topic=str(topic.name), messages=left, position=str(position))

@@ -81,8 +81,8 @@ class DuplicateStatus(enum.Enum):
 class SequenceIds:
     """The highest stored sequence id of each producer name. Times are from the caller's clock, in ms.
 
-    There are at most `max_names` names, or as many as producers are attached. A name whose producer is not attached is
-    *absent*, since its last message or since the producer left.
+    It keeps at most `max_names` names; if more producers are attached, the names of these producers. A name whose
+    producer is not attached is *absent*, since its last message or since the producer left.
     """
 
     __slots__ = ("_absent", "_attached", "_highest", "_max_names")
@@ -166,7 +166,7 @@ class SequenceIds:
 
 
 class Deduplication:
-    """The sequence ids of one topic's producers: those that are stored, and those that are being written."""
+    """The sequence ids of one topic's producers: the stored ids, and the ids of messages that are being written."""
 
     __slots__ = (
         "_clock", "_cursor", "_is_storing", "_ledger", "_pushed", "_queue", "_settings", "_since_snapshot",

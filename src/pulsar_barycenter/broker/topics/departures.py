@@ -21,7 +21,8 @@ log = structlog.get_logger(__name__)
 
 class Departures:
     """Runs at most one task that closes or deletes a topic. `forget` is called with each topic when it is closed or
-    deleted; `deleted` is awaited before that with each topic that is deleted, while clients cannot attach to it.
+    deleted; `deleted` is awaited with each topic that is deleted, before `forget` is called for it, and while clients
+    cannot attach to it.
     """
 
     def __init__(self, forget: Callable[[Topic], None], deleted: Callable[[TopicName], Awaitable[None]]) -> None:
@@ -98,7 +99,8 @@ class Departures:
     async def wait(self, topic: Topic) -> None:
         """Wait until a topic that is leaving has left.
 
-        The caller wants to load the topic again. So a transfer of it was abandoned, and the topic is closed.
+        The caller wants to load the topic again. So if a transfer of the topic is in progress, it was abandoned, and
+        the topic is closed.
         """
         closing = self._closings.get(topic)
         if closing is None and topic in self._transfers:

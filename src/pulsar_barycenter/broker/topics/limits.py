@@ -65,7 +65,7 @@ def require_consumer_room(
 
 
 def require_subscription_room(topic: TopicName, subscriptions: Mapping[str, object], limits: TopicLimits) -> None:
-    """Check that the topic may get another subscription; the one of compaction does not count.
+    """Check that the topic may get another subscription; the subscription of compaction does not count.
 
     Raises:
         TooManySubscriptionsError: the topic has as many subscriptions as it may have.
@@ -78,7 +78,7 @@ def require_free_subscription(subscription: str) -> None:
     """Check that a subscription of that name would not share a cursor with the broker.
 
     Raises:
-        NotAllowedError: the name is that of a cursor of the broker.
+        NotAllowedError: a cursor of the broker itself has this name.
     """
     if subscription in BROKERS_CURSORS:
         raise NotAllowedError(

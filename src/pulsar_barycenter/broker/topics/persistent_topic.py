@@ -151,7 +151,9 @@ class PersistentTopic(Topic):
     def _publish_new(
         self, known: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Publish the messages that were not sent before; each is checked after the one before it was published."""
+        """Publish the messages that were not sent before; each message is checked after the message before it was
+        published.
+        """
         for send, entry in zip(sent, entries, strict=True):
             producer, sequence_id, highest_id, _, size = send
             if producer.closed:  # by the answer to an earlier message; its client sends these again
@@ -220,8 +222,8 @@ class PersistentTopic(Topic):
 
     def write_failed(self, group: Sequence[Sent], error: LedgerError) -> None:
         """Send errors to the producers of `group`, which could not be stored, and close them. Called by the ledger.
-        After a fence send none: `fenced` disconnects the clients, and they look the topic up and send to the next
-        owner.
+        If the ledger was fenced, no errors are sent: `fenced` disconnects the clients, which look the topic up and send
+        the messages to the next owner.
         """
         fenced = isinstance(error, LedgerFencedError)
         self.room.write_failed(error, asyncio.get_running_loop().time())
@@ -493,7 +495,7 @@ class PersistentTopic(Topic):
         """Accept no message any more, for good; return the position of the last one, EARLIEST if there is none.
 
         Messages that are being written get their receipts; then the producers are closed. Consumers read to the end.
-        Terminating a terminated topic returns the position again.
+        If the topic is terminated already, the same position is returned.
 
         Raises:
             TopicFencedError: the topic is closing.
@@ -571,8 +573,8 @@ class PersistentTopic(Topic):
             await self.ledger.close()
 
     async def _keep_last_message_id(self) -> None:
-        """Store the last message id for readers that request it during the transfer: they would report a refusal as an
-        error.
+        """Store the last message id for readers that request it during the transfer: without an answer, their clients
+        would report an error.
         """
         try:
             self._last_message_id = await self.last_message_id()

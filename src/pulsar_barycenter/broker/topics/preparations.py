@@ -52,8 +52,8 @@ class _Preparation:
 class Preparations:
     """The topics that were opened in advance.
 
-    `open_topic` opens an existing topic with a new ledger, and does not register it. Its event is set when the former
-    owner has closed the topic: before that it only creates the ledger, and waits.
+    `open_topic` opens an existing topic with a new ledger, and does not register it. The event that it gets is set when
+    the former owner has closed the topic. Until then, `open_topic` only creates the ledger, and waits.
     """
 
     def __init__(self, open_topic: OpenTopic) -> None:
@@ -88,8 +88,8 @@ class Preparations:
             return None
 
     async def take(self, name: TopicName, epoch: int) -> PersistentTopic | None:
-        """Return the topic if it was prepared for the term of that epoch, else None. The caller has to close it from
-        then on.
+        """Return the topic if it was prepared for the term of that epoch, else None. After that, the caller is
+        responsible for closing the topic.
 
         This waits while the topic is being opened. A topic prepared for another term is closed before this returns.
         """

@@ -126,7 +126,7 @@ Action: TypeAlias = Attach[P] | Claim[P] | Refuse[P] | Fence[P]
 
 
 class ProducerAccess(Generic[P]):
-    """The producers of one topic. `epoch` is that of the last exclusive producer, None if there never was one."""
+    """The producers of one topic. `epoch` is the epoch of the last exclusive producer, None if there never was one."""
 
     __slots__ = ("_claim", "_highest", "_holder", "_shared", "_taken", "_topic", "_waiting", "epoch")
 
@@ -178,7 +178,8 @@ class ProducerAccess(Generic[P]):
     def succeed(self, former: P, producer: P, brought: int | None = None) -> list[Action[P]]:
         """Decide about `producer`, by which a client that reconnected replaces its attached producer `former`.
 
-        An exclusive producer keeps the topic, ahead of those that wait. `former` is always removed.
+        If `former` has the topic exclusively, `producer` gets it before all producers that wait. `former` is always
+        removed.
         """
         keeps = former is self._holder and producer.access_mode is not AccessMode.SHARED
         if not keeps or self._is_stale(brought):
@@ -187,8 +188,9 @@ class ProducerAccess(Generic[P]):
         return [self._give(producer, brought)]
 
     def take_epoch(self, producer: P) -> int | None:
-        """Return the epoch that `producer` has to store, or None if it lost its claim: it was fenced, or it left. This
-        is the epoch that the producer brought, if the topic has the same epoch or none; else the topic's next epoch.
+        """Return the epoch that `producer` has to store, or None if it lost its claim: it was fenced, or it left. It is
+        the epoch that the producer brought, if the topic has the same epoch or no epoch; else it is the next epoch of
+        the topic.
         """
         if self._claim is None or self._claim.producer is not producer:
             return None

@@ -57,7 +57,9 @@ class TopicRegistry:
         policies: TopicPolicies,
         compaction_strategies: Mapping[TopicName, KeepsEarlier] | None = None,
     ) -> None:
-        """`compaction_strategies` are for topics where the newest message of a key is not always the valid one."""
+        """`compaction_strategies` has a compaction strategy for each topic in which the newest message of a key is not
+        always the valid one.
+        """
         self._config = config
         self._env = env
         self._authority = authority
@@ -220,17 +222,17 @@ class TopicRegistry:
                     await self._let_follow(topic)
                 return await self._registered(topic)
         except TimeoutError:
-            raise TopicFencedError(name, "it was not loaded within topicLoadTimeoutSeconds") from None
+            raise TopicFencedError(name, "the topic was not loaded within topicLoadTimeoutSeconds") from None
         except TopicNotFoundError:
             if change is not None and create:
                 self.on_change_seen(name, change)
-                raise TopicFencedError(name, f"its partitioned topic is under change: {change}") from None
+                raise TopicFencedError(name, f"a change of its partitioned topic is in progress: {change}") from None
             raise
         finally:
             del self._loads[name]
 
     async def _let_follow(self, topic: PersistentTopic) -> None:
-        """Have a topic follow the present policies; close it if they cannot be read."""
+        """Apply the present storage policies to a topic; close the topic if they cannot be read."""
         try:
             topic.follow(await self._policies.storage(topic.name))
         except BaseException:
@@ -308,13 +310,13 @@ class TopicRegistry:
         return topic
 
     async def _registered(self, topic: Topic) -> Topic:
-        """Add a loaded topic to the registry and return it. If its term has ended, close it. Raises NotServedError: the
-        term has ended.
+        """Add a loaded topic to the registry and return it. If the term of the topic's bundle has ended, close the
+        topic and raise NotServedError.
         """
         owned = self._authority.served(topic.name)
         if owned is None:
             await topic.close("its bundle was released while it was loaded")
-            raise NotServedError(topic.name, "its bundle was released while the topic was being loaded")
+            raise NotServedError(topic.name, "the topic's bundle was released while the topic was being loaded")
         topic.owned = owned  # after a split during the load this is the term of the new bundle
         self._topics[topic.name] = topic
         self._by_bundle.setdefault(owned.bundle, {})[topic.name] = topic
@@ -324,8 +326,9 @@ class TopicRegistry:
     # ---- closing ----
 
     async def _delete_schemas(self, topic: TopicName) -> None:
-        """Delete the schemas of a deleted topic. Partitions share those of their topic, which has them until it is
-        deleted. Non-persistent topics keep them: such a topic is deleted whenever nobody uses it.
+        """Delete the schemas of a deleted topic. Partitions share the schemas of their partitioned topic, which keeps
+        the schemas until it is deleted. A non-persistent topic keeps its schemas, because it is deleted each time when
+        no client uses it.
 
         Source: Pulsar's `BrokerService.deleteSchema`.
         """
@@ -357,7 +360,8 @@ class TopicRegistry:
         return closed
 
     async def _leave(self, bundle: Bundle, start: Callable[[Topic], asyncio.Task[None]]) -> int:
-        """Run the task that `start` returns for each topic of a bundle, and wait for it and for running loads.
+        """Call `start` for each topic of a bundle, and wait for the tasks that it returns and for topics that are being
+        loaded.
 
         Return the number of topics.
         """
@@ -507,12 +511,14 @@ class TopicRegistry:
         return [str(topic.name) for topic in sorted(written, key=lambda topic: -topic.in_rates.rate)]
 
     def topic_stats(self, topic: Topic, *, owner_broker: str = "") -> dict[str, Any]:
-        """Return the stats of a loaded topic as the admin API shows them (reference 5.4)."""
+        """Return the stats of a loaded topic as the admin API shows them."""
         return topic_stats(topic, owner_broker=owner_broker)
 
 
 def _is_of(topic: Topic, bundle: Bundle) -> bool:
-    """Return whether a topic belongs to a bundle. Internal topics of the leader are served under the leader's own."""
+    """Return whether a topic belongs to a bundle. An internal topic, which the leader serves, belongs only to the
+    bundle of the leader's own term.
+    """
     served_for = topic.owned.bundle
     return served_for == bundle or (served_for.namespace == bundle.namespace and bundle.contains(topic.name))
 

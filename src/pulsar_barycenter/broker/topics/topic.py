@@ -183,9 +183,9 @@ class Topic:
             TopicFencedError: the topic is being closed, moved or changed.
         """
         if not self.is_served:
-            raise TopicFencedError(self.name, "it is being closed or moved to another broker")
+            raise TopicFencedError(self.name, "the topic is being closed or moved to another broker")
         if self.change is not None and self.change.blocks_clients:
-            raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
+            raise TopicFencedError(self.name, f"a change of its partitioned topic is in progress: {self.change}")
 
     def check_writable(self) -> None:
         """Check that the topic accepts messages.
@@ -201,7 +201,7 @@ class Topic:
             TopicFencedError: a change is deleting the subscription.
         """
         if self.change is not None and self.change.blocks_subscription(name):
-            raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
+            raise TopicFencedError(self.name, f"a change of its partitioned topic is in progress: {self.change}")
 
     async def add_producer(
         self,
@@ -211,8 +211,8 @@ class Topic:
         topic_epoch: int | None = None,
         queued: Callable[[], None] | None = None,
     ) -> Producer:
-        """Attach a producer and return it. It replaces a producer of its name that belongs to the same client, or that
-        is dead.
+        """Attach a producer and return it. It replaces an attached producer of the same name if that producer belongs
+        to the same client or is dead.
 
         `topic_epoch` is the epoch that an exclusive producer had when it attached before. `queued` is called once if
         the producer has to wait for exclusive access.
@@ -257,7 +257,8 @@ class Topic:
         """Return the attached producer that the new one replaces, None if there is none. A dead producer of the same
         name is removed.
 
-        A new producer may have the name of another client's producer if it waits until that one leaves, or fences it.
+        A new producer may have the same name as an attached producer of another client, if it waits until that producer
+        leaves, or fences it.
 
         Raises:
             ProducerBusyError: a connected producer of another client has the name.
@@ -276,10 +277,11 @@ class Topic:
         return None
 
     async def check_backlog(self) -> None:
-        """Check that the backlog is within its quotas, or that a quota keeps no producer away.
+        """Check that no backlog quota keeps producers away: the backlog is within its quotas, or the exceeded quota has
+        another policy.
 
         Raises:
-            BacklogQuotaExceededError: it is not; ProducerHeldError if the client is to try again.
+            BacklogQuotaExceededError: a quota keeps producers away; ProducerHeldError if the client should try again.
         """
 
     def stored_producer_epoch(self) -> int | None:
@@ -413,7 +415,8 @@ class Topic:
     async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
         """Return the position of the first entry published at or after that time, or a position after all entries.
 
-        With `compacted`, here and below, the entries of the compacted ledger count instead of the original ones.
+        With `compacted`, in this method and in `last_message_id`, the entries of the compacted ledger are searched
+        instead of the original ones.
         """
         raise NotImplementedError
 
@@ -536,7 +539,8 @@ class Topic:
 
 
 def _is_successor(options: ProducerOptions, producer_id: int, link: ClientLink, present: Producer) -> bool:
-    """Return whether a new producer and the present one of its name belong to the same client, which reconnected.
+    """Return whether a new producer and the attached producer of the same name belong to the same client, which
+    reconnected.
 
     A higher epoch and the same connection prove it. If a broker generated the name, no other client has it, so a higher
     epoch proves it on any connection.

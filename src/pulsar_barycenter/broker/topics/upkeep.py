@@ -71,8 +71,8 @@ class TopicUpkeep:
         return deleted
 
     async def trim(self) -> int:
-        """Start to end ledgers that are too old, and to delete consumed ledgers whose retention has ended; return the
-        number of topics that were looked at.
+        """For each topic, start to end its ledger if the ledger is too old, and to delete consumed ledgers whose
+        retention has ended; return the number of topics.
         """
         trimmed = 0
         async for topic in self._open():
@@ -82,8 +82,8 @@ class TopicUpkeep:
         return trimmed
 
     async def expire_messages(self, now_ms: int) -> int:
-        """Let messages older than the TTL of their namespace leave every backlog; return the number of messages, those
-        of each subscription counted.
+        """Let messages older than the TTL of their namespace leave every backlog; return the number of messages, summed
+        over the subscriptions.
         """
         expired = 0
         async for topic in self._open():

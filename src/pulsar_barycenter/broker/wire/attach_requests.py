@@ -67,7 +67,7 @@ def _attach(
         connection.send(commands.error(request.request_id, api.ServiceNotReady, f"The {kind} is already being created"))
         return
     if len(connection.producers) + len(connection.consumers) + len(connection.attaching) >= ATTACHED:
-        raise NotAllowedError(f"a connection has at most {ATTACHED} producers and consumers")
+        raise NotAllowedError(f"a connection has at most {ATTACHED} producers and consumers: use another connection")
     number = api.BaseCommand.PRODUCER if kind == "producer" else api.BaseCommand.SUBSCRIBE
     task = connection.attaching[key] = connection.start(add(connection, request), number, request)
 
@@ -183,7 +183,7 @@ def _send_producer_success(connection: Connection, request_id: int, added: Produ
 async def _create_initial_subscription(topic: Topic, name: str) -> None:
     """Create the subscription that a producer of a dead-letter topic asks for, if it does not exist.
 
-    It keeps the messages until the first consumer attaches.
+    The subscription keeps the messages until its first consumer attaches.
 
     Raises:
         NotAllowedError: the policies do not allow to create it, or the topic has reached its limit.

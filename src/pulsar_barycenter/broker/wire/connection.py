@@ -56,8 +56,8 @@ class Connection(asyncio.Protocol):
     """A client connection, created by the wire server. `handlers` are by the number of the command type.
 
     Its memory is bounded (limits in `bounds`): one incomplete frame and one read; unanswered SENDs and other requests,
-    by number and bytes; answers and messages that the client has not read, in addition the answers to one read and to
-    the running requests; attached producers and consumers, each with names and properties of bounded length.
+    by number and bytes; answers and messages that the client has not read, plus the answers to the requests of one read
+    and to the running requests; attached producers and consumers, each with names and properties of bounded length.
     """
 
     __slots__ = (
@@ -238,8 +238,8 @@ class Connection(asyncio.Protocol):
         return self._requests.start(work, number, request)
 
     def _handle_sends(self, received: Sequence[Received], start: int) -> int:
-        """Publish consecutive SENDs of one producer, from index `start` on; return the index after them. A damaged SEND
-        ends them: the SENDs before it are published, and its producer gets an error.
+        """Publish consecutive SENDs of one producer, from index `start` on; return the index after them. If a SEND is
+        damaged, the SENDs before it are published, its producer gets an error, and the index after it is returned.
         """
         producer_id, _, _, messages, are_chunks = received[start][1]
         producer = self._publishing(producer_id, min(messages, MAX_MESSAGES_IN_ENTRY))
@@ -342,7 +342,9 @@ class Connection(asyncio.Protocol):
             self._stalled[dispatcher] = None
 
     def _wake(self) -> None:
-        """Call the stalled dispatchers while the connection is writable; those that did not run stay first."""
+        """Call the stalled dispatchers while the connection is writable; dispatchers that could not run stay first in
+        the queue.
+        """
         waiting, self._stalled = self._stalled, {}
         while waiting and self.writable:
             dispatcher = next(iter(waiting))

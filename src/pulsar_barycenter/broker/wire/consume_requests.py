@@ -74,7 +74,9 @@ def _ack_individual(consumer: Consumer, ids: Sequence[api.MessageIdData]) -> _Re
 
 
 def _ack_parts(consumer: Consumer, whole: Sequence[Position], of_parts: Sequence[api.MessageIdData]) -> _Refusal:
-    """Acknowledge the entries at `whole`, and the parts of batches that `of_parts` says; nothing if one is refused."""
+    """Acknowledge the entries at `whole`, and the messages of batches that `of_parts` lists. If one of them is refused,
+    nothing is acknowledged.
+    """
     try:
         parts = [_part(id_) for id_ in of_parts]
     except NotAllowedError as error:
@@ -89,7 +91,7 @@ def _part(id_: api.MessageIdData) -> tuple[Position, int]:
     """Return the position of a batch, and the bit set of its messages that are not acknowledged.
 
     Raises:
-        NotAllowedError: no batch has as many messages.
+        NotAllowedError: the bit set is longer than any batch.
     """
     words = len(id_.ack_set)
     if words > ACK_SET_WORDS:
@@ -99,7 +101,9 @@ def _part(id_: api.MessageIdData) -> tuple[Position, int]:
 
 
 async def _ack_in_steps(connection: Connection, consumer: Consumer, request: api.CommandAck) -> None:
-    """Acknowledge some ids at a time. A refusal ends it; the ids of the steps before it are acknowledged."""
+    """Acknowledge the ids in steps of some ids each. After a refusal the rest is not acknowledged; the ids of earlier
+    steps stay acknowledged.
+    """
     problem: _Refusal = None
     for ids in _in_steps(request.message_id):
         problem = (api.ConsumerNotFound, _NO_CONSUMER) if consumer.closed else _ack_individual(consumer, ids)

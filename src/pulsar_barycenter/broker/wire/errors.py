@@ -93,8 +93,8 @@ def error_code(error: BaseException) -> ErrorCode:
 def lookup_error_code(error: BaseException) -> ErrorCode:
     """Return the code for `error` in the answer to a look-up.
 
-    After ServiceNotReady in such an answer clients close the connection. So it is used only if this broker cannot
-    answer look-ups at all (LookupNotReadyError); otherwise it is MetadataError.
+    After ServiceNotReady in such an answer clients close the connection. So ServiceNotReady is returned only if this
+    broker cannot answer look-ups at all (LookupNotReadyError); otherwise the code is MetadataError.
     """
     code = error_code(error)
     if code == api.ServiceNotReady and not isinstance(error, lookup_answers.LookupNotReadyError):

@@ -43,8 +43,8 @@ def request_name(number: int) -> str:
 
 
 def miscounted(declared: int, counted: int) -> str:
-    """Return why a SEND is refused: it declares `declared` messages, but the metadata of its entry has `counted`, or
-    their number is not allowed.
+    """Return the text of the refusal of a SEND: the number of messages that it declares differs from the `counted`
+    number in the metadata of its entry, or is not allowed.
     """
     if declared != counted:
         return f"the SEND has {count_of(declared, 'message')}, but the metadata of its entry says {counted}"

@@ -30,7 +30,9 @@ ConfOf = Callable[[click.Context], ClientConf]
 
 
 def offers(kind: str, conf_of: ConfOf) -> Offer | None:
-    """Return the completion of a kind (`tenant`, `namespace`, `topic`, `cluster`, `broker`), None for other kinds."""
+    """Return the function that completes names of a kind (`tenant`, `namespace`, `topic`, `cluster`, `broker`); None
+    for other kinds.
+    """
     if kind not in _ASKED:
         return None
 
@@ -54,7 +56,7 @@ async def _tenants(session: Session, _begun: str) -> list[str]:
 
 
 async def _namespaces(session: Session, begun: str) -> list[str]:
-    """Return the namespaces of the typed tenant; if none is typed, tenants."""
+    """Return the namespaces of the typed tenant, or all tenants if no tenant is typed."""
     tenant, slash, _ = begun.partition("/")
     if not slash:
         return [f"{name}/" for name in await _tenants(session, begun)]
@@ -62,7 +64,9 @@ async def _namespaces(session: Session, begun: str) -> list[str]:
 
 
 async def _topics(session: Session, begun: str) -> list[str]:
-    """Return the topics of the typed namespace, in the typed form; if none is typed, namespaces."""
+    """Return the topics of the typed namespace, in the form in which the user began to type; if no namespace is typed,
+    return namespaces.
+    """
     prefix = _PERSISTENT if begun.startswith(_PERSISTENT) else ""
     rest = begun.removeprefix(prefix)
     if rest.count("/") < 2:

@@ -184,7 +184,7 @@ def _is_set(picture: Picture, key: str) -> bool:
 
 
 async def _check(url: str, key: str, value: str) -> None:
-    """Ask a broker to check a value. Apache Pulsar has no such request; there the type of the value is checked here.
+    """Ask a broker to check a value. For Apache Pulsar, which has no such request, check the value's type here.
 
     Raises:
         AdminRequestError: the broker would refuse the value, or no broker answers.

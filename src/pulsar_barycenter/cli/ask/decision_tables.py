@@ -44,7 +44,7 @@ def headline(found: SnapshotFile, by: str) -> str:
 
 
 def window_of(snapshot: LoadSnapshot) -> str:
-    """Return the window of the load on which bundles are selected.
+    """Return the name of the window whose load the strategies compare: SHORT or NEWEST.
 
     The extensible load manager uses the newest reports unless the pipeline provides windows.
     """
@@ -53,7 +53,7 @@ def window_of(snapshot: LoadSnapshot) -> str:
 
 
 def print_state(state: BundleState, window: str) -> None:
-    """Print the broker of a bundle and its load; `window` is that of the load on which the leader decides."""
+    """Print the broker of a bundle and its load; `window` names the window of the load that the leader uses."""
     now, short = _load(state.latest), _load(state.figures)
     may = f"cannot be shed: {state.held}" if state.held else "may be shed"
     click.echo(f"{state.bundle}  on {state.broker}, {count_of(state.topics, 'topic')}; {may}")
@@ -74,9 +74,9 @@ def print_tables(
 ) -> None:
     """Print the decisions of one cycle: the verdict on each broker, then bundles that move, are placed, split or stay.
 
-    `explain` prints complete reasons instead of short ones. `shedding` are the brokers that shed, for the case that
-    `lines` is only a part of the round; brokers whose bundles move in `lines` take precedence. `window` is the window
-    of the bundles' load.
+    `explain` prints complete reasons instead of short ones. `shedding` names the brokers that shed; it is used only if
+    no bundle of `lines` moves, because `lines` may be a part of the round. `window` names the window of the bundles'
+    load.
     """
     verdicts = [line for line in lines if line.kind == "verdict"]
     if verdicts:
@@ -116,7 +116,7 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
 
 
 def _print_round(reason: Reason, sources: Sequence[str], *, explain: bool) -> None:
-    """Print which brokers shed (their verdicts say why), or why none does; and the settings that would change it."""
+    """Print which brokers shed, or why no broker sheds, and the settings that would change this result."""
     settings = f"; {SETTINGS_MARK}{', '.join(reason.settings)}" if reason.settings and not explain else ""
     whole = _words(reason, "", explain=explain)
     if reason.subject and sources:

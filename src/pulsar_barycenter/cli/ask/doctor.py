@@ -222,7 +222,9 @@ def _is_foreign(picture: Picture) -> bool:
 
 
 def _sum(diagnosis: Diagnosis) -> str:
-    """Return the number of findings by severity; "healthy" if none is a warning or worse and no check was left out."""
+    """Return the number of findings by severity; "healthy" if no finding is a warning or worse and every check was
+    made.
+    """
     counts = Counter(finding.severity for finding in diagnosis.findings)
     found = [f"{counts[severity]:,} {severity}" for severity in reversed(Severity) if counts[severity]]
     if diagnosis.fails(Severity.WARNING):

@@ -88,15 +88,13 @@ def command(
     """
     if at:
         if any((bundle, broker, namespace, since)) or not name:
-            raise click.UsageError(
-                "--at TIME goes with TOPIC, BUNDLE or BROKER as the argument, and with no other filter"
-            )
+            raise click.UsageError("give TOPIC, BUNDLE or BROKER with --at TIME, and leave out the other filters")
         if file is not None or (url is not None and data is not None):
-            raise click.UsageError("with --at give --url or --data: a snapshot holds the state at one time only")
+            raise click.UsageError("give --url or --data with --at: a snapshot has the state at one time only")
         _explain_then(name, moment_ms("--at", at), url, data, form)
         return
     if data is not None and not data.is_dir():
-        raise click.UsageError(f"--data {data}: give a folder; one log is read with --at")
+        raise click.UsageError(f"--data {data}: give a folder; a single log can only be read with --at TIME")
     if name and any((bundle, broker, namespace)):
         raise click.UsageError("give TOPIC, BUNDLE or BROKER, or one of --bundle, --broker and --namespace")
     since_ms = moment_ms("--since", since)
@@ -136,7 +134,7 @@ def _is_namespace(name: str) -> bool:
 
 
 def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -> None:
-    """Print past decisions about the subject, and the decisions of a round now; end with 1 if there is none of both."""
+    """Print past decisions about the subject, and what a round would decide now; end with 1 if there are neither."""
     answer = source.about(asked)
     found = answer.found
     for problem in answer.missing:
@@ -171,7 +169,9 @@ def _would_go(placed: Decided) -> str:
 
 
 def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, form: str) -> None:
-    """Print the explanation for a time in the past; end with 1 if nothing is known of that time."""
+    """Print the explanation for a time in the past; end the program with exit code 1 if nothing is known of that
+    time.
+    """
     subject = _subject(name)
     ask = of_cluster(asking_client, asked_url(url)) if data is None else of_files(data)
     lines: list[Decided] = []
@@ -200,7 +200,7 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
     for text in told_then(answer):
         click.echo(printable(text))
     if found is not None and lines:
-        click.echo(f"\nwith the load of that time, by {settings}")
+        click.echo(f"\nwhat the leader would have decided with the load of that time, by {settings}")
         print_tables(lines, explain=True, shedding=shedding, window=window_of(found.snapshot))
 
 

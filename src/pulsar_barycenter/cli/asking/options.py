@@ -77,11 +77,11 @@ def with_client_conf(command: Command) -> Command:
 def client_conf(
     context: click.Context | None = None, url: str | None = None, *, usual_url: str = USUAL_URL
 ) -> ClientConf:
-    """Combine the options of the running command, pulsar-shell's context of --context or else client.conf, and the
-    environment; the first of these that has a value wins.
+    """Return the configuration of the client. For each key, the first source that has a value counts.
 
-    `context` is click's, of the running command. `url` is the address in the command line, `usual_url` the address if
-    no source has one.
+    The sources are, in this order: the options of the running command; the context of pulsar-shell that --context
+    names, or without --context client.conf; the environment. `context` is the running command's context in click. `url`
+    is the address in the command line, `usual_url` the address if no source has one.
 
     Raises:
         ClientConfError: the result cannot be used.

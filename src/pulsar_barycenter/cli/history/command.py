@@ -165,7 +165,7 @@ def bundle_life(
 
 
 def _bundle(history: History, name: str) -> str:
-    """Return the named bundle, or the last bundle of the named topic and print it; end the program if there is none."""
+    """Return the named bundle; for a topic, print and return its last bundle. End the program if there is none."""
     try:
         return str(Bundle.parse(name))
     except InvalidNameError:
@@ -215,8 +215,8 @@ def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str,
 def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: float, limit: int) -> None:
     """Show the bundles that load managers moved again soon after a move, and how often back to a former owner.
 
-    Moves that an operator requested (a drain, its undo, a move) do not count, nor does the load manager's next move
-    after them.
+    Moves that an operator requested (a drain, its undo, a move) do not count, and neither does the next move of the
+    bundle.
     """
     with _history(data, conf, since, until, form) as history:
         _answer(
@@ -230,7 +230,7 @@ def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: f
 @_common
 @click.option("--over", default=85.0, show_default=True, help="The threshold, in percent of weighted usage.")
 def brokers(data: str, conf: Conf, since: str, until: str, form: str, over: float) -> None:
-    """Show the brokers whose usage was above a threshold, and the share of their reported time."""
+    """Show the brokers whose usage was above a threshold, and for which share of the time that their reports cover."""
     with _history(data, conf, since, until, form) as history:
         _answer(form, lambda: history.brokers_over(over / 100), none="no broker was above the threshold")
 
@@ -302,9 +302,7 @@ def sql(
     if at_ms and as_of_batch is not None:
         raise click.UsageError("give --as-of-batch or --as-of, not both")
     if (at_ms or as_of_batch is not None) and (wants_spark or engine == "spark"):
-        raise click.UsageError(
-            "earlier batches can only be read with DuckDB, from a folder on this machine; leave out Spark"
-        )
+        raise click.UsageError("Spark cannot read earlier batches: use --engine duckdb, on a folder of this machine")
     try:
         if folder is not None:
             check_load_folder(folder)

@@ -230,7 +230,9 @@ def plan_in(file: Path) -> Plan:
         PlanError, OSError: the file is not a plan, or cannot be read.
     """
     if file.stat().st_size > _MAX_PLAN_BYTES:
-        raise PlanError(f"{file} is larger than {_MAX_PLAN_BYTES:,} bytes, the maximum for a plan")
+        raise PlanError(
+            f"{file} is larger than {_MAX_PLAN_BYTES:,} bytes, the maximum for a plan; split it into several plans"
+        )
     return read_plan(file.read_bytes())
 
 

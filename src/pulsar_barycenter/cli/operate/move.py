@@ -119,7 +119,9 @@ async def _sources(url: str, bundles: Sequence[str], destination: str, *, gives_
         for bundle in bundles:
             owner = owners[bundle] or await cluster.look_up(bundle)
             if not owner:
-                raise RefusedError(f"no topic of {bundle} can be looked up, so its owner cannot be found")
+                raise RefusedError(
+                    f"no topic of {bundle} can be looked up, so its owner cannot be found; nothing was moved: try again"
+                )
             sources.append(owner)
         return sources
     finally:

@@ -81,7 +81,7 @@ def command(
     folder = local_folder(data)
     needs = _needs_spark(data, out, from_logs=from_logs, master=master, conf=conf)
     if spark is False and needs:
-        raise click.UsageError(f"--no-spark: {needs} needs Spark")
+        raise click.UsageError(f"--no-spark: {needs} needs Spark; leave out one of the two")
     try:
         if folder is not None:
             check_load_folder(folder)
@@ -102,7 +102,7 @@ def command(
 def _needs_spark(
     data: str, out: str | None, *, from_logs: bool, master: str | None, conf: Mapping[str, str]
 ) -> str | None:
-    """Return the option that only Spark can carry out, None if there is none."""
+    """Return the first option that needs Spark, with its value; None if no option needs Spark."""
     if local_folder(data) is None:
         return f"--data {data}"
     if out is not None and local_folder(out) is None:

@@ -81,7 +81,7 @@ def command(
 
 
 def _measured(data: Path) -> tuple[int | None, int | None, float | None]:
-    """Return brokers, bundles and interval from the tables; None for what they do not show."""
+    """Return brokers, bundles and interval from the tables; None for a number that the tables do not have."""
     from pulsar_barycenter.pipeline.local_sql import run_local_sql
 
     try:

@@ -85,8 +85,8 @@ def command(data: str, form: str, conf: dict[str, str]) -> None:
 def _state(found: PipelineStatus, *, alive: bool, restart: Restart | None) -> str:
     """Return the state to show.
 
-    It is `restarting` if a parent process restarts the pipeline and it does not read reports yet; `killed` if the
-    process that wrote the state has ended; else the written state.
+    It is `restarting` if a parent process restarts the pipeline and the pipeline does not read reports yet; `killed` if
+    the process that wrote the state has ended; else the written state.
     """
     if restart is not None and not (alive and found.state in ("running", "retrying")):
         return "restarting"
@@ -139,7 +139,7 @@ def _lines(found: PipelineStatus, state: str, storage: Storage, restart: Restart
 
 
 def _phases(phases: Mapping[str, PhaseTimes]) -> str:
-    """Return the phases of Spark's triggers by how long half of the triggers took at most, longest first."""
+    """Return the phases of Spark's triggers as text, each with its median time over the triggers, longest first."""
     whole = phases.get(_WHOLE_TRIGGER)
     parts = sorted((times.ms_p50, phase) for phase, times in phases.items() if times.ms_p50 and phase != _WHOLE_TRIGGER)
     words = [f"{phase} {ms / 1000:.2f} s" for ms, phase in reversed(parts)]
@@ -157,7 +157,7 @@ def _refold(due: RefoldDue, data: str) -> str:
 
 
 def _why_old(found: PipelineStatus, state: str) -> str:
-    """Return an explanation for an old newest report: if the pipeline has looked since, it has missed nothing."""
+    """Return why the newest report is old, if the pipeline has looked for reports since and has found none; else ""."""
     if state != "running" or found.looked_at - found.as_of < _STEADY_MS:
         return ""
     return "; none since: load is steady, brokers report a change or after loadBalancerReportUpdateMaxIntervalMinutes"

@@ -116,7 +116,9 @@ def command(
 
 
 def _namespaces(folder: Path) -> tuple[NamespaceTraces, ...]:
-    """Return the folder's CSV files as one namespace, or the files of each folder below it as one namespace."""
+    """Return the namespaces of traces: the folder itself if it has CSV files, else each folder in it that has CSV
+    files.
+    """
     folders = [folder] if any(folder.glob("*.csv")) else sorted(entry for entry in folder.iterdir() if entry.is_dir())
     found = [
         NamespaceTraces(

@@ -14,7 +14,6 @@ from pulsar_barycenter.lab.benches.bench import experiment_runs, scenario_tables
 from pulsar_barycenter.lab.benches.bench_page import page, print_table_of
 from pulsar_barycenter.lab.benches.front import FRONT
 from pulsar_barycenter.lab.benches.published_page import print_published, published_page
-from pulsar_barycenter.lab.running import write_whole
 from pulsar_barycenter.load.managers import StrategyError, in_its_place
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.experiments.experiment import Experiment, experiments
@@ -22,6 +21,7 @@ from pulsar_barycenter.replay.grid import settings_of
 from pulsar_barycenter.replay.references import REFERENCES
 from pulsar_barycenter.replay.scenario import BENCHED, Case, catalogue
 from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.whole_files.appearing import write_whole
 
 UNEXPECTED = 3
 Chosen = TypeVar("Chosen")

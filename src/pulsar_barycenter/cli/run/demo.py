@@ -155,7 +155,9 @@ def _traces(paths: Sequence[Path]) -> Sequence[Trace]:
 
 
 def _run_all(every: Sequence[DemoSettings]) -> tuple[list[SeenRun], int]:
-    """Run the demos in turn; return those with a result, and the signal that ended the last one early, or 0."""
+    """Run the demos one after the other. Return the runs that have a result, and the signal that ended the last run
+    early, or 0.
+    """
     seen: list[SeenRun] = []
     for number, settings in enumerate(every, start=1):
         if len(every) > 1:

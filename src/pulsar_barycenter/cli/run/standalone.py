@@ -164,7 +164,7 @@ def _has_pipeline(wanted: bool | None) -> bool:
 
 
 def _remarks(brokers: int, *, pipeline_wanted: bool, has_pipeline: bool) -> Iterator[str]:
-    """Yield a sentence for each part of a whole cluster that is not installed, with what installs it."""
+    """Yield a sentence for each missing part of the cluster: what does not work, and how to install the library."""
     if not can_balance():
         alone = "a broker alone has nothing to balance" if brokers == 1 else "bundles are spread by their number only"
         yield f"no balancing, because numpy is not installed: {alone}; to install it: {BALANCE_INSTALL}"

@@ -25,7 +25,7 @@ class SeenRun:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One value of all runs, in their order: as texts, and the index of the best run, None if all are equal."""
+    """One value in all runs: its texts in the order of the runs, and the index of the best run; None: all are equal."""
 
     name: str
     texts: tuple[str, ...]
@@ -90,7 +90,9 @@ def table(runs: Sequence[SeenRun]) -> str:
 
 
 def render_comparison(runs: Sequence[SeenRun], command: str, folder: Path) -> str:
-    """Return the page that compares two runs, ours first; it links to their own reports, below `folder`."""
+    """Return the page that compares two runs, the one with LeastDisturbance first. It links to the pages of the runs,
+    which are below `folder`.
+    """
     data = [
         ReportData(run.record, run.topics, run.record.started_at_s + run.summary["duration_seconds"]) for run in runs
     ]

@@ -37,7 +37,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One event as a row of the table; `note` explains a move that went back."""
+    """One event as a row of the table; `note` explains a move back to a former owner."""
 
     number: int
     at_s: float
@@ -52,7 +52,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class InterruptionRow:
-    """A time in which topics gave no receipt, and the events then or just before, one of which may have caused it."""
+    """A time in which topics got no receipts. `meanwhile` are the events in that time and shortly before it; one of
+    them may be the cause.
+    """
 
     at_s: float
     seconds: float
@@ -184,6 +186,6 @@ def _thinned(points: Sequence[tuple[float, ...]]) -> list[list[float]]:
 
 
 def short_names(names: Sequence[str]) -> Mapping[str, str]:
-    """Return bundle name to short name: only the range if all bundles are of one namespace, else the whole name."""
+    """Return the short name of each bundle: only the range if all bundles are of one namespace, else the whole name."""
     namespaces = {name.rpartition("/")[0] for name in names}
     return {name: name.rpartition("/")[2] if len(namespaces) == 1 else name for name in names}

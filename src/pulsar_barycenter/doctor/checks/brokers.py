@@ -137,7 +137,7 @@ def _path_in_use(picture: Picture) -> str:
 
 
 def clocks(picture: Picture) -> Iterator[ClusterFinding]:
-    """Clocks differ by more than the error of their reading."""
+    """The clocks of the brokers differ by more than the error of the measurement."""
     read = [(broker.clock_ms, broker.broker) for broker in picture.answering if broker.clock_ms is not None]
     if len(read) < 2:
         return

@@ -90,7 +90,7 @@ def overrides_in_force(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def _overrides(picture: Picture) -> Mapping[str, str]:
-    """Return the dynamic configuration from the store, else from most brokers; secret values are hidden."""
+    """Return the dynamic configuration of the store, else the one that most brokers have; secret values are hidden."""
     if picture.store is not None and picture.store.overrides is not None:
         return _shown(picture.store.overrides)
     counts = Counter(
@@ -189,7 +189,7 @@ def unparsed_settings(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def unknown_keys(picture: Picture) -> Iterator[ClusterFinding]:
-    """The broker.conf has an unknown key, or a broker does not start with it."""
+    """The broker.conf has an unknown key, or no broker can start with this file."""
     seen = picture.file
     if seen is None:
         return

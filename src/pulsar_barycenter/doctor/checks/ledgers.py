@@ -7,7 +7,7 @@ from pulsar_barycenter.doctor.picture import Picture
 
 
 def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
-    """Ledgers are not safe in the folder, or the brokers use another folder."""
+    """The ledger folder is not safe for ledgers, or the brokers use another folder."""
     seen = picture.ledgers
     if seen is None:
         return

@@ -19,7 +19,7 @@ _UNTILED = (
 
 
 def tiling(picture: Picture) -> Iterator[ClusterFinding]:
-    """Boundaries do not tile the hash range."""
+    """The boundaries of a namespace's bundles leave gaps in the hash range, or bundles overlap."""
     for name, boundaries in sorted(picture.known_boundaries.items()):
         fault = untiled(boundaries)
         if fault:

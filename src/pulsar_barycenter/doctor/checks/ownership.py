@@ -91,7 +91,9 @@ def owner_differs(picture: Picture) -> Iterator[ClusterFinding]:
 
 
 def _unwritten(picture: Picture) -> Iterator[ClusterFinding]:
-    """Yield bundles that brokers serve without a lock; for brokers with records, only if the records can be read."""
+    """Yield the bundles that a broker serves without a lock in the store. Brokers with the extensible load manager,
+    which have records instead of locks, are not checked.
+    """
     assert picture.store is not None
     for bundle, holders in sorted(picture.holders.items()):
         if bundle in picture.written_owners:

@@ -90,7 +90,7 @@ class _Asked:
     silent_on: dict[str, str] = field(default_factory=dict)
 
     async def get(self, what: str, path: str, kind: type[T]) -> T | None:
-        """Return a typed answer, None if there is none: `silent_on` then says why."""
+        """Return an answer decoded as `kind`; None if there is no answer: `silent_on` then says why."""
         answer = await self.ask(what, path)
         if answer is None:
             return None
@@ -217,7 +217,9 @@ async def _boundaries(broker: _Asked, name: str) -> NamespaceView | None:
 async def _with_topics(
     answering: Sequence[_Asked], namespaces: tuple[NamespaceView, ...] | None, unseen: list[Unseen]
 ) -> tuple[NamespaceView, ...] | None:
-    """Return the namespaces; those that have a bundle without an owner get the topics of their bundles."""
+    """Return the namespaces; if a bundle of a namespace has no owner, with the number of topics of the namespace's
+    bundles.
+    """
     if namespaces is None or not answering:
         return namespaces
     served = {bundle for broker in answering for bundle in broker.view.owned or ()}

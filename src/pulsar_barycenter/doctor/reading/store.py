@@ -53,7 +53,7 @@ async def read_store(url: str, config_path: str = "") -> StoreView:
 
 def _of_file(file: Path) -> list[tuple[str, bytes]]:
     if not file.is_file():
-        raise StoreUnreadableError(f"{file}: the file does not exist")
+        raise StoreUnreadableError(f"the metadata store {file} does not exist; check its URL")
     return read_folders(file, FOLDERS, KEYS, most=MAX_KEYS)
 
 
@@ -77,7 +77,9 @@ async def _of_store(store: MetadataStore) -> list[tuple[str, bytes]]:
         level = [path for paths in await asyncio.gather(*map(names_in, level)) for path in paths]
         count += len(level)
         if count > MAX_KEYS:
-            raise StoreUnreadableError(f"there are more than {MAX_KEYS:,} keys")
+            raise StoreUnreadableError(
+                f"the metadata store has more than {MAX_KEYS:,} keys, the maximum for this check"
+            )
         await asyncio.gather(*map(value_of, level))
     await asyncio.gather(*map(value_of, KEYS))
     return sorted(found)

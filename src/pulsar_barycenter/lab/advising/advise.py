@@ -12,7 +12,6 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.lab.advising.reality import Reality, reality_of, topic_names
 from pulsar_barycenter.lab.advising.trying import run
 from pulsar_barycenter.lab.inputs import Input, InputSpec, brokers_at
-from pulsar_barycenter.lab.running import write_whole
 from pulsar_barycenter.load.strategies import is_own
 from pulsar_barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
 from pulsar_barycenter.replay.advice.changes import commands, fragment
@@ -30,6 +29,7 @@ from pulsar_barycenter.replay.advice.verdict import advice_of
 from pulsar_barycenter.replay.advice.weighing import Weights
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.scenario import BENCHED
+from pulsar_barycenter.whole_files.appearing import write_whole
 
 FRAGMENT: Final = "broker.conf.fragment"
 COMMANDS: Final = "commands.sh"
@@ -70,7 +70,8 @@ class Advisable:
 def advisable(
     spec: InputSpec, found: Input, strategies: tuple[str, ...], sets: Sequence[str], price: float
 ) -> Advisable:
-    """Return the prepared history. `price` is the cost of one disturbance of all clients a day, in points.
+    """Return the prepared history. `price` is what it costs to disturb every client once a day, in points of a broker's
+    usage.
 
     Raises:
         ReplayInputError: the history is too short, or a setting is not valid.

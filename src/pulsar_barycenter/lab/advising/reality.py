@@ -77,7 +77,10 @@ def _observed(moves: list[Mapping[str, Any]] | None, balance: pa.Table | None) -
 
 
 def _flaps(moves: Iterable[Mapping[str, Any]]) -> int:
-    """Count the flaps among moves, oldest first; moves by operators, and the next move after them, do not count."""
+    """Return the number of flaps (see `load.moved_back`) among moves, which are in order of time.
+
+    Moves by operators, and the next move of the bundle after one, do not count.
+    """
     manual: dict[str, bool] = {}
     seen: dict[str, Whereabouts] = defaultdict(Whereabouts)
     count = 0

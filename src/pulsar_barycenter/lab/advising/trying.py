@@ -30,9 +30,10 @@ _Job = tuple[Scenario, InputSpec, Mapping[str, str], Parts]
 def run(
     question: Question, starts: int, spec: InputSpec, seeds: Sequence[int], parts: Parts, processes: int
 ) -> dict[str, list[Trial]]:
-    """Run all scenarios that `search.wanted` selects, once for each seed; return them by the names with seed 0.
+    """Run each scenario that `search.wanted` selects once for each seed; return the trials of all seeds by scenario
+    name.
 
-    Progress and the estimated duration are shown on standard error.
+    The key is the name of the scenario with seed 0. Progress and the estimated duration are shown on standard error.
     """
     known: dict[str, list[Trial]] = {}
     estimate = _Estimate((starts + CLIMBED * _EXPECTED_MORE) * len(seeds), processes)
@@ -54,7 +55,7 @@ def run(
 
 
 def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) -> Iterator[tuple[Trial, float]]:
-    """Yield the results of the jobs, in their order."""
+    """Yield the result of each job, in the order of `jobs`."""
     if pool is None:
         yield from (_attempt(*job) for job in with_progress(jobs, what))
         return

@@ -38,7 +38,8 @@ def scenario_tables(
 ) -> list[Table]:
     """Return a table for each case, with the medians of all strategies over the seeds.
 
-    `front` maps bands to LeastDisturbance with that band; these are measured as well, and listed separately.
+    `front` maps the text of a band to the text of the strategy LeastDisturbance with that band. These are measured as
+    well, and listed separately.
     """
     run = (*strategies, *front.values())
     jobs = [(case, strategy, seed) for case in cases for strategy in run for seed in seeds]
@@ -86,7 +87,9 @@ def _figures(job: Job[str]) -> dict[str, float]:
 
 
 def _medians(runs: list[Measures]) -> Figures:
-    """Return the median of each measure; of a measure with a value for each event, the value of the last event."""
+    """Return the median of each measure. For a measure that has one value for each event, the value of the last event
+    counts.
+    """
     found: dict[str, float] = {}
     rows: list[Mapping[str, object]] = [msgspec.structs.asdict(run) for run in runs]
     for name in rows[0]:

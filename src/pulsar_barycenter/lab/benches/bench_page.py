@@ -47,7 +47,7 @@ def _text(figures: Figures, name: str, factor: float) -> str:
 
 
 def print_table_of(table: Table) -> None:
-    """Print the results of a scenario, and whether its expectations are met."""
+    """Print the results of a scenario, and for each expectation whether it is met."""
     click.echo(f"\n{table.case.name}: {table.case.about}")
     columns = [Column("strategy"), *(Column(title, Kind.FIGURE) for _, title, _ in _COLUMNS)]
     rows = [

@@ -16,7 +16,9 @@ FRONT: Final = {band: f"{OURS} barycenterLeastDisturbanceBandPercentage={band}" 
 
 
 def dominates(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
-    """Return whether `ours` has no more regret and no more unloads than `theirs`, and less of one of the two."""
+    """Return whether `ours` has no more regret and no more unloads than `theirs`, and less of at least one of the
+    two.
+    """
     pairs = [(ours[figure], theirs[figure]) for figure in ("regret", "unloads")]
     return all(mine <= other for mine, other in pairs) and any(mine < other for mine, other in pairs)
 
@@ -24,10 +26,12 @@ def dominates(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
 def not_dominated(
     front: Sequence[Mapping[str, float]], of: Mapping[str, Mapping[str, float]]
 ) -> tuple[list[str], list[str]]:
-    """Return the strategies in `of` that no setting of ours dominates, in two lists.
+    """Return the strategies in `of` that no setting of LeastDisturbance in `front` dominates (see `dominates`), in two
+    lists.
 
-    The first has the strategies that a setting of ours equals in both values; the second those that are better than
-    each setting in one value. Ours, references and the no-op manager are left out.
+    The first list has the strategies that equal a setting in both values. The second list has the others: compared with
+    any setting, they are better in one value. LeastDisturbance itself, the references and the no-op manager are left
+    out.
     """
     equal: list[str] = []
     better: list[str] = []

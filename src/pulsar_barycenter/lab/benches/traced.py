@@ -30,12 +30,14 @@ class Traced:
         steps = DAYS * _DAY_MS // step_ms
         periods = whole.steps // steps
         if not periods:
-            raise ReplayInputError(f"the traces have no {DAYS} days in common")
+            raise ReplayInputError(f"the traces have fewer than {DAYS} days in common; give traces of the same days")
         first = seed % periods * steps
         demand = whole.period(first, first + steps)
         mean = float(demand.rate_in.sum(axis=1).mean())
         if mean <= 0:
-            raise ReplayInputError(f"nothing happens in the traces from step {first} to {first + steps}")
+            raise ReplayInputError(
+                f"all values of the traces are 0 from step {first} to {first + steps}; give other traces"
+            )
         return Setup(_scaled(demand, rate_of_usage(USAGE, brokers=BROKERS) / mean), like_brokers(BROKERS))
 
 

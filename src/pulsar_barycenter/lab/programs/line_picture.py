@@ -18,7 +18,7 @@ _GRID_LINES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line: `values` at equal intervals, of any length; NaN leaves a gap."""
+    """A line of a picture: any number of `values`, at equal intervals over the whole width; NaN leaves a gap."""
 
     label: str
     values: Floats

@@ -101,8 +101,9 @@ class Load:
         A run uses the live leader's own code for rounds. The same arguments give the same results.
 
         Args:
-            strategies: A shedder, SHEDDER+PLACEMENT, or a load manager, or several; "configured": what `settings` of
-                the load say. docs/replay.md has the names; strategies of installed packages have theirs.
+            strategies: A shedder, SHEDDER+PLACEMENT, or a load manager, or several; "configured": the strategies that
+                `Load.settings` names. docs/replay.md has the names; a strategy of an installed package has its own
+                name.
             settings: Keys of broker.conf, each with a value or a list of values to try.
             seeds: The seeds of random choices, and of synthetic load.
             parts: The number of periods to split the load into; each is a run.
@@ -200,7 +201,8 @@ def recorded_load(
     step: timedelta = timedelta(minutes=1),
     spark: "SparkSession | None" = None,
 ) -> Load:
-    """Return the load that a history recorded, with its brokers, their comings and goings, and their settings.
+    """Return the load that a history recorded, with its settings, its brokers, and the times when brokers joined or
+    left.
 
     Args:
         folder: A data folder with the pipeline's tables, or an address, as for `open_history` of
@@ -255,14 +257,14 @@ def synthetic_load(
         namespaces: The number of namespaces.
         steps: The number of steps.
         step: The length of a step.
-        rate: msg/s in, of all bundles together, at the mean of the day.
+        rate: The rate in of all bundles together, msg/s, as a mean over the day.
         spread: The standard deviation of the logarithm of the bundles' sizes, which are log-normal.
         swing: The amplitude of the daily swing, from 0 (none) to 1.
         noise: The standard deviation of the logarithm of each sample.
         fan_out: How often each message is read.
-        bytes_a_message: The size of a message.
-        topics: The topics of each bundle.
-        cores: The cores of each broker.
+        bytes_a_message: The size of a message, in bytes.
+        topics: The number of topics of each bundle.
+        cores: The number of cores of each broker.
 
     Raises:
         ReplayInputError: a value is out of its bounds.
@@ -298,16 +300,16 @@ def trace_load(
     cores: float = 8.0,
     step: timedelta = timedelta(minutes=1),
 ) -> Load:
-    """Return the load of counts of events: CSV files of `timestamp,value` at equal intervals; each drives some topics.
+    """Return a load that follows recorded counts of events. Each file drives some topics.
 
     Args:
-        files: CSV files.
+        files: CSV files of `timestamp,value` at equal intervals; a value is a count of events.
         brokers: The number of brokers.
-        bundles: The number of bundles. None: the default of `barycenter replay`, as for the next ones.
-        topics: The topics that each file drives.
-        scale: The factor of all values.
-        bytes_a_message: The size of a message.
-        cores: The cores of each broker.
+        bundles: The number of bundles. None, here and for other arguments: the default of `barycenter replay`.
+        topics: The number of topics that each file drives.
+        scale: The factor by which all values are multiplied.
+        bytes_a_message: The size of a message, in bytes.
+        cores: The number of cores of each broker.
         step: The length of a step, at most the interval of the files.
 
     Raises:
@@ -315,7 +317,7 @@ def trace_load(
         OSError: a file cannot be read.
     """
     if not files:
-        raise ReplayInputError("give one CSV file of timestamp,value or more")
+        raise ReplayInputError("give at least one CSV file of timestamp,value")
     shape = {
         "brokers": brokers,
         "bundles": bundles,
@@ -361,9 +363,9 @@ def snapshot_load(
     scale_load: float = 1.0,
     minutes: int = 30,
 ) -> Load:
-    """Return the constant load of a cluster at one moment, for the question what its leader would do next.
+    """Return the constant load of a cluster at one moment. A replay of it shows what the leader would do next.
 
-    `barycenter plan` asks the same. The requested change happens after two minutes.
+    `barycenter plan` does the same. The requested change happens after two minutes.
 
     Args:
         snapshot: A snapshot, or what `barycenter decide` reads: a file of `barycenter snapshot`, a load report, a
@@ -372,7 +374,7 @@ def snapshot_load(
         without: The ids of brokers that leave.
         add_brokers: The number of brokers that join.
         scale_load: The factor by which the load grows.
-        minutes: The time ahead.
+        minutes: How long the replay continues after the change.
 
     Raises:
         ReplayInputError: no broker has bundles, a broker is unknown, or a number is out of its bounds.

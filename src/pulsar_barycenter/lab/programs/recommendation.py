@@ -36,7 +36,7 @@ class Recommendation:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What limits the recommendation, one sentence each."""
+        """The limits of the recommendation, one sentence each."""
         return tuple(self._advice.warnings)
 
     @property

@@ -31,7 +31,7 @@ class ReplayResults:
     """The runs of a replay; `Load.replay` returns it. A notebook shows it as a table and a picture.
 
     Tables are Arrow tables; usages are fractions of a broker, times are epoch ms or seconds as the names say, and `run`
-    is the name of a run. docs/measures.md defines the measures; of each, less is better.
+    is the name of a run. docs/measures.md defines the measures; a lower value of a measure is better.
 
     >>> from pulsar_barycenter.replay import synthetic_load
     >>> results = synthetic_load(brokers=4, bundles=16, steps=20).replay(["no-op", "AvgShedder"], seeds=[1, 2])
@@ -100,7 +100,8 @@ class ReplayResults:
 
     def moves(self) -> pa.Table:
         """Return every move: run, at_ms, kind ("unload", "split" or "assign"), bundle, source, destination, rate (msg/s
-        in + out), topics, sessions, gap_ms (time without service), misplaced, why.
+        in + out), topics, sessions, gap_ms (time without service), misplaced (afterwards the destination's usage was
+        above the mean), why.
         """
         return moves_table(self._runs)
 
@@ -151,7 +152,10 @@ class ReplayResults:
         )
 
     def _picture(self, names: Sequence[str]) -> str:
-        """Return the usage of the fullest broker over time: of each of the first rows, its run of median regret."""
+        """Return a picture of the usage of the most used broker over time, a line for each of the first rows.
+
+        The line of a row is that of the run with the median regret.
+        """
         rows = rows_of(self._runs)[:_MAX_LINES]
         shown = [run for _, run in runs_shown([row.runs for row in rows], len(rows))]
         lines = [

@@ -30,7 +30,9 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The rows that are the best for a cost: no other row has less of the cost and not more regret, or the reverse."""
+    """The rows that are best for a cost: no other row has less cost without more regret, or less regret without more
+    cost.
+    """
 
     name: str
     heading: str
@@ -39,7 +41,7 @@ class Front:
 
 
 def fronts(rows: Sequence[Row]) -> list[Front]:
-    """Return the front of each cost against regret, the cheapest row first."""
+    """Return for each cost the rows that are best for cost and regret (`Front`), the cheapest row first."""
     by_name = {figure.name: figure for figure in FIGURES}
     return [
         Front(
@@ -129,7 +131,7 @@ def overview(rows: Sequence[Row], runs: Sequence[tuple[int, RunFile]], about: Ab
 
 
 def _keys(row: Row, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys that a row sets, which may differ from the settings that came with the input."""
+    """Return the keys of broker.conf that a row sets by its strategy or its settings, with their values."""
     scenario = row.runs[0].scenario
     return {**settings_of(scenario.strategy, base), **scenario.settings}
 

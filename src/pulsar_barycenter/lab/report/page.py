@@ -8,9 +8,10 @@ from pulsar_barycenter.html_pages.page import rendered
 from pulsar_barycenter.lab.board import FIGURES, Row, figure_text, heading, rows_of
 from pulsar_barycenter.lab.report.overview import About, fronts, labels, overview, verdict
 from pulsar_barycenter.lab.report.thinning import MOST_ROWS, MOST_RUNS, runs_shown
-from pulsar_barycenter.lab.running import RunFile, write_whole
+from pulsar_barycenter.lab.running import RunFile
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.measures import MEASURES
+from pulsar_barycenter.whole_files.appearing import write_whole
 
 REPORT: Final = "report.html"
 _SCRIPTS: Final = ("shared.js", "scatter.js", "pictures.js", "panel.js", "differences.js", "story.js", "page.js")

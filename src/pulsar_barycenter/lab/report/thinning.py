@@ -37,7 +37,8 @@ def group_size(steps: int, most: int) -> int:
 
 
 def thinned(values: Floats, size: int, how: Callable[..., Floats]) -> Floats:
-    """Return one point for every `size` rows (the last point for the rest): `how` of them, such as numpy's nanmax.
+    """Return one point for every `size` rows; the last point has the remaining rows. `how` computes a point, such as
+    numpy's nanmax.
 
     If all values of a point are NaN, the point is NaN.
     """

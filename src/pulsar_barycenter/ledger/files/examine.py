@@ -18,7 +18,7 @@ def examine(path: str, descriptor: int, ledger_id: int, *, entry_count: int | No
     """Return sizes and offsets of the entries in a ledger's file, and its damaged parts.
 
     `with_data` checks the data of entries too, not their heads only. The data is always checked when a head is damaged.
-    With `entry_count` the ledger is known to have that many entries; those that are absent count as damaged.
+    With `entry_count` the ledger is known to have that many entries; entries that are absent count as damaged.
 
     Raises:
         LedgerCorruptedError: the file belongs to another ledger, or no entry was found in it.

@@ -72,7 +72,9 @@ class Header:
 
 
 class Heads(NamedTuple):
-    """The seed of the checksums of a ledger's entry heads: `seed ^ (entry id & mask)`."""
+    """Computes the start value of the checksum of an entry's head (its header) from the ledger and the entry id: `seed
+    ^ (entry id & mask)`.
+    """
 
     seed: int
     mask: int
@@ -101,7 +103,9 @@ def encode_mark(durable: int) -> bytes:
 
 
 def decode_mark(data: bytes, version: int) -> int | None:
-    """Return the durable mark of the header `data`; None if its checksum does not match."""
+    """Return the durable mark in the header `data`: the offset up to which the file was made durable. None if its
+    checksum does not match.
+    """
     checksum, durable = _MARK.unpack_from(data, MARK_OFFSET)
     return int(durable) if version == 1 or checksum == crc32c(data[MARK_OFFSET + 4 : HEADER_SIZE]) else None
 
@@ -134,7 +138,7 @@ def decode_header(file: str, data: bytes, ledger_id: int) -> Header:
     if not 1 <= version <= VERSION:
         raise LedgerVersionError(file, version, VERSION)
     if found_id != ledger_id:
-        raise LedgerCorruptedError(file, 16, f"contains ledger {found_id} instead of {ledger_id}")
+        raise LedgerCorruptedError(file, 16, f"the file contains ledger {found_id} instead of {ledger_id}")
     fenced_by = decode_fence(file, data[FENCE_OFFSET : FENCE_OFFSET + FENCE_SIZE])
     return Header(ledger_id, epoch, fenced_by, decode_mark(data, version), version)
 
@@ -209,8 +213,8 @@ class Damage(NamedTuple):
     """The entries `first` to `last` (inclusive) of a ledger cannot be read: the bytes `begin` (inclusive) to `end`
     (exclusive).
 
-    `exact` is False if their number is not known: at the end of a ledger that was never closed, and where heads of
-    version 1 are lost.
+    `exact` is False if the number of these entries is not known: at the end of a ledger that was never closed, and
+    where heads of version 1 are lost.
     """
 
     first: int
@@ -227,8 +231,8 @@ class Scan:
     `end` is the end of the last intact entry. `torn` is True if more bytes follow, `shortened` if the file ends before
     its durable mark.
 
-    `gone` are the ranges of entry ids (first, last), both inclusive, that a repair has removed; `damage` are those that
-    cannot be read. Both are sorted. In the index these entries count 0 messages and 0 bytes. If there is damage,
+    `gone` are the ranges of entry ids (first, last), both inclusive, that a repair has removed; `damage` are the ranges
+    that cannot be read. Both are sorted. In the index these entries count 0 messages and 0 bytes. If there is damage,
     `offsets` has the offset of each entry, 0 for one that cannot be read.
     """
 
@@ -261,7 +265,7 @@ def scan(
     file, fewer than `length` only at its end.
 
     `with_data` checks the data of entries too, not their heads only. With `entry_count` the scan ends after that many
-    entries. The ledger is known to have them, so any damage before is an error.
+    entries. The ledger is known to have this number of entries, so any damage before the last of them is an error.
 
     Raises:
         LedgerCorruptedError: durable bytes are damaged, or there are fewer than `entry_count` entries.

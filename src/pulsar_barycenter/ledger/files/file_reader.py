@@ -15,9 +15,9 @@ from pulsar_barycenter.ledger.position import EntryInfo, joined
 class FileLedgerReader:
     """Reads entries that are known to be complete. It keeps no file open itself.
 
-    Damage of heads is found when the ledger is opened. Data is not read then, so damage of data is found when an entry
-    is read; the whole file is then examined once, to find all damage of the ledger. With `is_growing` a writer adds
-    entries to `found`, which is therefore not replaced.
+    Damage in the head (header) of an entry is found when the ledger is opened. Data is not read then, so damage of data
+    is found when an entry is read; the whole file is then examined once, to find all damage of the ledger. With
+    `is_growing` a writer adds entries to `found`, which is therefore not replaced.
     """
 
     __slots__ = ("_folder", "_found", "_heads", "_is_examined", "_ledger_id")

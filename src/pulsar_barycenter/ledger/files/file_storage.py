@@ -217,7 +217,8 @@ def _open(folder: LedgerFolder, ledger_id: int, entry_count: int) -> fmt.Scan:
 
 
 def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
-    """Write the fence, then read the file: the result contains every entry that is ever reported.
+    """Write the fence, then read the file. After the fence, the former writer reports no further entries, so the result
+    contains every entry that was reported.
 
     If the header is damaged, the fence is written nevertheless, and a former owner's writer will find it.
     """

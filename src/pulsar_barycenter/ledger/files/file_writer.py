@@ -219,8 +219,8 @@ class FileLedgerWriter:
             raise lost
 
     def _require_same(self, file: OpenFile) -> None:
-        """Check that another descriptor refers to the file that was created, and use it from then on. The inode number
-        alone does not prove that, because it may be reused, so the header is compared too.
+        """Check that the new descriptor `file` refers to the file that this writer created, and use it from then on.
+        The header is compared too, because the inode number may be that of a later file.
         """
         header = fmt.decode_header(self._name, os.pread(file.descriptor, fmt.HEADER_SIZE, 0), self._ledger_id)
         if file.identity != self._file.identity or header.epoch != self._epoch:
@@ -263,7 +263,8 @@ class FileLedgerWriter:
         """Release the disk space of a failed group, unless a later owner has fenced the ledger and may have read that
         group.
 
-        Between machines the lock is a lease that may expire unnoticed. There the bytes stay, as a torn tail.
+        Between machines the lock is a lease that may expire unnoticed. In that case the bytes stay in the file, as a
+        torn tail.
         """
         if self._folder.direct:
             return

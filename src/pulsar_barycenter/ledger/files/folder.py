@@ -34,7 +34,8 @@ T = TypeVar("T")
 
 
 class LedgerFolder:
-    """What a storage shares with its writers and readers. `sync` is True if bytes are forced to the disk.
+    """The folder and files that a storage shares with its writers and readers. `sync` is True if bytes are forced to
+    the disk.
 
     `flags` are the flags with which ledger files are opened. With `direct` no byte passes through this machine's page
     cache: a write changes the bytes that it was given and nothing of the page around them, and a read returns what

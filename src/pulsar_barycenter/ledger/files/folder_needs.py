@@ -30,7 +30,7 @@ class Access(enum.Enum):
 
 
 class Step(enum.Enum):
-    """What is tried in the folder. The value says what is required."""
+    """A step of the test of a folder. The value is the requirement that the step tests."""
 
     CREATE = "only one of several processes can create a file"
     LOCK = "a lock excludes other processes"
@@ -42,7 +42,7 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """The file system of a folder. `options` are those of the mount and those of the file system."""
+    """The file system of a folder. `options` has the options of the mount and of the file system."""
 
     kind: str
     source: str = ""
@@ -59,7 +59,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was found out about a folder.
+    """The results of the test of a folder.
 
     `answers` has "" for a step that succeeded, otherwise the error as text. Steps that could not be tried, for example
     because the disk is full, are absent. `mount` is None if the system does not list the mount.
@@ -102,7 +102,7 @@ _LOCAL_LOCKS: Final = ("nolock", "local_lock", "localflock")
 
 
 def judge(observed: Observed, *, several_machines: bool) -> FolderFitness:
-    """Decide how ledgers in the folder are accessed, and list what prevents it.
+    """Decide how ledgers in the folder are accessed, and list the problems that prevent this.
 
     With `several_machines`, brokers on other machines may use the folder too.
     """

@@ -34,7 +34,7 @@ class Committable(Protocol):
 
 
 class GroupCommitter:
-    """The worker threads. Create it on the event loop to which they report."""
+    """The worker threads that commit groups. Create this object on the event loop to which the threads report."""
 
     def __init__(self, *, threads: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -46,7 +46,7 @@ class GroupCommitter:
             thread.start()
 
     def submit(self, writer: Committable) -> None:
-        """Queue a writer. The caller has locked its gate."""
+        """Queue a writer for a commit. The caller must have acquired `writer.gate`; it is released after the commit."""
         self._queued.put(writer)
 
     def _work(self) -> None:
@@ -78,7 +78,7 @@ class GroupCommitter:
             writer.committed(outcome)
 
     def stop(self) -> None:
-        """Let the threads commit what is queued, then end and join them."""
+        """Let the threads commit the groups that are queued, then end and join the threads."""
         for _ in self._threads:
             self._queued.put(None)
         for thread in self._threads:

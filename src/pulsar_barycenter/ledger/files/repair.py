@@ -48,8 +48,8 @@ class LedgerFile:
 
     @property
     def lost(self) -> list[tuple[int, int]]:
-        """The ranges (first, last), both inclusive, that cannot be read. Of a ledger that was never closed, only those
-        before its last known entry.
+        """The ranges (first, last), both inclusive, that cannot be read. If the ledger was never closed, only ranges
+        before its last known entry are returned.
         """
         if self.state in (FileState.MISSING, FileState.UNREADABLE):
             return [(0, self.entries - 1)] if self.entries else []
@@ -174,8 +174,8 @@ def _parts(damaged: LedgerFile) -> Iterator[bytes]:
 
 
 def _keep(path: str) -> str:
-    """Give the damaged file a second name that no other file has, and return it. An existing second name is used
-    again.
+    """Give the damaged file a second name that no other file has, and return it. If the file has such a second name
+    already, return that name.
     """
     number = 1
     while True:

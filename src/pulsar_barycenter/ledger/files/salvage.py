@@ -47,8 +47,8 @@ class _Bytes:
 
 @dataclass(slots=True)
 class _Hole:
-    """Bytes without an intact entry, before the entry that was found with index `before`. `fewest` to `most` entries
-    are lost in them, both inclusive.
+    """Bytes without an intact entry, before the intact entry with the index `before` in the list of found entries.
+    `fewest` to `most` entries are lost in them, both inclusive.
     """
 
     before: int
@@ -79,7 +79,8 @@ def salvage(
     *,
     entry_count: int | None = None,
 ) -> fmt.Scan:
-    """Return every intact entry of a file of `size` bytes, its data checked too, and the entries lost in between.
+    """Return every intact entry of a file of `size` bytes, whose data is checked too, and the ranges of lost entries
+    between them.
 
     `read(offset, length)` returns bytes of the file, fewer only at its end. If the header is damaged (`header` None),
     the version that finds more entries is used. `entry_count` is the number of entries that the ledger is known to
@@ -130,7 +131,9 @@ def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int 
 
 
 def _end_of(data: _Bytes, at: int, head_begin: int) -> int | None:
-    """Return the end of the entry at `at`, which may be beyond the file; None if its head does not match."""
+    """Return the end of the entry at `at`, which may be beyond the file; None if the checksum of its head does not
+    match.
+    """
     end = fmt.entry_end(data.get(at, fmt.ENTRY_HEADER_SIZE), 0, head_begin, with_data=False)
     return None if end is None else at + end
 
@@ -238,7 +241,9 @@ def _numbered(found: _Found, version: int, size: int, durable: int, entry_count:
 
 
 def _spare(found: _Found, entry_count: int | None) -> int:
-    """Return the greatest number of entries, beyond the fewest possible, that can have been lost between others."""
+    """Return the number of lost entries in addition to the fewest of each hole: exactly this number if `entry_count` is
+    known, else the greatest possible number.
+    """
     if entry_count is None:
         return sum(hole.most - hole.fewest for hole in found.holes)
     return max(entry_count - len(found.heads) - sum(hole.fewest for hole in found.holes), 0)

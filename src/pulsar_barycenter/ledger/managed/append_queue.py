@@ -47,7 +47,7 @@ class AppendQueue(Generic[Context]):
         self.contexts.extend(contexts)
 
     def take(self, count: int) -> tuple[list[bytes], list[Context]]:
-        """Remove the `count` oldest entries in flight, which are durable, and return them and their contexts."""
+        """Remove the `count` oldest entries in flight, which are now durable; return their data and their contexts."""
         entries, contexts = self.entries[:count], self.contexts[:count]
         del self.entries[:count], self.contexts[:count]
         return entries, contexts

@@ -26,7 +26,7 @@ _ROLL_RETRY_S: Final = 1.0
 
 
 class AppenderOwner(Protocol[Context]):
-    """What the appender needs from its managed ledger."""
+    """The part of its managed ledger that an appender needs."""
 
     @property
     def settings(self) -> LedgerSettings: ...
@@ -58,7 +58,7 @@ class Appender(Generic[Context]):
 
     @property
     def last_interval(self) -> Interval:
-        """What was written in the last statistics interval."""
+        """The counts of the entries that were written in the last statistics interval; see `Interval`."""
         return NOTHING_WRITTEN if self._stats is None else self._stats.last
 
     def end_interval(self, seconds: float) -> None:
@@ -169,7 +169,7 @@ class Appender(Generic[Context]):
         self._owner.start(writer.close(), f"release-ledger-{self._owner.name}")
 
     def fail(self, error: LedgerError) -> None:
-        """Fail everything that is not durable, including what waits for a ledger."""
+        """Fail everything that is not durable, including entries that wait for a ledger."""
         if self._stats is not None:
             self._stats.failed()
         self._owner.entries_failed(self._queue.take_all(), error)

@@ -61,7 +61,7 @@ def compacted_ledger_id(properties: Mapping[str, str]) -> int | None:
 
 
 class CompactedOwner(Protocol):
-    """What a compacted topic needs from its managed ledger."""
+    """The part of its managed ledger that a compacted topic needs."""
 
     @property
     def name(self) -> str: ...
@@ -155,8 +155,8 @@ class CompactedLedger:
         return first
 
     async def _place(self, entry_id: int) -> tuple[int, Position] | None:
-        """Return id and original position of the entry `entry_id` of the compacted ledger; if it is missing, of the
-        next entry. None: no entry follows.
+        """Return the id and the original position of the entry `entry_id` of the compacted ledger; if this entry is
+        missing, those of the next entry. None: no entry follows.
         """
         place = self._places.get(entry_id)
         if place is None:
@@ -219,8 +219,8 @@ class CompactedLedgerWriter:
         self._changed.set()
 
     async def add(self, entry: Entry, data: bytes, kept: Sequence[int] = ()) -> None:
-        """Append `data` as the rest of `entry`; `kept` says which messages it contains (see `KeptEntry`). Waits while
-        more than 4 MiB are not durable.
+        """Append `data`, the part of `entry` that compaction keeps; `kept` says which messages it contains (see
+        `KeptEntry`). Waits while more than 4 MiB are not durable.
 
         Raises:
             LedgerError: an entry could not be written.
@@ -393,8 +393,8 @@ class CompactedTopic:
     async def put_in_force(self, written: CompactedLedgerWriter, horizon: Position) -> None:
         """Make readers use a finished ledger, which represents all entries up to `horizon`; delete the previous one.
 
-        If it fails, nothing changes for readers. The metadata store may contain either state, and both ledgers stay
-        until the next compaction or the next open.
+        After an error, nothing has changed for readers. The metadata store may contain either state, and both ledgers
+        stay until the next compaction or the next open.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
@@ -420,8 +420,8 @@ class CompactedTopic:
         listed[[other.ledger_id for other in listed].index(record.ledger_id)] = record
 
     async def _delete_dropped(self) -> None:
-        """Delete the ledgers that are off the list. If the store does not accept the list, the next trim deletes
-        them.
+        """Delete the files of the ledgers that were taken off the ledger list. If the store does not accept the list
+        now, the next trim deletes them.
         """
         try:
             await self._ledgers.save()
@@ -458,7 +458,9 @@ class CompactedTopic:
     # ---- closing ----
 
     def drop_all(self) -> None:
-        """Take all compacted ledgers off the list, to be deleted with the other dropped ledgers."""
+        """Take all compacted ledgers off the ledger list; they are deleted with the other ledgers that were taken off
+        it.
+        """
         for record in list(self._ledgers.compacted):
             self._ledgers.drop_compacted(record.ledger_id)
 

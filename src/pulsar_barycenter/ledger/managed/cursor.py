@@ -27,14 +27,16 @@ _RETRY_S = 1.0
 
 
 class Backlog(NamedTuple):
-    """What a subscription has not acknowledged. `Segment.messages_between` says how exact `messages` is."""
+    """The part of a topic that a subscription has not acknowledged. `Segment.messages_between` says how exact
+    `messages` is.
+    """
 
     entries: int
     messages: int
 
 
 class Cursor:
-    """The acknowledgements of one subscription. Created by `ManagedLedger.open_cursor` and
+    """The acknowledged and unacknowledged entries of one subscription. Created by `ManagedLedger.open_cursor` and
     `ManagedLedger.new_non_durable_cursor`.
     """
 
@@ -75,15 +77,15 @@ class Cursor:
 
     @property
     def mark_delete(self) -> Position:
-        """The last of the entries that are acknowledged without a gap. The entry may be deleted, and need never have
-        existed.
+        """The last of the entries that are acknowledged without a gap. The entry at this position may have been
+        deleted, or may never have existed.
         """
         return self._mark_delete
 
     @property
     def first_unacked(self) -> Position:
-        """Where delivery restarts: the first entry after the mark-delete position, or the position that the next entry
-        will get.
+        """The position at which delivery restarts: the first entry after the mark-delete position, or the position that
+        the next entry will get.
         """
         return self._owner.segments.next_valid(self._mark_delete)
 
@@ -99,7 +101,9 @@ class Cursor:
 
     @property
     def backlog(self) -> Backlog:
-        """Count what is not acknowledged. The cost is one step for each ledger and each acknowledged range."""
+        """The entries and messages that are not acknowledged. The cost is one step for each ledger and each
+        acknowledged range.
+        """
         segments = self._owner.segments
         messages = segments.messages_between(self._mark_delete, self._owner.last_position)
         for ledger_id, first, last in self._ranges:
@@ -109,7 +113,9 @@ class Cursor:
         return Backlog(self.backlog_entries, max(messages, 0))
 
     def unacked(self) -> Iterator[Stretch]:
-        """Yield what is not acknowledged, in order. The cost is a step for each ledger and each acknowledged range."""
+        """Yield the entries that are not acknowledged, in order. The cost is a step for each ledger and each
+        acknowledged range.
+        """
         return unacked_stretches(self._owner.segments, self._mark_delete, self._ranges, self._owner.last_position)
 
     def is_acked(self, position: Position) -> bool:
@@ -153,8 +159,9 @@ class Cursor:
         """Acknowledge the messages of an entry that are not in the bit set `bits`; return the bit set of those that are
         still not acknowledged.
 
-        0: all are. Then acknowledge the entry, of which no part is recorded any more. ALL: nothing has changed, because
-        the entry is acknowledged already, is unknown, has fewer messages than `bits` names, or there is no room.
+        If 0 is returned, all messages of the entry are acknowledged, and no part of it is recorded any more: the caller
+        has to acknowledge the entry. If ALL is returned, nothing has changed, because the entry is acknowledged
+        already, is unknown, has fewer messages than `bits`, or too many entries are partly acknowledged.
         """
         if self.is_acked(position) or position > self._owner.last_position:
             return ALL
@@ -205,8 +212,8 @@ class Cursor:
                 self.on_mark_delete(mark)
 
     async def reset(self, position: Position, bits: int = ALL) -> None:
-        """Make `position` the next entry to deliver, forget later acknowledgements, and store that. Of the entry at
-        `position`, the messages that are not in the bit set `bits` count as acknowledged; see `ack_part`.
+        """Make `position` the next entry to deliver, forget later acknowledgements, and store the cursor. Of the entry
+        at `position`, the messages that are not in the bit set `bits` count as acknowledged; see `ack_part`.
 
         EARLIEST starts at the first entry that exists. A position after the last entry starts at the next entry that is
         appended.
@@ -225,8 +232,8 @@ class Cursor:
         await self.store()
 
     async def move(self, position: Position, properties: Mapping[str, str]) -> None:
-        """Store that everything up to `position` is acknowledged, together with `properties`, and apply both only after
-        that. So nothing that the stored record still needs is trimmed meanwhile.
+        """Store that everything up to `position` is acknowledged, together with `properties`. Both are applied in
+        memory only after they are stored, so that no ledger is trimmed that the former stored record still needs.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
@@ -344,7 +351,7 @@ class Cursor:
             self._timer = None
 
     async def close(self) -> None:
-        """Write what is not stored, then stop. Idempotent.
+        """Write the record if it is not up to date, then stop. Idempotent.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError: as `flush`; the cursor is closed nevertheless.

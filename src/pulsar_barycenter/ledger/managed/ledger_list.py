@@ -83,7 +83,7 @@ class LedgerList:
         return asyncio.create_task(self._make(store, clock, group_done), name=f"make-ledger-{self._owner.name}")
 
     async def take_over(self, *, create: bool, alone: bool, making: NewLedgerTask | None) -> NewLedger | None:
-        """Make the topic's record this owner's. From then on the former owner's writes to the record fail.
+        """Write this owner's epoch into the topic's record. After that, writes of the former owner to the record fail.
 
         `alone` is True if nothing else in this process has the topic open. If `making` is given, that ledger is listed
         in the same write and returned, provided that the topic had ledgers before; otherwise it is undone.
@@ -107,8 +107,8 @@ class LedgerList:
         return made
 
     def undo(self, making: NewLedgerTask, *, is_listed: bool) -> None:
-        """Close a new ledger that is not used. Delete it, unless the list may contain it: then the next owner has to
-        find it.
+        """Close a new ledger that is not used. Delete the ledger, unless the stored list may contain it, because then
+        the next owner has to find its file.
         """
         self._owner.start(self._undo(making, is_listed=is_listed), f"undo-ledger-{self._owner.name}")
 
@@ -160,8 +160,8 @@ class LedgerList:
     def _may_be_open(self, record: ManagedLedgerRecord, alone: bool) -> bool:
         """Return whether the owner that last wrote the record may still use the topic.
 
-        It cannot if it closed the topic. It cannot either if it is this process and nothing else here has the topic
-        open (`alone`), as after an interrupted open or close.
+        False if that owner closed the topic. False also if that owner is this process, and nothing else in this process
+        has the topic open (`alone`), for example after an interrupted open or close.
         """
         return record.open and (record.opened_by != self._storage.identity or not alone)
 
@@ -177,7 +177,7 @@ class LedgerList:
         """Fence the ledgers that were left open and close them at their recovered length.
 
         A ledger that is absent or completely unreadable stays open in the list, so that it is recovered when it is
-        available again. Until then it counts as one unreadable entry, so that readers do not skip it unnoticed.
+        available again. Until then, the ledger counts as one unreadable entry, so that readers notice the loss.
 
         Raises:
             LedgerFencedError: a later owner has fenced a ledger.
@@ -268,7 +268,9 @@ class LedgerList:
                 raise
 
     def drop(self, segment: Segment) -> None:
-        """Take a ledger off the list. `save` stores that, then `delete_dropped` deletes the file."""
+        """Take a ledger off the list, in memory. Call `save` to store the list, then `delete_dropped` to delete the
+        file.
+        """
         self.segments.remove(segment)
         self._storage.caches.readers.remove(segment)
         self._losses.dropped(segment)

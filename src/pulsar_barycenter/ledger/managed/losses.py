@@ -71,9 +71,9 @@ class Losses:
         self.skips(segment, error)
 
     def skips(self, segment: Segment, error: LossError, reader: LedgerReader | None = None) -> bool:
-        """Record what cannot be read; return whether reading continues after it.
+        """Record entries that cannot be read; return whether reading continues after them.
 
-        It never continues at a LedgerUnreadableError: an operator can fix that, and skipping would lose messages that
+        False for every LedgerUnreadableError: an operator can fix its cause, and skipping would lose messages that
         exist.
         """
         entries = error.entries if isinstance(error, LedgerCorruptedError) else None
@@ -95,7 +95,8 @@ class Losses:
         whole file again, which may take long.
 
         Raises:
-            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the error that was found then.
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the error that was recorded for this
+            ledger.
         """
         error = self._unreadable.get(segment.ledger_id)
         if error is not None:

@@ -133,10 +133,10 @@ class ManagedLedger(Generic[Context]):
     ) -> Self:
         """Take the topic over under `epoch` and recover it.
 
-        `epoch` must be higher than that of every former owner. It may be equal in two cases: that owner closed the
-        topic, or it was this process, was interrupted while it opened or closed the topic, and has it open no longer.
-        `closed`, if given, is set when the former owner has closed the topic. Until then only the ledger for the next
-        append is created.
+        `epoch` must be higher than that of every former owner. It may be equal to the epoch of the last owner in two
+        cases: that owner closed the topic, or that owner was this process, which was interrupted while it opened or
+        closed the topic and no longer has the topic open. `closed`, if given, is set when the former owner has closed
+        the topic. Until then only the ledger for the next append is created.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has the topic.
@@ -195,7 +195,7 @@ class ManagedLedger(Generic[Context]):
         self.extend([(entry, num_messages, publish_time_ms)], [context])
 
     def extend(self, entries: Sequence[NewEntry], contexts: Sequence[Context]) -> None:
-        """Queue `entries`, each with the context at the same index, as `append` queues one. After an error none is
+        """Queue `entries`, each with the context at the same index; see `append`. After an error, none of them is
         queued.
         """
         for _, num_messages, _ in entries:
@@ -236,7 +236,7 @@ class ManagedLedger(Generic[Context]):
         self._trim_soon()
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """Stop for good because a later owner has the topic: fail everything that is not reported, then call
+        """Stop for good because a later owner has the topic: fail all entries that are not reported yet, then call
         `on_fenced` once.
         """
         if self._state in (_State.FENCED, _State.CLOSED):
@@ -279,9 +279,10 @@ class ManagedLedger(Generic[Context]):
 
     async def terminate(self) -> Position:
         """Refuse appends for good: wait for the entries that were appended, store that the topic ends after them, and
-        return the position of the last one. Of a terminated topic, return that position again.
+        return the position of the last one. If the topic is terminated already, return the same position again.
 
-        One call at a time. After an error appends are still refused, because the end may be stored: call it again.
+        Only one call may run at a time. After an error, appends are still refused, because the end may be stored: call
+        this method again.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
@@ -319,8 +320,8 @@ class ManagedLedger(Generic[Context]):
     def read_cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[Entry] | None:
-        """Return what `read` returns if the first entry is in memory: an empty list at the end of the topic, None if it
-        is not cached.
+        """Return the result of `read` if the first entry is in memory: an empty list at the end of the topic, None if
+        it is not cached.
         """
         return [] if start > self._last else self._reads.read_cached(start, max_entries, max_bytes, max_messages)
 
@@ -334,8 +335,8 @@ class ManagedLedger(Generic[Context]):
 
     @property
     def last_interval(self) -> tuple[Interval, float]:
-        """What was written in the last statistics interval, and the entries read per second in it, from memory or
-        files.
+        """The counts of the entries that were written in the last statistics interval, and the number of entries read
+        per second in it, from memory or files.
         """
         return self._appender.last_interval, self._reads.rate
 
@@ -374,7 +375,8 @@ class ManagedLedger(Generic[Context]):
         return await self._reads.info(position)
 
     async def messages_in(self, stretch: Stretch) -> int:
-        """Return the exact number of messages in a stretch of entries; 0 if its ledger was trimmed meanwhile.
+        """Return the exact number of messages in a stretch (consecutive entries of one ledger); 0 if its ledger was
+        trimmed meanwhile.
 
         Raises:
             LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger cannot be opened.
@@ -405,8 +407,9 @@ class ManagedLedger(Generic[Context]):
     ) -> Cursor:
         """Return the durable cursor `name`, created if it does not exist.
 
-        `initial` and `properties` apply to a new cursor only. "earliest" delivers all existing entries, "latest" only
-        those appended from now on, a position that entry and those after it.
+        `initial` and `properties` apply to a new cursor only. With "earliest" the cursor delivers all existing entries,
+        with "latest" only entries that are appended from now on, with a position the entry at that position and all
+        entries after it.
 
         Raises:
             LedgerFencedError, LedgerClosedError, LedgerUnavailableError
@@ -438,7 +441,7 @@ class ManagedLedger(Generic[Context]):
             self._trim_soon()
 
     def cursor_moved(self, before: Position, after: Position) -> None:
-        """Trim if this cursor may have been the last one to leave a ledger."""
+        """Start a trim if this cursor may have been the last cursor to leave a ledger."""
         if after.ledger_id != before.ledger_id or self._segments.ends_at(after):
             self._trim_soon()
 
@@ -471,8 +474,9 @@ class ManagedLedger(Generic[Context]):
         self.start(self._trim(), f"trim-{self.topic}")
 
     async def _trim(self) -> None:
-        """Take consumed ledgers off the record, then delete their files. After a crash in between, the next open
-        deletes them."""
+        """Take consumed ledgers off the record, then delete their files. After a crash between the two steps, the next
+        open deletes the files.
+        """
         try:
             for segment in self._deletable():
                 self._ledgers.drop(segment)
@@ -491,7 +495,7 @@ class ManagedLedger(Generic[Context]):
         return self._tasks.start(work, name)
 
     async def settled(self) -> None:
-        """Return when nothing of this topic is compacted, rolled, trimmed or written."""
+        """Return when no compaction, change of ledger, trim or write of this topic is running."""
         await self.compacted.ended()
         while len(self._tasks):
             await self._tasks.ended()
@@ -499,7 +503,7 @@ class ManagedLedger(Generic[Context]):
     async def close(self) -> None:
         """Wait for appended entries, write the cursors and the length of the ledger, release everything. Idempotent.
 
-        Never raises: what the metadata store does not accept is recovered by the next owner.
+        Never raises: if the metadata store does not accept a write, the next owner recovers the state.
         """
         if self._close_task is None:
             self._close_task = asyncio.get_running_loop().create_task(self._close(), name=f"close-{self.topic}")

@@ -41,10 +41,12 @@ def words_of(bits: int) -> tuple[int, ...]:
 
 
 class PartialAcks:
-    """What is left of entries of which some messages are acknowledged, for at most `max_entries` entries.
+    """The messages that are not acknowledged in entries of which some messages are acknowledged; for at most
+    `max_entries` entries.
 
-    Nothing is recorded of further entries, and none beyond MAX_WORDS words: their acknowledged messages may be
-    delivered again. With `max_entries` 0 nothing is ever recorded.
+    Partial acknowledgements of further entries are not recorded, nor those of entries with more than MAX_WORDS words of
+    bits: their acknowledged messages may be delivered again. With `max_entries` 0 no partial acknowledgement is
+    recorded.
     """
 
     __slots__ = ("_max_entries", "_order", "_words", "left")
@@ -60,9 +62,11 @@ class PartialAcks:
         return len(self.left)
 
     def acknowledge(self, position: Position, bits: int) -> int:
-        """Keep only those messages of the entry unacknowledged that are in `bits`; return what is left.
+        """Acknowledge the messages of an entry that are not in `bits`; return the bit set of those that are still not
+        acknowledged.
 
-        0: all messages are acknowledged, and nothing is recorded of the entry any more. ALL: there is no room.
+        If 0 is returned, all messages are acknowledged, and nothing is recorded of the entry any more. If ALL is
+        returned, nothing has changed, because `max_entries` is reached.
         """
         before = self.left.get(position)
         if before is not None:
@@ -76,7 +80,9 @@ class PartialAcks:
         return bits
 
     def restore(self, position: Position, bits: int) -> None:
-        """Record a stored bit set, which is not 0, of an entry that has none; ignore it if there is no room."""
+        """Record a stored bit set, which is not 0, of an entry that has none yet; ignore it if `max_entries` is
+        reached.
+        """
         self._put(position, bits)
 
     def _put(self, position: Position, bits: int) -> bool:
@@ -117,7 +123,9 @@ class PartialAcks:
         self._words = 0
 
     def stored(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Yield (ledger, entry, words), oldest first, as many as a record may have."""
+        """Yield (ledger, entry, words) for the record of the cursor, oldest first; at most the number that a record may
+        have.
+        """
         room = MAX_STORED_WORDS
         for position in islice(self._order, self._max_entries):
             words = words_of(self.left[position])

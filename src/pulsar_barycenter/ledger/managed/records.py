@@ -21,7 +21,7 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
 
 class LedgerRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """One ledger of a topic. The counts are final when `closed`; before, they are those at its creation."""
+    """One ledger of a topic. If it is `closed`, the counts are final; if not, they have the values of its creation."""
 
     ledger_id: int
     entries: int = 0
@@ -96,7 +96,9 @@ class RecordKeeper:
 
     @property
     def lock(self) -> asyncio.Lock:
-        """Hold it while you build and write the record, so that an earlier state never overwrites a later one."""
+        """The lock for this record. Hold it while you build and write the record, so that an earlier state never
+        overwrites a later one.
+        """
         if self._lock is None:
             self._lock = asyncio.Lock()
         return self._lock
@@ -164,8 +166,8 @@ class RecordKeeper:
         self.version = found.stat.version
 
     async def confirm(self) -> None:
-        """Check that the record is still this owner's. If so, the next owner will read everything that was stored
-        before this call.
+        """Check that this owner's record has not been replaced. If this succeeds, the next owner will read everything
+        that was stored before this call.
 
         Raises:
             LedgerFencedError: an owner of a higher epoch has written the record.
@@ -207,4 +209,4 @@ def decode(path: str, value: bytes, kind: type[R]) -> R:
     try:
         return msgspec.json.decode(value or b"{}", type=kind)
     except msgspec.DecodeError as error:
-        raise InvalidValueError(path, f"not a {kind.__name__}: {error}") from error
+        raise InvalidValueError(path, f"the stored value is not a {kind.__name__}: {error}") from error

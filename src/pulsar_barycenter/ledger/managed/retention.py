@@ -13,11 +13,11 @@ from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 
 
 def released(consumed: Iterable[Segment], ledgers: Segments, retention: Retention, now_ms: int) -> list[Segment]:
-    """Return those of the `consumed` ledgers of a topic that retention does not keep, oldest first as they are given.
+    """Return the ledgers in `consumed` that retention does not keep, in the given order, oldest first.
 
-    A ledger is released if it ended more than the time of retention ago, or if the topic, with all its `ledgers`, still
-    has the size of retention without it and the ledgers before it. The first ledger that is kept keeps those after it.
-    Ledgers without entries are released with those before them.
+    A ledger is released if it ended longer ago than the time of retention, or if the ledgers of the topic after it
+    still have the size of retention or more. All ledgers after the first one that is kept are kept, too. Ledgers
+    without entries are released with those before them.
     """
     found = []
     left = ledgers.size

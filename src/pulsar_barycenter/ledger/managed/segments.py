@@ -18,10 +18,10 @@ from pulsar_barycenter.ledger.reader import LedgerReader
 
 
 class Segment:
-    """One ledger of a managed ledger. `entries`, `size` (bytes) and `messages` count what is durable.
+    """One ledger of a managed ledger. `entries`, `size` (bytes) and `messages` count the durable entries.
 
-    The ids in `missing`, all below `entries`, were removed by a repair or skipped by a read. They become known when the
-    ledger is read; until then `size` and `messages` include them.
+    The entry ids in `missing`, all below `entries`, were removed by a repair or skipped by a read. They become known
+    when the ledger is read; until then `size` and `messages` include them.
     """
 
     __slots__ = (
@@ -72,7 +72,9 @@ class Segment:
         self.entries = entries
 
     def entries_before(self, size: int) -> int:
-        """Return the least number of entries from the first on, without which at most `size` bytes are left."""
+        """Return the smallest number of entries to remove from the start of the ledger so that at most `size` bytes are
+        left.
+        """
         counts = range(self.entries + 1)
         return bisect_left(counts, True, key=lambda count: self.bytes_between(count, self.entries) <= size)
 
@@ -179,8 +181,8 @@ class Segments:
         return sum(segment.size for segment in self._segments)
 
     def ended_at_ms(self, segment: Segment) -> int | None:
-        """Return when a listed ledger ended, in ms since 1970: when the next one was created. None if there is no next
-        one. If that time is not known, the publish time of the ledger's last entry counts.
+        """Return when a listed ledger ended, in ms since 1970: the time when the next ledger was created. None if there
+        is no next ledger. If that time is not known, the publish time of the ledger's last entry counts.
         """
         at = bisect_right(self._ids, segment.ledger_id)
         if at == len(self._ids):
@@ -196,11 +198,13 @@ class Segments:
 
     @property
     def last_position(self) -> Position:
-        """The last durable entry that is not missing, or EARLIEST."""
+        """The position of the last durable entry that is not missing; EARLIEST if there is none."""
         return self.at_or_before(Position(self._ids[-1], self._segments[-1].entries)) if self._ids else EARLIEST
 
     def at_or_before(self, position: Position) -> Position:
-        """Return `position` if that entry exists, otherwise the last entry before it, or EARLIEST."""
+        """Return `position` if that entry exists, otherwise the position of the last entry before it; EARLIEST if there
+        is none.
+        """
         for segment in reversed(self._segments[: bisect_right(self._ids, position.ledger_id)]):
             last = segment.entries - 1
             if segment.ledger_id == position.ledger_id:
@@ -290,7 +294,7 @@ class Segments:
 
 
 class LedgerOwner(Protocol):
-    """The managed ledger, as its list of ledgers, its losses and its cursors see it."""
+    """The part of a managed ledger that its list of ledgers, its losses and its cursors need."""
 
     @property
     def name(self) -> str: ...

@@ -47,7 +47,7 @@ SIZE_BOUNDS: Final = (128, 512, 1024, 2048, 4096, 16_384, 102_400, 1_048_576)
 
 
 class Interval(NamedTuple):
-    """What was written in one interval.
+    """The entries that were written in one statistics interval.
 
     `latencies` and `sizes` are numbers of entries by bucket. `latency_ms` is the sum over the entries in `latencies`;
     `bytes` is the sum over the entries in `sizes`, of which there are `entries`. `rate` is in entries per second.

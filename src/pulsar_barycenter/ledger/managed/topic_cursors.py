@@ -49,8 +49,8 @@ class TopicCursors:
     async def load(self) -> None:
         """Take all cursors over under the owner's epoch. From then on the former owner's writes to them fail.
 
-        Call it after the topic was taken over: the names are read again here, otherwise a cursor that the former owner
-        created in between would be missed.
+        Call it after the topic was taken over: this reads the names of the cursors again, because the former owner may
+        have created a cursor before the topic was taken over.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError
@@ -73,7 +73,7 @@ class TopicCursors:
             raise LedgerUnavailableError(str(error)) from error
 
     async def _take(self, encoded_name: str, keeper: RecordKeeper, record: CursorRecord | None = None) -> None:
-        """Take a cursor over. `record` is what the keeper has read, if it has read it."""
+        """Take a cursor over. `record` is the stored cursor, if `keeper` has read it already; else None."""
         while True:
             record = record or await keeper.load(CursorRecord)
             if record is None:

@@ -97,7 +97,9 @@ def _of_modular(facts: Facts) -> Iterator[Advice]:
 
 
 def _apart(facts: Facts) -> Advice:
-    """Return the advice if one key names a strategy that both sheds and places, and the other key another one."""
+    """Return the advice for two strategy keys that disagree: one names a strategy that sheds and places, the other
+    another.
+    """
     shedder, named = shedder_name(facts.config), short_name(facts.config.load_balancer_load_placement_strategy)
     if named in BOTH:
         return facts.advise(

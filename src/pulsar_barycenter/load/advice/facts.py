@@ -66,7 +66,9 @@ class Facts:
 
     @cached_property
     def weights(self) -> tuple[float, ...]:
-        """The weights in the load manager's usage: CPU, direct memory, both bandwidths; extensible: memory as well."""
+        """The weights of the resources in the load manager's usage: CPU, direct memory, inbound and outbound bandwidth;
+        with the extensible load manager also memory, which is the last.
+        """
         config = self.config
         weights = resource_weights(config)
         extensible = self.manager is ManagerKind.EXTENSIBLE

@@ -26,10 +26,11 @@ _DOMAINS_SETTING = "failureDomainsEnabled"
 
 
 def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
-    """Return for each broker how much of the anti-affinity group of `namespace` it has; None: there is no group.
+    """Return for each broker how many namespaces of the anti-affinity group of `namespace` have a bundle there; None:
+    the namespace has no group.
 
-    This is the number of namespaces with a bundle on the broker, reported or about to arrive. With the extensible load
-    manager it is the number of bundles that the broker owns by the ownership channel.
+    Bundles that are about to arrive count as well. With the extensible load manager, the number is that of the group's
+    bundles which the broker owns by the ownership channel.
     """
     members = snapshot.policies.members_of(namespace)
     if members is None:
@@ -81,7 +82,7 @@ def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> I
 def anti_affinity(
     snapshot: LoadSnapshot, candidates: Flags, namespace: str, *, failure_domains: bool
 ) -> tuple[FilterOutcome, ...]:
-    """Remove domains, then brokers, that have more of the group than others.
+    """Remove failure domains, then brokers, that have more of the namespace's anti-affinity group than others.
 
     Returns an outcome for each step, of which the last one counts; none for a namespace without a group.
     """

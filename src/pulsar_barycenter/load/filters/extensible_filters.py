@@ -124,10 +124,10 @@ _FREE: Final[_Kind] = (None, None)
 
 
 class AllowedTransfers:
-    """Which transfers are allowed in one snapshot.
+    """How bundles may be transferred in one snapshot; `__call__` returns which transfers are allowed.
 
     The result of the filters depends only on the isolation policy and the anti-affinity group of a namespace, so they
-    run once for each such kind.
+    run once for each pair of policy and group.
     """
 
     def __init__(self, snapshot: LoadSnapshot, settings: ExtensibleFilterSettings) -> None:
@@ -142,7 +142,7 @@ class AllowedTransfers:
         Bundles and brokers are row numbers in the snapshot.
 
         No filter may fail, and all must keep the destination. Without a destination, or if bundles are only unloaded
-        and not transferred, it is enough that another broker is left. Every bundle counts as one with persistent
+        and not transferred, it is enough that one other broker remains. Every bundle counts as one with persistent
         topics: Pulsar's check also knows only the name of the bundle and not its topics.
         """
         if not len(bundles):

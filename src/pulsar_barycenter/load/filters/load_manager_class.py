@@ -16,9 +16,9 @@ _KEYS: Final = ("loadManagerClassName",)
 
 
 def load_manager_class(snapshot: LoadSnapshot, candidates: Flags, class_name: str) -> FilterOutcome:
-    """Remove brokers whose report names another class than `class_name`, or none; only the last part of a name counts.
+    """Remove brokers whose load manager has another class name than `class_name`, or that report no class name.
 
-    `class_name` is a Java class name with its package.
+    `class_name` is a Java class name with its package; the comparison ignores the package.
     """
     same = snapshot.brokers.runs_class(class_name.rpartition(".")[2])
     if same is snapshot.brokers.everyone:

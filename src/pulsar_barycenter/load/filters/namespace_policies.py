@@ -119,7 +119,7 @@ def _candidates(
 def sparing(live: Flags, drained: Flags, judge: Callable[[Flags], FilterOutcome]) -> FilterOutcome:
     """Return the outcome of `judge` for the live brokers that are not drained.
 
-    If it keeps none of them, return its outcome for all live brokers, with a note.
+    If `judge` keeps none of them, return its outcome for all live brokers, with a note.
     """
     found = judge(live & ~drained)
     if found.left:
@@ -168,9 +168,10 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
 
 
 def _shared(columns: IsolationColumns, kind: FilterOutcome) -> FilterOutcome:
-    """Narrow `kind`, the brokers that serve the kind of topics, for a namespace without policy.
+    """Return `kind` for a namespace without policy: without brokers that are primary in a policy or whose id has no
+    port.
 
-    Brokers that are primary in a policy, and those whose id has no port, are removed.
+    `kind` is the outcome that kept the brokers which serve the kind of topics (persistent or not).
     """
     others, nameless = kind.kept & ~columns.shared, kind.kept & columns.without_port
     gone = others | nameless

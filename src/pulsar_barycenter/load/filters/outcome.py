@@ -74,7 +74,9 @@ def compare(
     limit: tuple[str, float],
     unit: str = "",
 ) -> list[Compared]:
-    """Return for each of these brokers (rows) the comparison of its value in `figures` with `limit`: (name, value)."""
+    """Return a comparison with `limit` for each of these brokers (rows), of its value in `figures`. `limit` is a name
+    and a value.
+    """
     return of_figures(what, map(float, map(figures.item, brokers)), relation, *limit, unit)
 
 
@@ -87,7 +89,7 @@ def narrowed(
     codes: tuple[tuple[Flags, Code], ...] = (),
     note: str = "",
 ) -> FilterOutcome:
-    """Return the outcome that keeps these of the candidates `among`."""
+    """Return the outcome for the candidates `among` of which `kept` are kept."""
     left = int(np.count_nonzero(kept))
     gone = int(np.count_nonzero(among)) - left
     return FilterOutcome(among, kept, gone, code, settings, compared, codes, note, counted=left)

@@ -40,7 +40,7 @@ _KEYS: Final = (OVERLOAD_KEY,)
 
 
 class PlannedTransfer(NamedTuple):
-    """The brokers, by id, that a plan takes a bundle from and to."""
+    """The source and the destination of a planned transfer, by broker id."""
 
     source: str
     destination: str
@@ -101,7 +101,7 @@ class AvgShedderPlacement(Placer[Planned]):
         return PlacementChoice(planned, NAME, Code.PLANNED, rejected_count=int(candidates.sum()) - 1)
 
     def planned(self, plan: SheddingPlan, memory: Planned) -> Planned:
-        """Return the moves of the plan, if it is the AvgShedder's; else the memory unchanged."""
+        """Return the moves of the plan if the AvgShedder made it, else the memory unchanged."""
         if plan.strategy != NAME:
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names

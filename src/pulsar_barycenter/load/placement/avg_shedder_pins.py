@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Pins(GrowingMap[str, str]):
-    """Bundle to broker. A value: `adding` returns another one."""
+    """Maps a bundle to the broker that it is pinned to. Immutable: `adding` returns another object."""
 
     __slots__ = ()
 

@@ -81,7 +81,9 @@ def _comparison(usage: float, relation: str, line: float) -> Compared:
 def _rejected(
     names: Sequence[str], rows: list[int], usage: list[float], equal: int, line: float
 ) -> tuple[Alternative, ...]:
-    """Return why these brokers, lowest usage first and unknown last, were not chosen; the first `equal` could be."""
+    """Return why these brokers (lowest usage first, unknown usage last) were not chosen. The first `equal` of them
+    could have been chosen as well as the chosen broker.
+    """
     known = len(rows) - sum(map(math.isnan, usage))
     above = [_comparison(value, ">", line) for value in usage[equal:known]]
     unknown = len(rows) - equal - len(above)

@@ -58,7 +58,9 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundKnowledge:
-    """What the last round, at `at_ms` (epoch ms) and on `snapshot`, knew of bundles and brokers."""
+    """The knowledge of the last round about bundles and brokers. The round was at `at_ms` (epoch ms) and used
+    `snapshot`.
+    """
 
     at_ms: int
     loads: BundleLoads
@@ -67,11 +69,13 @@ class RoundKnowledge:
 
     @cached_property
     def typical(self) -> Mapping[str, tuple[float, float]]:
-        """Namespace to the mean of both estimates over its bundles; "" has the mean over all bundles."""
+        """The mean work of a bundle by namespace, by the recent and by the settled estimate; "" has the mean over all
+        bundles.
+        """
         return typical_work(self.snapshot, self.loads)
 
     def work(self, bundle: str) -> float:
-        """Return the work of a bundle by the higher estimate."""
+        """Return the work of a bundle: the higher one of its recent and its settled estimate."""
         found = self.loads.of(bundle)
         if found is None:
             found = self.typical.get(namespace_of(bundle), self.typical[""])
@@ -79,7 +83,8 @@ class RoundKnowledge:
 
     def home(self, snapshot: LoadSnapshot, bundle: str, move: Planned | None = None) -> int:
         """Return the broker whose reported usage includes the bundle, or the bundle that it was split from; NOBODY if
-        there is no live one."""
+        no live broker is known.
+        """
         if move is not None and snapshot.bundles is self.snapshot.bundles:
             return snapshot.brokers.index[move.source]
         row = snapshot.bundles.row_with_windows(bundle)
@@ -93,8 +98,8 @@ class RoundKnowledge:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The expected load of the brokers of a snapshot, as columns: reported usage (fraction), work that came or went
-    since, usage per work, number of bundles; `fresh` flags the brokers whose report is not outdated.
+    """The expected load of the brokers of a snapshot, as columns: reported usage (fraction), work (see `bundle_loads`)
+    that came or went since, usage per work, number of bundles; `fresh` flags the brokers whose report is not outdated.
 
     Work is in whole multiples of 2**-30, so that sums do not depend on their order.
     """
@@ -113,8 +118,10 @@ class Expected:
 
 
 class Pending(NamedTuple):
-    """A bundle that was placed: the row of its new broker, its name and work, the row of the broker whose report
-    includes it, a row that may be the bundle's, and the bundle placed before it."""
+    """A bundle that was placed. `broker` is the row of its new broker, `home` the row of the broker whose report
+    includes the bundle. `row` is the bundle's row in the snapshot of the plan, a guess for later snapshots. `before` is
+    the bundle that was placed before it.
+    """
 
     broker: int
     bundle: str
@@ -125,8 +132,9 @@ class Pending(NamedTuple):
 
 
 class PlacementMemory(msgspec.Struct, frozen=True):
-    """`plan` has the moves while they are carried out. `pending` are the bundles placed since `expected`, the latest
-    first; each counts once the snapshot has it on its way."""
+    """`plan` has the moves while they are carried out. `pending` has the bundles that were placed after `expected` was
+    computed, the latest first; a bundle counts only if the snapshot lists it as on its way.
+    """
 
     known: RoundKnowledge | None = None
     plan: Mapping[str, Planned] = {}
@@ -149,10 +157,11 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
-        """Choose the planned destination, else the candidate with the least predicted usage with the bundle.
+        """Choose the planned destination. Without a plan, choose the candidate with the least predicted usage with the
+        bundle.
 
-        Of equal ones it is the one with the fewest bundles. A broker with an outdated report is chosen only if all
-        reports are outdated.
+        Of candidates with equal usage, the one with the fewest bundles is chosen. A broker with an outdated report is
+        chosen only if all reports are outdated.
         """
         count = int(np.count_nonzero(candidates))
         if not count:
@@ -204,7 +213,10 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return RoundKnowledge(snapshot.taken_at_ms, loads, lines, snapshot)
 
     def _expected(self, snapshot: LoadSnapshot, known: RoundKnowledge, memory: PlacementMemory) -> Expected:
-        """Return the expected load by this snapshot; a placed bundle that is not on its way was not moved."""
+        """Return the expected load for this snapshot. A placed bundle counts only if the snapshot lists it as on its
+        way:
+        otherwise it was not moved.
+        """
         before, pairs = memory.expected, snapshot.on_their_way.pairs
         if before is not None and _is_same(before.snapshot, snapshot):
             counted = before.snapshot.on_their_way.pairs
@@ -234,7 +246,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return expected
 
     def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
-        """Remember the moves of a LeastDisturbance plan, and what its round knew."""
+        """Remember the moves of a LeastDisturbance plan, and the knowledge of its round."""
         if not isinstance(plan, DisturbancePlan):
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
@@ -281,9 +293,10 @@ def _count(expected: Expected, broker: int, work: float, home: int) -> None:
 
 
 def _least(after: Floats, usage: Floats, counts: Floats, band: float) -> int:
-    """Return the broker with the least usage after placement.
+    """Return the broker with the least usage after placement; of brokers with equal usage, the one with the fewest
+    bundles.
 
-    For a bundle without load it is the broker with the fewest bundles, of those within the band above the least.
+    For a bundle without load, all usages count as equal that are at most `band` above the least.
     """
     least = int(after.argmin())
     tolerance = band if after.item(least) - usage.item(least) < IDLE else 1e-9
@@ -292,9 +305,10 @@ def _least(after: Floats, usage: Floats, counts: Floats, band: float) -> int:
 
 
 class _Figures(msgspec.Struct, frozen=True, gc=False):
-    """Builds the numbers behind a choice: usages with the bundle, `after`, of the chosen broker and the best others.
+    """Builds the numbers that explain a choice: the usages with the bundle (`after`) of the chosen broker and of the
+    best other brokers.
 
-    Infinite values are those of brokers that could not be chosen.
+    The usage of a broker that could not be chosen is infinite.
     """
 
     brokers: BrokerTable

@@ -53,10 +53,11 @@ class LeastLongTermMessageRate(Placer[None]):
         return None
 
     def scores(self, snapshot: LoadSnapshot) -> Floats:
-        """Return each broker's score, msg/s, of which the least wins: its long-term rate, preallocated bundles added.
+        """Return each broker's score in msg/s: its long-term rate and the rate of bundles preallocated to it. The
+        lowest wins.
 
-        The rate is in + out, infinite above the overload limit (strict). Neither short-term data nor the bundle to be
-        placed play a part.
+        The rate is in + out. Above the overload limit (strict) the score is infinite. Short-term data and the bundle to
+        be placed do not change the scores.
         """
         return self._known(snapshot.brokers).scores(snapshot)
 
@@ -71,7 +72,9 @@ class LeastLongTermMessageRate(Placer[None]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
     ) -> tuple[PlacementChoice, None]:
-        """Choose the candidate with the lowest score, at random among equal ones; overloaded ones are all equal."""
+        """Choose the candidate with the lowest score, at random among equal scores. All overloaded candidates count as
+        equal.
+        """
         count = int(np.count_nonzero(candidates))
         if not count:
             return no_choice(NAME), memory
@@ -143,7 +146,9 @@ class _Known:
         return self._reported + snapshot.preallocated_long_rate
 
     def ranked(self, scores: Floats, candidates: Flags, count: int) -> list[int]:
-        """Return the rows of the best of `count` candidates, best first: one more than a reason names."""
+        """Return the rows of the best candidates, best first: one more than a reason names, or all if there are fewer.
+        `count` is the number of candidates.
+        """
         if self._orders:
             order = self._orders.pop()  # so that no other call changes it meanwhile
             order.follow(scores)

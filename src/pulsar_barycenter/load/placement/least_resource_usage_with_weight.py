@@ -32,7 +32,9 @@ _KEYS: Final = (DIFFERENCE_KEY, "loadBalancerHistoryResourcePercentage")
 
 
 class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
-    """Smoothed usage (fraction) of each broker of `names`; NaN: none. `is_whole`: certainly all have one."""
+    """The smoothed usage (fraction) of each broker of `names`; NaN: the broker has none. `is_whole` is true only if no
+    usage is NaN.
+    """
 
     names: tuple[str, ...] = ()
     usage: Floats = msgspec.field(default_factory=lambda: np.zeros(0))
@@ -74,8 +76,8 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         rng: random.Random,
         memory: LeastResourceUsageMemory,
     ) -> tuple[PlacementChoice, LeastResourceUsageMemory]:
-        """Choose at random among the candidates of smoothed usage c with `c + difference <= mean`, or if there is none
-        among all.
+        """Choose at random among the candidates whose smoothed usage c has `c + difference <= mean`; if there are none,
+        among all candidates.
 
         Each call takes the candidates' smoothed usages one step: `history * h + (1 - h) * usage`, or the usage itself
         for a broker without history, without bundles or without messages.

@@ -48,7 +48,8 @@ class LeastResourceUsageWithWeight(Placer[None]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
     ) -> tuple[PlacementChoice, None]:
-        """Choose at random among the candidates of usage u with `u + difference <= mean`; if there is none, among all.
+        """Choose at random among the candidates whose usage u has `u + difference <= mean`; if there are none, among
+        all candidates.
 
         The mean is over the candidates whose load is known.
         """

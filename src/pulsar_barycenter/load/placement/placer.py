@@ -63,7 +63,9 @@ def no_choice(strategy: str) -> PlacementChoice:
 
 
 def least_rows(values: Floats, count: int) -> Integers:
-    """Return the positions of the `count` least values, least first, of equal values the first; NaN comes last."""
+    """Return the positions of the `count` least values, least first; of equal values, the first positions. NaN comes
+    last.
+    """
     if len(values) > 32 * count:
         sample = values[::_SAMPLED].copy()
         sample.partition(3 * count // _SAMPLED)

@@ -29,7 +29,7 @@ _WRAP: Final = 2**31 - 1
 
 
 class RoundRobinMemory(msgspec.Struct, frozen=True, eq=False):
-    """The number of choices (0 again after 2^31 - 1), and the remembered order: `rows` of all `names`."""
+    """The number of choices (0 again after 2^31 - 1), and the remembered order: `rows` are positions in `names`."""
 
     counter: int = 0
     names: tuple[str, ...] = ()

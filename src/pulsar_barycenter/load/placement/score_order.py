@@ -40,8 +40,9 @@ class ScoreOrder:
         return None
 
     def least(self, among: Flags, flagged: int, count: int) -> list[int]:
-        """Return the `count` rows of the lowest scores `among` flags, of which `flagged` are set; fewer if there are
-        no more."""
+        """Return the rows with the lowest scores, lowest first: at most `count`, and only rows that are flagged in
+        `among`. `flagged` is the number of flags that are set.
+        """
         if flagged * _MANY < len(among):
             few = among.nonzero()[0]
             found: list[int] = few[self._scores[few].argsort(kind="stable")[:count]].tolist()

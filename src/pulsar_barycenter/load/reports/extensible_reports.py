@@ -46,8 +46,9 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The load of one broker.
 
     `max_resource_usage` and `weighted_max_ema` are fractions, and 1.0 until the first measurement, so that no bundle is
-    placed on a broker without one. `weighted_max_ema` and `msg_throughput_ema` are moving averages, with one step per
-    update. `updated_at` is the time of the last measurement (0: never), `reported_at` that of the last publication.
+    placed on a broker without one. `weighted_max_ema` and `msg_throughput_ema` are moving averages; each measurement
+    updates them once. `updated_at` is the time of the last measurement (0: never), `reported_at` that of the last
+    publication.
 
     `incarnation` and `sequence` are Barycenter's: with `barycenterExtensiblePipelineEnabled` they identify the newest
     load report that the broker has given to the pipeline, so that readers know what the pipeline should include.
@@ -119,7 +120,7 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         )
 
     def cleared(self) -> "BrokerLoadData":
-        """Return the load before any measurement: the averages restart after a bundle came or left."""
+        """Return the load as before the first measurement: the averages restart after a bundle came or left."""
         return BrokerLoadData()
 
 
@@ -145,9 +146,10 @@ class TopBundlesLoadData(msgspec.Struct, frozen=True, rename="camel"):
     ) -> "TopBundlesLoadData":
         """Return the `count` heaviest of a broker's bundles (negative: all), the least loaded of them first.
 
-        Bundles without traffic are omitted, and those of `excluded_namespaces`, of namespaces for which `has_policies`
-        is true (pass it unless bundles with policies may be shed), of `pulsar/system`, and of namespaces that are bound
-        to one broker. The order is by `stats_rank`; of equal bundles the smaller name counts as the heavier.
+        Bundles without traffic are omitted. So are the bundles of `excluded_namespaces`, of namespaces for which
+        `has_policies` returns true, of `pulsar/system`, and of namespaces that are bound to one broker. Pass
+        `has_policies` unless bundles with policies may be shed. The order is by `stats_rank`; of equal bundles the
+        smaller name counts as the heavier.
 
         Source: `TopKBundles.update` (4.2), which fails for a negative `count`.
         """
@@ -181,7 +183,7 @@ def _serves_the_system(namespace: str) -> bool:
 
 
 class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The addresses and the version of a registered broker; it has no load.
+    """The addresses and the version of a registered broker, without its load.
 
     `properties` are the entries of its configuration whose keys begin with `lookup.`. Barycenter's are `incarnation`,
     which is new at each start of the process, and `only_assigns` of a broker without numpy.
@@ -227,7 +229,9 @@ def decode_top_bundles(document: bytes) -> TopBundlesLoadData:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoadReportRule:
-    """When a broker publishes its load. `threshold_percent` is in percent of change, and in points of usage."""
+    """When a broker publishes its load. `threshold_percent` is the least change: of usage in percentage points, of
+    other values in percent.
+    """
 
     max_interval_ms: float = 900_000
     threshold_percent: float = 10
@@ -245,9 +249,9 @@ def is_broker_load_due(
 ) -> bool:
     """Return whether `current` must be published after `published`.
 
-    It must if `current.reported_at` (0 after `cleared`) is longer ago than the interval, or if message rate,
-    throughput, number of bundles or the usage without weights changed by more than the threshold; both strict.
-    Source: `BrokerLoadDataReporter.needBrokerDataUpdate`.
+    It must if the last publication (`current.reported_at`, 0 after `cleared`) is longer ago than the interval, or if
+    the message rate, the throughput, the number of bundles or the highest usage of a resource, without weights, changed
+    by more than the threshold. Both comparisons are strict. Source: `BrokerLoadDataReporter.needBrokerDataUpdate`.
     """
     if now_ms - current.reported_at > rule.max_interval_ms:
         return True

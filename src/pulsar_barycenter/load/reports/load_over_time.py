@@ -38,8 +38,8 @@ class BrokerLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The load of a broker at a moment, or in a step; None for unknown values. An array in JSON.
 
     `usage` is that of the most used resource in percent, `msg_rate` in msg/s, `msg_throughput` in bytes/s, both in +
-    out. For a step these are means, and `bundles` is the greatest number. For a bundle they are the bundle's, and
-    `broker` is one of those that reported it.
+    out. In a step these values are means, and `bundles` is the maximum. In an answer about a bundle they are the values
+    of the bundle, and `broker` is one of the brokers that reported it.
     """
 
     broker: str
@@ -58,8 +58,9 @@ class Moment(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadQuestion:
-    """A question for the load of all brokers, of one, or of a bundle, from `since_ms` (inclusive) to `until_ms`
-    (exclusive), epoch ms and multiples of `step_ms`. `load_question` creates it within its bounds."""
+    """A question for the load of all brokers, of one broker, or of one bundle, from `since_ms` (inclusive) to
+    `until_ms` (exclusive), epoch ms and multiples of `step_ms`. `load_question` creates it and checks its bounds.
+    """
 
     since_ms: int
     until_ms: int
@@ -82,8 +83,9 @@ class LoadQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RecordedLoad:
-    """The loads in tables: `loads` by the start of their step (epoch ms). Before `whole_since_ms` some may be missing,
-    because there were more than are read at once. `note` is a remark for the reader, or ""."""
+    """The loads in tables: `loads` by the start of their step (epoch ms). Loads before `whole_since_ms` may be missing,
+    because only a limited number is read at once. `note` is a remark for the reader, or "".
+    """
 
     loads: Mapping[int, Sequence[BrokerLoad]]
     whole_since_ms: int
@@ -97,7 +99,7 @@ LoadTables: TypeAlias = Callable[[LoadQuestion], RecordedLoad]
 class LoadOverTime(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Loads from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms; 0: as they were measured.
 
-    `moments`, oldest first, omit steps of unknown load. Before `whole_since` some may be missing; `note` says so, or
+    `moments`, oldest first, omit steps of unknown load. Moments before `whole_since` may be missing; `note` says so, or
     why there are no tables.
     """
 
@@ -141,11 +143,12 @@ def load_question(
 
 
 def in_steps(question: LoadQuestion, moments: Iterable[Moment]) -> dict[int, list[BrokerLoad]]:
-    """Return step start to the loads of moments, one row per broker, sorted by name.
+    """Return the loads of each step, by the start of the step (epoch ms): one row for each broker, sorted by name.
 
-    Means are weighted by the time for which a moment holds. If the next moment is at most COVERED_MS later, it holds
-    until then, also in later steps. Otherwise it holds for COVERED_MS, only within its own step. The last moment holds
-    for no time: it counts only where its broker has no other.
+    A load is a mean of moments, weighted by the time for which each of them is valid. If the next moment is at most
+    COVERED_MS later, a moment is valid until then, also in later steps. Otherwise it is valid for COVERED_MS, only
+    within its own step. The last moment is valid for no time: it counts only in a step that has no other moment of its
+    broker.
     """
     parts: dict[int, dict[str, list[tuple[int, BrokerLoad]]]] = defaultdict(lambda: defaultdict(list))
     ordered = sorted(moments, key=lambda moment: moment.at)
@@ -159,7 +162,7 @@ def in_steps(question: LoadQuestion, moments: Iterable[Moment]) -> dict[int, lis
 
 
 def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tuple[int, int]]:
-    """Yield the start of each step in which a moment holds, its own first, and for how many ms.
+    """Yield the start of each step in which a moment is valid, the step of the moment first, and for how many ms.
 
     `until_ms` is the time of the next moment; None: this is the last one.
     """
@@ -175,8 +178,10 @@ def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tupl
 
 
 def untold(question: LoadQuestion, times_ms: Sequence[int]) -> LoadQuestion | None:
-    """Return the question for the steps that moments at these times, oldest first, do not cover: from the first such
-    step to the last. None: they cover all steps."""
+    """Return the question without the steps that moments at `times_ms` (oldest first) cover at its start and its end.
+    None:
+    they cover all steps.
+    """
     step_ms = question.step_ms
     whole = _covered(step_ms, times_ms)
     left = [begin for begin in range(question.since_ms, question.until_ms, step_ms) if begin not in whole]
@@ -209,9 +214,9 @@ def over_time(
 ) -> LoadOverTime:
     """Return the answer to a question: remembered loads, and recorded loads in steps that these do not cover.
 
-    A load holds until the next one of its broker, at most for `holds_ms`; so loads from this time before the question
-    count as well. The load of a bundle is as recorded, because tables know how long each of its reports holds and which
-    broker has it next. Of more than MOST_FIGURES rows the newest are kept.
+    A load is valid until the next one of its broker, at most for `holds_ms`; so loads from up to `holds_ms` before the
+    question count as well. The load of a bundle is as recorded, because tables know how long each of its reports is
+    valid and which broker has the bundle next. If there are more than MOST_FIGURES rows, the newest are kept.
     """
     if question.bundle:
         holds_ms = 0
@@ -246,7 +251,9 @@ def over_time(
 
 
 def _held(known: Mapping[int, Sequence[BrokerLoad]], step_ms: int, holds_ms: int) -> list[tuple[int, list[BrokerLoad]]]:
-    """Return each step with its loads, oldest first; a load holds until its broker's next one, at most `holds_ms`."""
+    """Return each step with its loads, oldest first; a load is valid until its broker's next one, at most for
+    `holds_ms`.
+    """
     steps: dict[int, dict[str, BrokerLoad]] = defaultdict(dict)
     last: dict[str, tuple[int, BrokerLoad]] = {}
     for begin in sorted(known):

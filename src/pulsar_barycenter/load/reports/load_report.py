@@ -252,7 +252,9 @@ def default_bundle_data() -> BundleData:
 
 
 def bundle_data_of_quota(quota: ResourceQuota) -> BundleData:
-    """Return the data of a bundle of which only the quota is known; it counts as full windows."""
+    """Return the data of a bundle of which only the quota is known. Both windows have the quota as average and count as
+    full.
+    """
     stats = NamespaceBundleStats(
         msg_rate_in=quota.msg_rate_in,
         msg_rate_out=quota.msg_rate_out,

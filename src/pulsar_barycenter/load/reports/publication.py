@@ -44,9 +44,9 @@ HEAD_BYTES: Final = 128
 
 
 def change_file(file: str, after: PublicationId) -> str:
-    """Return the name of the file that has what changed since the publication `after`.
+    """Return the name of the file that has the changes since the publication `after`.
 
-    It is in the folder of `file`, which has the whole publication.
+    The file is in the folder of `file`, which has the whole publication.
     """
     return f"{file}{CHANGE}{after.batch_id:012d}"
 
@@ -55,7 +55,8 @@ CHANGE: Final = ".after-"
 
 
 def head_of(document: bytes) -> tuple[PublicationId, PublicationId | None] | None:
-    """Return which publication a document results in, and which one it changes (None: it is whole).
+    """Return the ids at the begin of a document: of the publication that it results in, and of the publication that it
+    changes, None if it has a whole publication.
 
     Returns None if the document does not begin with these ids.
     """

@@ -39,7 +39,7 @@ class LoadReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     The twelve allocated fields are sums of the quotas of the broker's bundles, and of those assigned to it but not yet
     loaded: CPU in percent of one core, memory in MiB, bandwidths in bytes/s, rates in msg/s. Complete a report with
-    `complete`, which sets the fields that follow from others.
+    `complete`, which computes the fields that depend on other fields.
     """
 
     name: str | None = None
@@ -93,7 +93,7 @@ class LoadReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def complete(report: LoadReport) -> LoadReport:
-    """Return `report` with all fields that follow from others."""
+    """Return `report` with all fields that depend on other fields, such as sums over bundles."""
     total = sum_stats(report.bundle_stats.values())
     usage = report.system_resource_usage
     return msgspec.structs.replace(
@@ -119,7 +119,7 @@ _DECODER: Final = msgspec.json.Decoder(LoadReport)
 
 
 def decode_load_report(document: bytes) -> LoadReport:
-    """Return the report in `document`, with the fields that follow from others computed again.
+    """Return the report in `document`; the fields that depend on other fields are computed again.
 
     Raises:
         msgspec.DecodeError: it is not JSON, a field has the wrong type, or it is a report of another load manager.
@@ -135,7 +135,7 @@ class _ReportedStats(msgspec.Struct, rename="camel"):
 
 
 def reported_stats(document: bytes) -> dict[str, NamespaceBundleStats]:
-    """Return bundle to its load from `document`, a report of the simple or the modular load manager.
+    """Return the load of each bundle in `document`, a report of the simple or the modular load manager.
 
     Raises:
         msgspec.DecodeError: it is not JSON, or not such a report.
@@ -145,7 +145,7 @@ def reported_stats(document: bytes) -> dict[str, NamespaceBundleStats]:
 
 
 def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
-    """Return the report as one of the modular load manager, for all code that reads those.
+    """Return the report as a report of the modular load manager, for all code that reads such reports.
 
     Throughput is the sum over the bundles, not the message rate.
     """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def resource_weights(config: "BrokerConfig") -> ResourceWeights:
     """Return the four weights of a broker's usage for the modular load manager; memory has no weight.
 
-    The bandwidth keys count in the present spelling and, if that one is 1, in the old spelling (`…BandwithIn…`).
+    The key of a bandwidth counts in its present spelling; if its value is 1, in its old spelling (`…BandwithIn…`).
     """
     bandwidth_in = config.load_balancer_bandwidth_in_resource_weight
     bandwidth_out = config.load_balancer_bandwidth_out_resource_weight

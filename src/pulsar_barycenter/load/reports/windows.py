@@ -121,7 +121,7 @@ def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) ->
 
 
 def fold_bundle(data: BundleData, sample: NamespaceBundleStats) -> BundleData:
-    """Return `data` after one more sample in both windows; `topics` is that of the sample."""
+    """Return `data` after one more sample in both windows; `topics` is the number of topics in the sample."""
     return BundleData(
         short_term_data=fold_window(data.short_term_data, sample),
         long_term_data=fold_window(data.long_term_data, sample),
@@ -134,8 +134,8 @@ def broker_averages(
 ) -> TimeAverageBrokerData:
     """Return the sums of the windows of `bundles`; a bundle without data adds `default` to the short and long sums.
 
-    They are added in the order of the names, so that the order of reports does not matter.
-    Source: Pulsar's `TimeAverageBrokerData.reset`.
+    The windows are added in the order of the names, so that the order of reports does not matter. Source: Pulsar's
+    `TimeAverageBrokerData.reset`.
     """
     short = [0.0, 0.0, 0.0, 0.0]
     long = [0.0, 0.0, 0.0, 0.0]
@@ -171,8 +171,8 @@ class _Identity(NamedTuple):
 class LiveFold:
     """The windows of all bundles, folded from load reports as they arrive.
 
-    `bundles` has the data of every bundle that was reported within HISTORY_GAP_MS, and of those set by `remember`.
-    `reports` has the newest report of every known broker. A bundle that moves keeps its history.
+    `bundles` has the data of every bundle that was reported within HISTORY_GAP_MS, and of every bundle that `remember`
+    set. `reports` has the newest report of every known broker. A bundle that moves keeps its history.
     """
 
     __slots__ = ("_as_of", "_none_before_ms", "_seen", "bundles", "reports")
@@ -188,7 +188,7 @@ class LiveFold:
         """Broker to incarnation to its newest report, for at most INCARNATIONS incarnations."""
 
     def is_new(self, broker: str, report: LocalBrokerData) -> bool:
-        """Return whether `report` was not folded in before, and is not older than one that was.
+        """Return whether `report` was not folded in before, and is not older than a report that was.
 
         Each report counts once, even if reports of several incarnations of a broker alternate.
         """
@@ -206,23 +206,24 @@ class LiveFold:
         return report.last_update > seen.last_update
 
     def unknown(self, report: LocalBrokerData) -> list[str]:
-        """Return the bundles of `report` without data here: read these from the store before accepting it."""
+        """Return the bundles of `report` without data here. The caller passes their stored data to `remember` before it
+        calls `accept`.
+        """
         return [name for name in report.last_stats if name not in self.bundles]
 
     def remember(self, name: str, data: BundleData, as_of_ms: int) -> None:
-        """Set the data of a bundle, as of this time (epoch ms), unless it already has some."""
+        """Set the data of a bundle, as of this time (epoch ms), unless the bundle already has data."""
         if name not in self.bundles:
             self.bundles[name] = data
             self._as_of[name] = as_of_ms
             self._none_before_ms = min(self._none_before_ms, as_of_ms)
 
     def accept(self, broker: str, report: LocalBrokerData) -> bool:
-        """Fold `report` in unless that was done before; return whether it was new.
+        """Fold `report` in unless it was folded in before; return whether it was new.
 
         A report that is not new becomes its broker's entry in `reports` if there is none: the broker had left, and came
-        back with the same report.
-
-        A bundle without data, or without a report for longer than HISTORY_GAP_MS, starts with its first sample.
+        back with the same report. A bundle without data, or without a report for longer than HISTORY_GAP_MS, starts
+        with its first sample.
         """
         if not self.is_new(broker, report):
             self.reports.setdefault(broker, report)
@@ -248,7 +249,7 @@ class LiveFold:
             del known[incarnation]
 
     def _leave(self, names: Iterable[str]) -> None:
-        """Lower `_none_before_ms`: possibly no broker reports these bundles any more."""
+        """Lower `_none_before_ms` to the oldest report of these bundles: possibly no broker reports them any more."""
         times = (self._as_of[name] for name in names if name in self._as_of)
         self._none_before_ms = min(self._none_before_ms, min(times, default=self._none_before_ms))
 

@@ -44,11 +44,12 @@ class BalanceState(StrEnum):
 
 
 class Balance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Usages are fractions of a broker, over the `brokers` that count; if none does, all are 0 and `fullest` is "".
+    """How evenly the brokers are used. Usages are fractions of a broker, over the `brokers` that count; if no broker
+    counts, all usages are 0 and `fullest` is "".
 
-    `above_mean` is the value of the `measure`, and up to `even_above_mean` is balanced. `reachable_above_mean` is what
-    it would be after `moves` bundles moved (`best_usage`); with 0 moves it equals `above_mean`. `sentence` says all of
-    this.
+    `above_mean` is the value of the `measure`; the cluster is balanced up to `even_above_mean`. `reachable_above_mean`
+    is the value that `moves` moves of bundles would reach (`best_usage`); with 0 moves it equals `above_mean`.
+    `sentence` says all of this.
     """
 
     state: BalanceState
@@ -137,5 +138,5 @@ def _points(fraction: float) -> str:
 
 
 def _number(fraction: float) -> str:
-    """Return a fraction in percent, below 20 with one decimal unless that is 0."""
+    """Return a fraction as a text in percent: below 20 with one decimal, unless that decimal is 0."""
     return f"{100 * fraction:.0f}" if fraction >= 0.1995 else f"{100 * fraction:.1f}".removesuffix(".0")

@@ -23,9 +23,10 @@ class Figures(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_de
 
 
 class Decided(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """One line. `kind` is as in the decision log, or "verdict": why `broker` sheds (`unloads` bundles) or does not.
+    """One decision or verdict, as a line of output. `kind` is a kind of the decision log, or "verdict".
 
-    `placement` is why a bundle goes to `destination`.
+    A verdict gives the reason why `broker` sheds `unloads` bundles or sheds none. `placement` is the reason why a
+    bundle goes to `destination`.
     """
 
     cycle: int

@@ -48,7 +48,9 @@ class Destinations(ABC, Generic[Memory]):
 
     @abstractmethod
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Count the bundle in this row for its destination; `load` is a newer load of the cluster, if there is one."""
+        """Count the bundle in this row for its destination; `load` is a newer load of the cluster, None if there is
+        none.
+        """
 
     @property
     @abstractmethod
@@ -60,7 +62,7 @@ class Destinations(ABC, Generic[Memory]):
 
 
 class Selection(ABC, Generic[Memory]):
-    """How owners are chosen, with its settings. `drained` brokers are candidates only if there is no other one."""
+    """A way to choose owners, with its settings. `drained` brokers are candidates only if there is no other one."""
 
     drained: frozenset[str]
 
@@ -83,9 +85,10 @@ class Selection(ABC, Generic[Memory]):
     def place(
         self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random, memory: Memory | None = None
     ) -> Iterator[Placement]:
-        """Yield the owners of unowned bundles, each chosen on demand; a bundle counts for its broker from then on.
+        """Yield the owners of unowned bundles, each chosen on demand; after the choice the bundle counts for its
+        broker.
 
-        `memory` is that of previous rounds; the initial one unless given.
+        `memory` is the memory of previous rounds; None: the initial one.
         """
 
 
@@ -97,8 +100,8 @@ class FilteredSelection(Selection[SelectionMemory]):
     """The selection of the modular and the extensible load manager: policies, filters, then the placement strategy.
 
     Bundles of `excluded_namespaces` stay. With `vetoes` policies can keep a bundle on its broker, and placement decides
-    whether to use the shedder's destination. Without, the shedder has checked the policies, and its destination is
-    final.
+    whether to use the shedder's destination. Without `vetoes` the shedder has checked the policies, and its destination
+    is final.
     """
 
     placer: Placer[Any]

@@ -50,10 +50,11 @@ CARRIED_OUT: Final = UnloadOutcome(True)
 
 @dataclass(frozen=True, slots=True)
 class RoundOutcome:
-    """The result of a round: `moves` with destinations, `placements[i]` with the reason for that of `moves[i]`, and
-    `refused`, the bundles that stay although the plan sheds them.
+    """The result of a round: `moves` with destinations, `placements`, and `refused`, the bundles that stay although the
+    plan sheds them.
 
-    `snapshot` is the load, with the moved bundles counted as on their way.
+    `placements[i]` has the reason for the destination of `moves[i]`. `snapshot` is the load, with the moved bundles
+    counted as on their way.
     """
 
     plan: SheddingPlan
@@ -64,7 +65,7 @@ class RoundOutcome:
 
     @property
     def reason(self) -> Reason:
-        """Why the round sheds bundles, or none."""
+        """The reason why the round sheds bundles, or sheds none."""
         return self.plan.reason
 
     def refusals(self) -> Iterator[Refusal]:
@@ -113,7 +114,7 @@ class RoundMemory(Generic[Memory]):
 
 @dataclass(frozen=True, slots=True)
 class Round(Generic[Memory]):
-    """A round with its strategies."""
+    """A round of the leader: the strategies that shed bundles and choose their destinations."""
 
     shedder: Shedder[Any]
     selection: Selection[Memory]

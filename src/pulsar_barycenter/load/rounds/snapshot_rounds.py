@@ -105,7 +105,7 @@ def placement_lines(
     seed: int,
     manager: ManagerKind = ManagerKind.MODULAR,
 ) -> Iterator[Decided]:
-    """Yield where bundles of these names would go, one after the other.
+    """Yield the owner that each of these bundles would get, one after the other.
 
     Raises:
         StrategyError: the configuration names a placement strategy that does not exist.

@@ -135,7 +135,9 @@ def next_in_turn(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[PlacementChoice, SelectionMemory]:
-    """Return the next of `candidates` in turn, whichever strategy is set: for namespaces excluded from shedding."""
+    """Return the next of `candidates` in turn, without the placement strategy: for namespaces excluded from
+    shedding.
+    """
     choice, round_robin = _IN_TURN.decide(snapshot, candidates, request.bundle, rng, memory.round_robin)
     return choice, SelectionMemory(memory.placement, round_robin)
 

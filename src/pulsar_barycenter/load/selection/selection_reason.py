@@ -20,9 +20,9 @@ def explained(
 ) -> Placement:
     """Return the choice as a placement whose reason is built on demand.
 
-    `outcomes` are the filters' outcomes, in order: each filter's candidates are what the one before kept, and the
-    strategy chose from what the last one kept. In the reason, the brokers that the strategy rejected come first, then
-    those that filters removed, by name. The caller must not change the arguments afterwards.
+    `outcomes` are the filters' outcomes, in order: the candidates of a filter are the brokers that the previous one
+    kept, and the strategy chose among those that the last one kept. In the reason, the brokers that the strategy
+    rejected come first, then those that filters removed, by name. The caller must not change the arguments afterwards.
     """
     brokers, narrowing = snapshot.brokers, tuple([outcome for outcome in outcomes if outcome.gone])
     broker = None if choice.broker is None else brokers.names[choice.broker]
@@ -32,7 +32,7 @@ def explained(
 class _Explained(msgspec.Struct, frozen=True, gc=False):
     """Builds the reason of a choice. `narrowing` are the outcomes of filters that removed brokers.
 
-    It keeps only the brokers of the snapshot and not the bundles, because placements live for a whole round.
+    This object keeps only the brokers of the snapshot and not the bundles, because placements live for a whole round.
     """
 
     brokers: BrokerTable

@@ -62,7 +62,9 @@ def conflict(
 
 
 def _agree(earlier: ServiceUnitStateData, later: ServiceUnitStateData) -> bool:
-    """Return whether the brokers in `later` match the brokers in `earlier`, whose state it may follow."""
+    """Return whether the brokers in `later` match the brokers in `earlier`. The state of `later` may follow that of
+    `earlier`.
+    """
     match earlier.state, later.state:
         case ServiceUnitState.OWNED, ServiceUnitState.SPLITTING:
             return not is_named(later.dst_broker) and earlier.dst_broker == later.source_broker

@@ -54,7 +54,7 @@ def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitS
 
 
 def claimed(before: ServiceUnitStateData | None, broker: str, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Return the record with which a broker owns a bundle by force, whatever brokers the record before names."""
+    """Return the record with which a broker owns a bundle by force, even if the previous record names other brokers."""
     return ServiceUnitStateData(
         ServiceUnitState.OWNED,
         dst_broker=broker,
@@ -76,7 +76,8 @@ def releasing(
 ) -> ServiceUnitStateData:
     """Return the record that asks the owner to give up a bundle, for `destination` or for any broker.
 
-    If the owner itself publishes the record, `topics` may be those with producers, as in `handed_over`, but still open.
+    If the owner itself publishes the record, `topics` may be the topics with producers (see `handed_over`); here they
+    are still open.
     """
     return ServiceUnitStateData(
         ServiceUnitState.RELEASING,
@@ -133,7 +134,7 @@ def splitting(
 
 
 def deleted(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """Return the record after a split: the children are owned."""
+    """Return the record of a bundle that was split, after the owner owns all its children."""
     return ServiceUnitStateData(
         ServiceUnitState.DELETED,
         dst_broker=before.dst_broker,

@@ -61,7 +61,7 @@ def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, e
 
 @dataclass(slots=True)
 class Findings:
-    """What the leader has to repair, found in all records. Bundles are in the order of their records."""
+    """The repairs that the leader has to make, found in all records. Bundles are in the order of their records."""
 
     lost_brokers: set[str] = field(default_factory=set)
     orphans: dict[str, ServiceUnitStateData] = field(default_factory=dict)
@@ -78,10 +78,10 @@ def look_over(
     in_flight_ms: int,
     tombstone_ms: int,
 ) -> Findings:
-    """Return what has to be repaired; `records` are (bundle, record) pairs.
+    """Return the necessary repairs; `records` are (bundle, record) pairs.
 
-    That is the brokers that records name but that are not `live`, the changes that take longer than `in_flight_ms`, and
-    the records without owner that are older than `tombstone_ms`; both strict.
+    They are about three things: brokers that records name and that are not `live`; changes that take longer than
+    `in_flight_ms`; and records without owner that are older than `tombstone_ms`. Both times are strict.
     """
     found = Findings()
     for bundle, record in records:
@@ -100,7 +100,8 @@ def look_over(
 
 
 def successor_of_orphan(record: ServiceUnitStateData, live: Collection[str]) -> str | None:
-    """Return the broker that gets a bundle whose change did not end: the one that splits or releases it, if it lives.
+    """Return the broker that gets a bundle whose change did not end: the broker that splits or releases it, if that is
+    live.
 
     The same applies if the destination is lost: the broker that releases the bundle may still serve it, so another
     broker would serve it at the same time. None: a broker must be chosen, other than `dst_broker`, which did not take

@@ -21,7 +21,7 @@ TOMBSTONE_INTERVAL_MS: Final = 10_000
 
 
 class ReportEffect(enum.Enum):
-    """What happens to a broker's own reports."""
+    """The effect of a record on a broker's own reports."""
 
     NONE = "they stay valid"
     FORGET = "the averages restart with the next measurement"

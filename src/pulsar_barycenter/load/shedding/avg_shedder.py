@@ -41,7 +41,9 @@ _AMOUNT_KEYS: Final = ("maxUnloadPercentage", "minUnloadMessage", "minUnloadMess
 
 @dataclass(frozen=True, slots=True)
 class HitCounts:
-    """Broker id to the number of rounds in a row in which the gap of its pair reached the threshold; absent is 0."""
+    """For each threshold, the number of rounds in a row in which the gap of a broker's pair reached it, by broker id; a
+    missing broker has 0.
+    """
 
     low: Mapping[str, int] = field(default_factory=dict)
     high: Mapping[str, int] = field(default_factory=dict)
@@ -87,8 +89,8 @@ class AvgShedder(Shedder[HitCounts]):
         """Return the plan, each bundle with its destination, and the next counts.
 
         Counts belong to brokers, not to pairs. A gap below `low` deletes the counts of both brokers, a gap below `high`
-        their high counts. A pair acts as soon as one count of one of its brokers is high enough. That deletes the
-        counts of both, even if nothing moves.
+        their high counts. A pair acts as soon as one count of one of its brokers is high enough. Then the
+        counts of both brokers are deleted, even if nothing moves.
 
         The amount to move is `share` times the difference of message rates if that is above the minimum, else `share`
         times the difference of throughputs. The heaviest bundles that fit leave the fuller broker for the other one,
@@ -126,9 +128,10 @@ class AvgShedder(Shedder[HitCounts]):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Columns over pairs, widest gap first: rows of both brokers, whether it acts, and what may leave.
+    """Columns over pairs, widest gap first: the rows of both brokers, whether the pair acts, and the traffic that may
+    move.
 
-    `need` is in msg/s where `by_rate`, else in bytes/s; 0 if it is below the minimum.
+    The traffic `need` is in msg/s where `by_rate`, else in bytes/s; it is 0 if it is below the minimum.
     """
 
     lesser: Integers
@@ -175,7 +178,9 @@ def _as_counts(names: tuple[str, ...], counts: Integers) -> Mapping[str, int]:
 def _choose(
     snapshot: LoadSnapshot, verdicts: "AvgVerdicts", sources: Integers, most: int
 ) -> tuple[Integers, Floats, Flags]:
-    """Return the rows of bundles that leave `sources`, in that order; the budget before each; brokers with more."""
+    """Return the rows of bundles that leave `sources`, in the order of the sources; the budget before each bundle; and
+    flags of the brokers with more bundles than the round can unload.
+    """
     short = snapshot.bundles.short
     kept, before = [np.zeros(0, np.int64)], [np.zeros(0)]
     waiting, room = np.zeros(len(snapshot.brokers), bool), most

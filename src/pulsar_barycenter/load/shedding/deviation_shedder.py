@@ -56,7 +56,8 @@ def _bundle_throughput(snapshot: LoadSnapshot) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class DeviationShedder(Shedder[None]):
-    """A member of the family: its metrics, in `unit`, and the number of deviations above the mean that it tolerates.
+    """One strategy of the family (see the module): its metrics, in `unit`, and how many deviations above the mean are
+    tolerated.
 
     `most` is the maximum number of bundles that one round unloads.
     """
@@ -72,7 +73,9 @@ class DeviationShedder(Shedder[None]):
 
     @classmethod
     def of(cls, config: "BrokerConfig") -> Self:
-        """Return the member that compares throughput in + out, for bundles the short-term one. It has no own key."""
+        """Return the shedder that compares throughput in + out; of bundles, the short-term one. It has no configuration
+        key of its own.
+        """
         return cls(_broker_throughput, _bundle_throughput, "bytes/s", most=bundles_of_round(config))
 
     def start(self) -> None:
@@ -109,7 +112,9 @@ class DeviationShedder(Shedder[None]):
 
 
 class DeviationMove(NamedTuple):
-    """A bundle's row and metric, and its receiver's row; `least` and `greatest` are the brokers' metrics before."""
+    """The move of a bundle: its row and its metric (`weight`), and the row of the receiver. `least` and `greatest` are
+    the metrics of the receiver and of the source before the move.
+    """
 
     row: int
     weight: float
@@ -126,7 +131,7 @@ def _deviation(squares: float, count: int, mean: float) -> float:
 def _moves(
     snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mean: float, squares: float
 ) -> list[DeviationMove]:
-    """Return the moves: one more than a round makes, if there are more."""
+    """Return the moves: at most one more than a round makes, to show that bundles wait."""
     values: list[float | None] = list(metric.tolist())
     most = [(-value, -row) for row, value in enumerate(metric.tolist())]
     least = [(value, row) for row, value in enumerate(metric.tolist())]
@@ -210,14 +215,19 @@ class _Bundles:
         self._look_further(broker)
 
     def _find(self) -> None:
-        """Find the rows of the brokers with the greatest metric; at the second call of all brokers."""
+        """Find the rows of bundles: at the first call for the brokers with the greatest metric, at the second call for
+        all.
+        """
         if not self._rows:
             self._weights = self._member.bundle_metric(self._snapshot)
         brokers = np.arange(len(self._snapshot.brokers)) if self._rows else self._greatest
         self._rows = dict(zip(brokers.tolist(), rows_by_owner(self._snapshot, brokers), strict=True))
 
     def _look_further(self, broker: int) -> None:
-        """Add more of the lighter bundles, sorted; the heaviest is at the end, of equals the last by name."""
+        """Sort the next part of a broker's lighter bundles, and put it before the sorted bundles.
+
+        The heaviest bundle is at the end; of equal bundles, the last by name.
+        """
         (rows, rising), lighter = self._sorted[broker], self._lighter[broker]
         weights = self._weights[lighter]
         heaviest = heaviest_first(weights, max(_FIRST_LOOK, len(lighter) // 16))
@@ -239,7 +249,7 @@ class DeviationVerdicts:
 
     @property
     def need(self) -> Floats:
-        """How far each broker's metric is above the tolerated one."""
+        """How far each broker's metric is above the greatest tolerated value."""
         return self.metric - (self.mean + self.member.threshold * self.deviation)
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:

@@ -21,7 +21,7 @@ _FIRST_LOOK: Final = 64
 
 
 class FittingVerdicts(Verdicts, Protocol):
-    """`need` is the most that leaves each broker: msg/s where `by_rate`, else bytes/s."""
+    """`need` is the maximum traffic that leaves each broker: in msg/s where `by_rate`, else in bytes/s."""
 
     @property
     def by_rate(self) -> Flags: ...
@@ -61,7 +61,7 @@ class FittingPlan(ShedPlan):
         return Unload(bundles.names[row], brokers.names[owner], reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return bundle to destination, for bundles whose `unload` has one; builds no reasons."""
+        """Return the destination of each bundle whose `unload` has one; builds no reasons."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         goals = self.verdicts.destination[self.snapshot.bundles.owner[self.rows]].tolist()
         pairs = zip(self.rows.tolist(), goals, strict=True)
@@ -81,10 +81,11 @@ def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:
 def take_fitting(
     traffic: Floats, budget: float, most: int = NO_LIMIT, *, whole: bool = False
 ) -> tuple[Integers, Floats]:
-    """Return which bundles to take: the heaviest first, each if it fits into the budget, which it lowers.
+    """Return the positions of the bundles to take, at most `most`, and the budget before each.
 
-    With `whole` a bundle lowers the budget by the whole part of its traffic only, bounded by LARGEST, as in Pulsar.
-    Traffic of 0 and less is not taken. Returns the positions taken, at most `most`, and the budget before each.
+    The heaviest come first. A bundle is taken if its traffic fits into the budget; this lowers the budget by its
+    traffic. With `whole` it lowers the budget by the whole part of its traffic only, bounded by LARGEST, as in Pulsar.
+    Traffic of 0 and less is not taken.
     """
     taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]
     ahead, room, look = np.flatnonzero(traffic > 0), most, most
@@ -101,7 +102,10 @@ def take_fitting(
 
 
 def _walk(falling: Floats, budget: float, *, whole: bool) -> tuple[Integers, Floats, float]:
-    """Return the positions taken of `falling` traffic above 0, the budget before each, and the budget at the end."""
+    """Return the positions of the bundles that are taken, the budget before each, and the budget at the end.
+
+    `falling` is the traffic of the bundles, all above 0, the greatest first.
+    """
     charges = np.minimum(np.trunc(falling), LARGEST) if whole else falling
     rising = -falling
     taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]

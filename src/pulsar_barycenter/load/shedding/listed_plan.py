@@ -53,7 +53,7 @@ class ListedPlan:
             )
         numbers = [number for shed in self.sheds for one in shed.compared for number in (one.value, one.limit)]
         if not all(map(math.isfinite, numbers)):
-            raise PluginError(f"{self.strategy} compares a number that is not finite")
+            raise PluginError(f"{self.strategy} compares a number that is not finite: ask its authors")
 
     @property
     def decided(self) -> "ListedPlan":
@@ -67,7 +67,7 @@ class ListedPlan:
 
     @property
     def reason(self) -> Reason:
-        """Why the round sheds bundles, or none."""
+        """The reason why the round sheds bundles, or sheds none."""
         if self.sheds:
             return self._reason(Code.SHEDS_BY_STRATEGY, "", self.sheds[0].because, self.sheds[0].compared)
         return self._reason(Code.KEPT_BY_STRATEGY, "", self.kept_because)

@@ -41,7 +41,7 @@ class Verdicts(Protocol):
         ...
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
-        """Return why the run chose bundles, or none."""
+        """Return why the run chose bundles, or chose none."""
         ...
 
     def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
@@ -51,7 +51,7 @@ class Verdicts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoundLimit:
-    """What limits the bundles of a round: the code of the reason, the name of the limit, and its configuration key."""
+    """The limit on the bundles of a round: the code of the reason, the name of the limit, and its configuration key."""
 
     code: Code
     name: str
@@ -87,7 +87,7 @@ class ShedPlan:
 
     @property
     def reason(self) -> Reason:
-        """Why the round sheds bundles, or none."""
+        """The reason why the round sheds bundles, or sheds none."""
         asked = np.flatnonzero(self.verdicts.sheds)
         if len(self.rows) == 0 and len(asked) and self.waiting is None:
             return self.broker_reason(int(asked[0]))
@@ -154,7 +154,7 @@ class ShedPlan:
         return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return bundle to destination, for the bundles whose destination the strategy chose."""
+        """Return the destination of each bundle whose destination the strategy chose."""
         return {}
 
     def refusals(self) -> Iterator[Refusal]:
@@ -217,8 +217,9 @@ def _until(traffic: Floats, need: float, most: int) -> Floats:
 
 
 def _in_proportion(counts: Integers, need: Floats, most: int) -> Integers:
-    """Divide `most` in proportion to `counts`, whose sum is greater. What rounding leaves goes to the largest
-    remainders, and of equal remainders to the greater `need`."""
+    """Divide `most` in proportion to `counts`, whose sum is greater. The rest from rounding goes to the largest
+    remainders, and of equal remainders to the greater `need`.
+    """
     shares, rest = np.divmod(counts * most, counts.sum())
     shares[np.lexsort((-need, -rest))[: most - int(shares.sum())]] += 1
     return shares

@@ -52,8 +52,9 @@ class RangeThresholdShedder(Shedder[UsageHistory]):
     def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple[ShedPlan, UsageHistory]:
         """Return the plan and the next history: the ThresholdShedder's plan, or if it is empty, the plan by the range.
 
-        The range takes the smoothed usages a second step. If one is below mean - threshold, the most loaded broker
-        sheds `throughput * threshold` bytes/s, unless that is below the minimum or it has fewer than two bundles.
+        The plan by the range updates the smoothed usages a second time. If one of them is below mean - threshold, the
+        most loaded broker sheds `throughput * threshold` bytes/s, unless that is below the minimum or it has fewer than
+        two bundles.
         """
         plain = self.plain
         first, after = plain.decide(snapshot, history)

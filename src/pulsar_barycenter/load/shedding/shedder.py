@@ -42,7 +42,7 @@ class SheddingPlan(Protocol):
 
     @property
     def reason(self) -> Reason:
-        """Why the round sheds bundles, or none."""
+        """The reason why the round sheds bundles, or sheds none."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class SheddingPlan(Protocol):
         ...
 
     def destinations(self) -> Mapping[str, str]:
-        """Return bundle to destination, for the bundles whose destination the strategy chose."""
+        """Return the destination of each bundle whose destination the strategy chose."""
         ...
 
     def refusals(self) -> Iterator[Refusal]:

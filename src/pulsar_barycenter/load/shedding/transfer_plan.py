@@ -130,7 +130,7 @@ class Statistics:
 
 
 class Imbalance(msgspec.Struct, frozen=True, gc=False):
-    """The most and the least loaded of the brokers left (rows), and why the first has to shed.
+    """The most and the least loaded one of the remaining brokers (rows), and why the most loaded one has to shed.
 
     `deviation` is the standard deviation of usages that was estimated at this point. `cause` BALANCED: no broker sheds.
     """
@@ -239,7 +239,9 @@ class TransferVerdicts:
         return self._about(snapshot, found.broker, code, *compared)
 
     def _condition(self, snapshot: LoadSnapshot) -> Reason:
-        """Return the reason of a cycle without turns: brokers are in balance, or not yet out of it for long enough."""
+        """Return the reason of a cycle without turns: brokers are in balance, or have been out of balance for too few
+        cycles.
+        """
         if self.first is None:
             return Reason(code=Code.BALANCED, strategy=STRATEGY, upon=_upon(snapshot))
         compared = self._why(snapshot, self.first)
@@ -372,13 +374,15 @@ class TransferPlan(ShedPlan):
         return Unload(bundles.names[row], source, reason, None if goal < 0 else brokers.names[goal])
 
     def destinations(self) -> Mapping[str, str]:
-        """Return bundle to destination, for bundles whose `unload` has one; builds no reasons."""
+        """Return the destination of each bundle whose `unload` has one; builds no reasons."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         pairs = zip(self.rows.tolist(), self.destination.tolist(), strict=True)
         return {bundles[row]: brokers[goal] for row, goal in pairs if goal >= 0}
 
     def refusals(self) -> Iterator[Refusal]:
-        """Yield why each broker that gives nothing does not, then why each examined bundle that stays does so."""
+        """Yield the reasons: first why each broker that gives no bundle gives none, then why each examined bundle
+        stays.
+        """
         yield from ShedPlan.refusals(self)
         load, names = extensible_load(self.snapshot), self.snapshot.bundles.names
         moving = set(self.rows.tolist())
@@ -406,7 +410,7 @@ class TransferPlan(ShedPlan):
 def extensible_load(snapshot: LoadSnapshot) -> ExtensibleLoad:
     if snapshot.extensible is None:
         raise ValueError(
-            f"{STRATEGY} decides upon what brokers of the extensible load manager report; "
+            f"{STRATEGY} needs the reports of the extensible load manager; "
             "make the snapshot with build_extensible_snapshot"
         )
     return snapshot.extensible

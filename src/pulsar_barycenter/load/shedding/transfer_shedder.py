@@ -70,7 +70,8 @@ def always(bundles: Integers, _source: int, _destination: int) -> Sequence[bool]
 
 @dataclass(frozen=True, slots=True)
 class TransferMemory:
-    """The number of cycles in a row in which brokers were out of balance, and broker to the last unload (epoch ms).
+    """The number of cycles in a row in which brokers were out of balance, and the time (epoch ms) of each broker's last
+    unload.
 
     A broker is remembered until its load was measured long enough after the unload.
     """
@@ -104,9 +105,9 @@ class TransferShedder(Shedder[TransferMemory]):
 
         Brokers are out of balance if the standard deviation of usages is above the target, the least loaded one is
         underloaded or the most loaded one overloaded. After more than `hit_threshold` such cycles in a row, brokers
-        take turns: the most loaded broker left gives top bundles to the least loaded one left. This ends when the
-        estimated usages are in balance, `maximum` brokers gave bundles, or no pair is left. Giving bundles resets the
-        count of cycles. `allowed` decides about the least loaded broker even without `transfer`.
+        take turns: the most loaded one of the remaining brokers gives top bundles to the least loaded one. This ends
+        when the estimated usages are in balance, `maximum` brokers gave bundles, or no pair remains. Giving bundles
+        resets the count of cycles. `allowed` decides about the least loaded broker even without `transfer`.
 
         Raises:
             ValueError: the snapshot has no reports of the extensible load manager.
@@ -124,7 +125,9 @@ class TransferShedder(Shedder[TransferMemory]):
         return plan, TransferMemory(0 if len(plan) else hits, unloaded_at_ms)
 
     def unloaded(self, unload: Unload, at_ms: int, memory: TransferMemory) -> TransferMemory:
-        """Remember when a bundle left its broker: its load counts again once it was measured long enough after."""
+        """Remember when a bundle left its broker: the broker's load counts again when it was measured long enough after
+        that.
+        """
         return memory.after_unload(unload.source, at_ms)
 
     def document(self, memory: TransferMemory) -> MemoryDocument:
@@ -168,7 +171,7 @@ def _statistics(
 
 
 class _Cycle:
-    """The turns of one cycle: the bundles chosen so far, the brokers left, and the estimated spread of usages.
+    """The turns of one cycle: the bundles chosen so far, the remaining brokers, and the estimated spread of usages.
 
     A turn examines few bundles, so it works on lists of plain numbers; columns are used only for all brokers' bundles.
     """
@@ -192,7 +195,9 @@ class _Cycle:
         self._offers: Iterator[tuple[int, float]] | None = None
 
     def imbalance(self) -> Imbalance:
-        """Return the most and the least loaded of the brokers left, and why the first has to shed."""
+        """Return the most and the least loaded one of the remaining brokers, and why the most loaded one has to
+        shed.
+        """
         settings, mean = self._settings, self._found.mean
         greatest, least = self._order[self._high], self._order[self._low]
         share, usage = self._share, self._usage[greatest]
@@ -274,7 +279,8 @@ class _Cycle:
         return walk
 
     def _exchange(self, found: Imbalance, top: TopBundles, keeps: float, gets: float) -> tuple[list[int], float]:
-        """Return the rows that the least loaded broker gives back, so that both end below the giver's throughput now.
+        """Return the rows of the bundles that the least loaded broker gives back, so that both brokers end below the
+        throughput that the giver has now.
 
         No rows: no exchange is possible. `keeps` and `gets` are the throughputs of giver and taker if nothing comes
         back. A bundle that was offered once, taken or not, is not offered again in the same turn. The second value is
@@ -377,7 +383,7 @@ class _Chosen:
         self._exchanged: list[int] = []
 
     def exchange(self, row: int, given: Sequence[int], before: float) -> None:
-        """Choose the bundles that are `given` in exchange for the one in `row`, and then that one."""
+        """Choose the bundles that are `given` in exchange for the bundle in `row`, and then the bundle in `row`."""
         self._given += range(len(self.rows), len(self.rows) + len(given))
         self._exchanged.append(len(self.rows) + len(given))
         self.rows += [*given, row]

@@ -70,9 +70,10 @@ class UniformLoadShedder(Shedder[None]):
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["FittingPlan", None]:
         """Return the plan: the heaviest bundles that fit into the whole part of `(highest - lowest) * share`.
 
-        It acts if the highest rate exceeds the lowest by more than `rate_difference` percent. If it does not, it acts
-        if the highest throughput is more than `throughput_factor` times the lowest. Nothing leaves a broker with fewer
-        than two bundles, or if the amount is below the minimum. Bundles without traffic always fit.
+        The rates are compared first: bundles leave if the highest rate exceeds the lowest by more than
+        `rate_difference` percent. If it does not, bundles leave if the highest throughput is more than
+        `throughput_factor` times the lowest. Nothing leaves a broker with fewer than two bundles, or if the amount is
+        below the minimum. Bundles without traffic always fit.
         """
         rate, throughput = _spread(snapshot.brokers.latest.rate), _spread(snapshot.brokers.latest.throughput)
         by_rate = self.rate_difference > 0 and _difference(rate) > self.rate_difference
@@ -92,9 +93,10 @@ class UniformLoadShedder(Shedder[None]):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The greatest and the least value of all brokers, and their rows; row -1: no value passed the start of a search.
+    """The greatest and the least value of all brokers, and the rows of these brokers; -1: no broker was found.
 
-    The searches start at -1 and at LARGEST, as in Pulsar. A `least` of nearly 0 is replaced by 1, as in Pulsar.
+    As in Pulsar, the search for the greatest starts at -1, that for the least at LARGEST, and a broker is found only if
+    its value is beyond the start. A `least` of nearly 0 is replaced by 1, as in Pulsar.
     """
 
     greatest: float
@@ -132,7 +134,9 @@ def _whole(value: float) -> int:
 
 
 def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Integers, Floats]:
-    """Return the rows that leave and the budget before each; one row more than a round unloads, if there are any."""
+    """Return the rows of the bundles that leave, and the budget before each: at most one row more than a round unloads,
+    to show that bundles wait.
+    """
     rows = rows_by_owner(snapshot, np.array([verdicts.source]))[0]
     short = snapshot.bundles.short
     traffic = (
@@ -171,7 +175,9 @@ class UniformVerdicts:
 
     @property
     def rates(self) -> bool:
-        """Whether message rates decide: they do if they exceed their threshold, or if neither value does."""
+        """Whether message rates decide: they decide if the rates exceed their threshold or the throughputs do not
+        exceed theirs.
+        """
         return self.rate_exceeds or not self.throughput_exceeds
 
     @property

@@ -55,10 +55,10 @@ Policies = Callable[[LoadSnapshot, PlacementRequest], FilterOutcome]
 
 @dataclass(frozen=True)
 class SimpleMemory:
-    """The memory of placement: a value.
+    """The memory of placement. Immutable.
 
-    `cursor` counts the placements by strategies that preallocate, modulo CURSOR_TURNS. `preallocated` maps bundles that
-    were placed, and that their brokers have not reported yet, to these brokers.
+    `cursor` counts the placements by strategies that preallocate, modulo CURSOR_TURNS. `preallocated` maps each bundle
+    that was placed, and that no broker has reported yet, to its broker.
     """
 
     cursor: int = 0
@@ -116,7 +116,7 @@ def select_broker(
 
 
 def availability(ranking: Ranking, namespace: str) -> dict[int, list[str]]:
-    """Return rank to the brokers that policies allow for persistent topics of `namespace`; ranks and names are sorted.
+    """Return the brokers that policies allow for persistent topics of `namespace`, by rank; ranks and names are sorted.
 
     Source: `SimpleLoadManagerImpl.getResourceAvailabilityFor`. It gets a namespace instead of a bundle, so even
     distribution removes no broker; and it does not check which brokers are still registered.
@@ -138,12 +138,12 @@ def in_line(ranking: Ranking, candidates: Flags) -> Integers:
 def least_loaded_server(ranking: Ranking, candidates: Flags, settings: SimpleSettings, cursor: int) -> PlacementChoice:
     """Choose by `leastLoadedServer`, or by `leastMsgPerSecond` if `settings` say so.
 
-    With m the load of the least loaded candidate that is not idle (101 without one):
+    Let m be the load of the least loaded candidate that is not idle, or 101 if all are idle. The first case that
+    applies decides:
 
-    1. an idle candidate, if m is above the underload threshold, or all are idle
-    2. the next candidate in turn, if m is 100 (not by message rate)
-    3. the one with the most free capacity, if m is above the overload threshold (not by message rate)
-    4. the least loaded one that is not idle
+    1. an idle candidate, if m is above the underload threshold, or all are idle 2. the next candidate in turn, if m is
+    100 (not by message rate) 3. the candidate with the most free capacity, if m is above the overload threshold (not by
+    message rate) 4. the least loaded candidate that is not idle
     """
     line = in_line(ranking, candidates)
     name = settings.strategy.value
@@ -257,7 +257,7 @@ def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.R
 
 
 def _place_of(number: int, weights: list[int]) -> int:
-    """Return the first position up to which the weights sum to more than `number`."""
+    """Return the first position at which the sum of the weights up to it (inclusive) is more than `number`."""
     reached = 0
     for place, weight in enumerate(weights):
         reached += weight

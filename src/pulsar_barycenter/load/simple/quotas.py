@@ -118,7 +118,7 @@ class QuotaTable:
 
 @dataclass(frozen=True)
 class Quotas:
-    """All known quotas: a value; an update returns another one.
+    """All known quotas. Immutable: an update returns another object.
 
     `bundles` has the bundles of the newest reports, `known` quotas of other bundles from the store (see `unknown`).
     `default` is the quota of a bundle without one, `average` the learned mean that the leader writes as the next
@@ -135,7 +135,9 @@ class Quotas:
     updated_at_ms: int = NEVER_UPDATED
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Return the bundles without a known quota, sorted: read these from the store before use."""
+        """Return the bundles without a known quota, sorted. The caller reads their quotas from the store and passes
+        them to `learning`.
+        """
         return sorted({name for name in names if name not in self.known and name not in self.bundles})
 
     def learning(self, stored: Mapping[str, ResourceQuota]) -> "Quotas":

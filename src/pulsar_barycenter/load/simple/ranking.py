@@ -41,12 +41,12 @@ _LONG_MAX: Final = 2**63 - 1
 class Ranking:
     """The estimated load of each broker: one column per broker of `snapshot.brokers`.
 
-    A value: `preallocating` and `releasing` return another one.
+    Immutable: `preallocating` and `releasing` return another object.
 
-    `allocated` and `preallocated` have sums of quotas, a row for each of QUOTA_FIGURES. `loaded` and `pending` count
-    the reported bundles and those on their way. `rank` is the order in which candidates are examined; it is computed
-    when reports arrive, while the estimates change with every placement. `released` are pairs (row, bundle) that a
-    report lists and that are placed again.
+    `allocated` and `preallocated` have sums of quotas, a row for each of QUOTA_FIGURES. `loaded` is the number of the
+    reported bundles, `pending` that of the bundles on their way. `rank` is the order in which candidates are examined;
+    it is computed when reports arrive, while the estimates change with every placement. `released` are pairs (row of
+    the broker, bundle): the broker reports the bundle, and the bundle is placed again.
     """
 
     snapshot: LoadSnapshot
@@ -69,7 +69,7 @@ class Ranking:
 
     @cached_property
     def estimated(self) -> Floats:
-        """Percent, one row for each of `load_report.RESOURCES`, at most 100."""
+        """The estimated usage in percent, at most 100; one row for each of `load_report.RESOURCES`."""
         brokers = self.snapshot.brokers
         allotted, coming = self._shares
         used = np.where(np.isnan(allotted), brokers.usage, np.maximum(brokers.usage, allotted))
@@ -117,7 +117,9 @@ class Ranking:
         return replace(self, snapshot=snapshot, preallocated=preallocated, pending=pending)
 
     def releasing(self, bundle: str, candidates: Flags, quota: ResourceQuota) -> "Ranking":
-        """Return the ranking in which `bundle` no longer counts for candidates that report it; for others it does."""
+        """Return the ranking in which `bundle` no longer counts for candidates that report it; it still counts for
+        other brokers.
+        """
         found = [row for row in self._owners(bundle) if candidates[row] and (row, bundle) not in self.released]
         if not found:
             return self
@@ -190,7 +192,7 @@ def ranks(ranking: Ranking) -> Integers:
 
 
 def settled(preallocated: Pins, snapshot: LoadSnapshot) -> Pins:
-    """Return the bundles that are still on their way: their broker has a report, which does not list them."""
+    """Return the bundles that are still on their way: those whose broker has a report that does not list them."""
     brokers, bundles = snapshot.brokers, snapshot.bundles
     arrived = []
     for bundle, broker in preallocated.items():
@@ -218,7 +220,7 @@ def room(limit: Floats, default: ResourceQuota, cpu_factor: float) -> Integers:
 
 
 def _number(value: float) -> Floats:
-    """Return the value as a numpy number, by which a division is as in Java: by 0 without an error."""
+    """Return the value as a numpy number: dividing by it is no error if it is 0, as in Java."""
     return np.array(value, float)
 
 

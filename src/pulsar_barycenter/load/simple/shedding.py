@@ -95,8 +95,9 @@ def bottlenecks(percent: Floats) -> Integers:
 class SimpleShedPlan:
     """The plan: `rows` of `snapshot.bundles`, at most one per broker, sorted by broker name.
 
-    `above` flags the overloaded brokers. `refused` has an overloaded broker that sheds nothing (row), why, and the
-    bundle that was considered (row, -1 for none). `comfortable` is, for each of `rows`, a broker that has room.
+    `above` flags the overloaded brokers. `refused` has each overloaded broker that sheds nothing: its row, the reason,
+    and the row of the bundle that was considered (-1: none). `comfortable` has for each of `rows` a broker that has
+    room.
     """
 
     snapshot: LoadSnapshot
@@ -119,12 +120,12 @@ class SimpleShedPlan:
         return len(self.rows)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return none: the next lookup of a bundle decides where it goes."""
+        """Return an empty mapping: the next lookup of a bundle decides where it goes."""
         return {}
 
     @property
     def reason(self) -> Reason:
-        """Why the round sheds bundles, or none."""
+        """The reason why the round sheds bundles, or sheds none."""
         if len(self.rows):
             return self.broker_reason(int(self.snapshot.bundles.owner[self.rows[0]]))
         if self.refused:
@@ -137,7 +138,7 @@ class SimpleShedPlan:
 
     @property
     def usage_spread(self) -> None:
-        """None: each broker is judged by itself."""
+        """None: the strategy judges each broker by itself."""
         return None
 
     def broker_reason(self, broker: int) -> Reason:

@@ -75,7 +75,7 @@ class SnapshotBuilder:
         self._layout: _Layout | None = None
 
     def prepare(self, broker: str, report: LocalBrokerData, bundle_data: Mapping[str, BundleData]) -> bool:
-        """Prepare the rows of one broker for `build`; return whether they had to be built."""
+        """Prepare the rows of one broker for `build`; return whether the rows had to be built."""
         before = self._kept.get(broker)
         if before is not None and before[0] is report:
             names = before[2].names
@@ -202,7 +202,7 @@ class _Rows:
 
 
 def _rows_of(report: LocalBrokerData, names: list[str], known: Sequence[BundleData | None]) -> _Rows:
-    """Return the rows of the report's bundles `names`; `known` are their data, None for bundles without."""
+    """Return the rows of the report's bundles `names`; `known` are their data, None for a bundle without data."""
     stats = [report.last_stats.get(name) for name in names]
     sampled = [item or _NO_STATS for item in stats]
     data = [item or _NO_DATA for item in known]
@@ -250,7 +250,9 @@ def _numbered(texts: Sequence[str]) -> tuple[tuple[str, ...], Indices]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The order of the rows of several brokers in one table: `order` are indexes of all rows, broker after broker."""
+    """The order of the rows of several brokers in one table. `order` has positions in all rows, one broker after the
+    other.
+    """
 
     of: list[list[str]]
     names: list[str]

@@ -102,8 +102,8 @@ def _isolation_data(policy: IsolationPolicy) -> NamespaceIsolationData:
 class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The document; times are epoch ms. `recently_unloaded` maps a bundle to the time of its unload.
 
-    `bundle_data` and `broker_data` are None if they follow from the reports, and with the extensible load manager if it
-    uses the newest reports. `configuration` maps keys of broker.conf to texts.
+    `bundle_data` and `broker_data` are None if they can be computed from the reports, and with the extensible load
+    manager if it uses the newest reports. `configuration` maps keys of broker.conf to texts.
     """
 
     format: Literal["barycenter-snapshot"] = FORMAT
@@ -156,7 +156,7 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
 
 
 def loads_of(document: SnapshotDocument) -> Mapping[str, LocalBrokerData | BrokerLoadData]:
-    """Return broker to its load as the leader has it, for any load manager."""
+    """Return the load of each broker, as the leader has it, for any load manager."""
     return document.brokers if document.extensible is None else document.extensible.loads
 
 
@@ -208,7 +208,7 @@ def encode_snapshot(document: SnapshotDocument) -> bytes:
 
 
 def _raw(encoded: bytes, value: Any) -> msgspec.Raw:
-    """Return `encoded`, or if it may have lost values that are not finite, another form of `value`."""
+    """Return `encoded`, or another form of `value` if `encoded` may have lost values that are not finite."""
     if b":null" not in encoded:
         return msgspec.Raw(encoded)
     return msgspec.Raw(msgspec.json.encode(_worded(msgspec.to_builtins(value))))

@@ -69,7 +69,9 @@ class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
     @staticmethod
     def of(items: Iterable[tuple[str, ExtensibleItem]]) -> "ExtensibleDocument":
-        """Return the document of items, each with its key (broker id or bundle); the last of a kind and key counts."""
+        """Return the document of items, each with its key (broker id or bundle); of items with equal kind and key, the
+        last counts.
+        """
         loads: dict[str, BrokerLoadData] = {}
         tops: dict[str, TopBundlesLoadData] = {}
         lookups: dict[str, BrokerLookupData] = {}

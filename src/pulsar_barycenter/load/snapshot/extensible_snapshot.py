@@ -265,7 +265,9 @@ def _with_owned(
 
 
 def _places(top: TopBundlesLoadData, windows: Mapping[str, BundleData]) -> dict[str, int]:
-    """Return bundle to its position in a list; with windows the list is sorted again by them."""
+    """Return the position of each bundle in a list of top bundles. With `windows`, the list is first sorted again by
+    the loads in the windows.
+    """
     first: dict[str, NamespaceBundleStats] = {}
     for bundle in top.top_bundles_load_data:
         first.setdefault(bundle.bundle_name, bundle.stats)

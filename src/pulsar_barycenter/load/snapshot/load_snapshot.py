@@ -252,9 +252,9 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     """Bundles that were assigned to a broker, and that no broker has reported yet.
 
     `long_rate` is for each broker the sum of their long-term rates in + out (msg/s), `topics` the sum of their topics,
-    and `most_topics` an upper bound of these. `pairs` has (row of the broker, bundle). `arriving` maps a namespace to
-    broker row to the number of its bundles that are about to arrive there, without bundles that the broker reports
-    already, and without brokers that get none.
+    and `most_topics` an upper bound of these. `pairs` has (row of the broker, bundle). `arriving` has, by namespace and
+    then by the row of the broker, the number of the namespace's bundles that are about to arrive there. It has no
+    bundles that the broker reports already, and no brokers with 0.
     """
 
     long_rate: Floats
@@ -348,7 +348,7 @@ class LoadSnapshot:
 
     @property
     def on_their_way(self) -> Preallocations:
-        """The preallocations; empty ones if the snapshot was built without."""
+        """The preallocations; empty if the snapshot was built without preallocations."""
         return self.preallocations or Preallocations.none(len(self.brokers))
 
     @property
@@ -367,7 +367,9 @@ class LoadSnapshot:
         return row if row < len(self.namespaces) and self.namespaces[row] == namespace else None
 
     def with_preallocations(self, preallocated: Mapping[str, Mapping[str, BundleData]]) -> "LoadSnapshot":
-        """Return the snapshot with other preallocations: broker to bundle to data; unknown brokers are ignored."""
+        """Return the snapshot with other preallocations: by broker, the data of each bundle. Unknown brokers are
+        ignored.
+        """
         return replace(self, preallocations=_preallocations(self.brokers, self.bundles, preallocated))
 
     def adding_preallocation(self, broker: str, bundle: str, data: BundleData) -> "LoadSnapshot":
@@ -438,7 +440,9 @@ def largest_weighted(percent: Floats, weights: ResourceWeights) -> Floats:
 
 
 def unloaded_recently(bundles: BundleTable, names: Iterable[str]) -> BundleTable:
-    """Return the table in which exactly the bundles of these names count as recently unloaded; others are ignored."""
+    """Return the table in which exactly the bundles of these names count as recently unloaded; unknown names are
+    ignored.
+    """
     flags = np.zeros(len(bundles), bool)
     for name in names:
         row = bisect_left(bundles.names, name)

@@ -81,16 +81,17 @@ class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
         memory: Mapping[str, int],
         splitting: Collection[str] = (),
     ) -> tuple[SplitPlan, Mapping[str, int]]:
-        """Return the bundles to split, each at one boundary, and bundle to the number of runs in a row in which it was
-        too large.
+        """Return the bundles to split, each at one boundary, and for each bundle the number of runs in a row in which
+        it was too large.
 
         `memory` has these numbers up to the last run. `bundle_counts` is the number of bundles of each namespace now,
         `splitting` are the bundles that are being split. `boundaries` is called only for bundles that pass all other
         checks.
 
-        The snapshot has the bundles of one broker, or of several that decide at once; each may split `most` bundles.
-        After the bundle that fills a broker's run no further ones, by name, are examined, and their counts stay. So do
-        the counts of bundles with fewer than two topics, or with another owner by the ownership channel.
+        The snapshot has the bundles of one broker, or of several that decide at once; each may split `most` bundles in
+        a run. Bundles are examined by name. When a broker has reached `most`, its later bundles are not examined, and
+        their numbers do not change. The same is true of bundles with fewer than two topics, and of bundles with another
+        owner by the ownership channel.
         """
         bundles = snapshot.bundles
         large = large_bundles(snapshot, bundles.latest, self.limits, window="current")
@@ -141,7 +142,9 @@ class _Run:
         self.refused: list[SplitRefusal] = []
 
     def judge(self, row: int, name: str, count: int) -> int:
-        """Choose the bundle or record why not; return the count to remember, 0 for none. `count` includes this run."""
+        """Choose the bundle or record why not; return the number of runs to remember, 0 for none. `count` includes this
+        run.
+        """
         if self.is_behind(row):
             most = float(self._settings.most)
             compared = Compared("splits in this run", most, "=", "maximum", most)
@@ -166,7 +169,7 @@ class _Run:
         return 0
 
     def is_behind(self, row: int) -> bool:
-        """Return whether the bundle comes after the one that filled its broker's run."""
+        """Return whether the bundle comes after the last bundle that its broker may split in this run."""
         last = self._last.get(int(self._snapshot.bundles.owner[row]))
         return last is not None and row > last
 
@@ -209,7 +212,8 @@ def _divisible(text: str) -> BundleRange | None:
 
 
 def _edges(splitting: Iterable[str]) -> frozenset[tuple[str, int]]:
-    """Return the ends of the bundles that are being split, as pairs with the namespace; each child shares one of them.
+    """Return both ends of each bundle that is being split, as pairs with the namespace. Each child of a bundle has one
+    of its ends.
 
     Upper ends are inverted, to distinguish them from lower ends.
     """

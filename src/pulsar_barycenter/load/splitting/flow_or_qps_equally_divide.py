@@ -23,8 +23,8 @@ NAME: Final = "flow_or_qps_equally_divide"
 def flow_or_qps_equally_divide(request: SplitRequest) -> tuple[int, ...]:
     """Return the boundaries, ascending, often more than one.
 
-    There is none with fewer than two topics that have load, or if their total is below `limit * (1 + difference)`, both
-    in messages and in bytes.
+    There are no boundaries if fewer than two topics have load, or if the total load is below `limit * (1 + difference)`
+    both in messages and in bytes.
     """
     topics, limits = _by_hash(request.loads), request.limits
     if len(topics) < 2:
@@ -49,7 +49,7 @@ def flow_or_qps_equally_divide(request: SplitRequest) -> tuple[int, ...]:
 
 
 def _by_hash(loads: tuple[TopicLoad, ...]) -> list[TopicLoad]:
-    """Return the topics that have load, sorted by hash, one for each hash."""
+    """Return the topics that have load, sorted by hash; of topics with the same hash, only one."""
     found: dict[int, TopicLoad] = {}
     for load in sorted(loads, key=lambda load: (load.hash, load.rate, load.throughput)):
         if load.rate > 0 or load.throughput > 0:

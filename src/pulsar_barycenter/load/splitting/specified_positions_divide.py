@@ -18,7 +18,7 @@ FORCE_NAME: Final = "specified_positions_divide_force"
 
 
 def specified_positions_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Return the positions strictly inside the range, ascending; none with fewer than two topics.
+    """Return the positions strictly inside the range, ascending; no positions if the bundle has fewer than two topics.
 
     Raises:
         SplitRefusedError: no position was given.
@@ -34,5 +34,7 @@ def specified_positions_divide_force(request: SplitRequest) -> tuple[int, ...]:
         SplitRefusedError: no position was given.
     """
     if not request.positions:
-        raise SplitRefusedError("specified_positions_divide needs the positions at which to split, and none was given")
+        raise SplitRefusedError(
+            "specified_positions_divide needs the hashes at which to split: in the body, or as --split-boundaries"
+        )
     return tuple(sorted({p for p in request.positions if request.range.lower < p < request.range.upper}))

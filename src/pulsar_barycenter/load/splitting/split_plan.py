@@ -218,7 +218,8 @@ def plan_splits(
     strategy: str,
     window: str,
 ) -> SplitPlan:
-    """Return the bundles to split, with these rates and throughputs. `bundle_counts`: bundles of each namespace now.
+    """Return the bundles to split because of this `traffic`. `bundle_counts` is the present number of bundles by
+    namespace.
 
     A namespace never gets more than `max_bundles`, including the splits already chosen. Bundles after the last one that
     a check may split wait for the next check.
@@ -259,7 +260,9 @@ def _with_room(
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """The refusals of the bundles in `rows`, which are too large, that are not in `splits`; sorted by name."""
+    """The refusals: each bundle of `rows` that is not in `splits`, with the reason. `rows` are the bundles that are too
+    large, sorted by name.
+    """
 
     snapshot: LoadSnapshot
     settings: BundleLimits

@@ -12,7 +12,7 @@ Boundaries = Callable[[str], Sequence[int]]
 
 
 def no_boundaries(_bundle: str) -> Sequence[int]:
-    """Return none: for strategies that leave the boundary to the owner."""
+    """Return an empty sequence: for strategies that leave the boundary to the owner."""
     return ()
 
 
@@ -27,5 +27,6 @@ class Splitter(Strategy[Memory]):
     ) -> tuple[SplitPlan, Memory]:
         """Return the bundles to split, and the next memory.
 
-        `bundle_counts` is namespace to its number of bundles now; a namespace without an entry has the reported ones.
+        `bundle_counts` is the present number of bundles by namespace; a namespace without an entry has the reported
+        ones.
         """

@@ -93,8 +93,8 @@ async def read_epoch(store: MetadataStore, leader_path: str) -> Epoch | None:
 
 
 async def take_epoch(store: MetadataStore, leader_path: str, broker_id: str) -> Epoch | None:
-    """Begin a term: write the next epoch and return it. None: the leader's key is not this session's, or another broker
-    took an epoch meanwhile.
+    """Begin a term: write the next epoch and return it. None: this session does not have the leader's key, or another
+    broker took an epoch meanwhile.
 
     Raises:
         InvalidValueError: the record cannot be decoded, so the last epoch is unknown.
@@ -187,7 +187,7 @@ class FencedStore:
 
     Implements `MetadataStore`. `epoch` raises NotLeadingError if only a leader may write; it returns None for a write
     that is not a leader's. `refused` is called with the epoch of a write that was refused. Listeners and session are
-    those of the wrapped store, which this one does not close.
+    those of the wrapped store. `close` does not close the wrapped store.
     """
 
     def __init__(

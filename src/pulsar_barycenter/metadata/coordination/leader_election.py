@@ -61,7 +61,7 @@ class LeaderElectionState(enum.Enum):
 
 
 class KeyFinding(enum.Enum):
-    """What a candidate finds out about the leader's key."""
+    """The result of a candidate's read of the leader's key."""
 
     OWN = "own"
     """The key is this session's."""
@@ -83,9 +83,10 @@ STATE_AFTER: Final[Mapping[KeyFinding, LeaderElectionState]] = {
 
 
 class LeaderElection(Generic[T]):
-    """One candidate. `on_state` is called on the event loop with each new outcome.
+    """One candidate of an election. `on_state` is called on the event loop with each new outcome: whether this
+    candidate leads or follows.
 
-    Another leader to follow is a new outcome. So is the same leader, if the key was deleted in between.
+    Another leader to follow is a new outcome. The same leader is also a new outcome, if the key was deleted meanwhile.
     `proposal` is the key's value while this candidate leads. `same_owner` (default: equality) decides whether a key of
     another session was left by an earlier session of this candidate. Close the election before the store.
     """
@@ -173,7 +174,7 @@ class LeaderElection(Generic[T]):
     async def close(self) -> None:
         """Leave the election. A leader deletes its key if the key is still its own. Idempotent.
 
-        `elect` takes part again.
+        Call `elect` to take part again.
         """
         if not self._is_open:
             return
@@ -217,8 +218,8 @@ class LeaderElection(Generic[T]):
         return self._became(KeyFinding.OTHERS, stored)
 
     def _record_creation(self, record: Record | None) -> None:
-        """Record the creation of another session's key. A later creation than the one seen before shows that the key
-        was deleted.
+        """Record the creation of another session's key. If the key was created later than at the last read, it was
+        deleted in the meantime.
 
         Value and version may be the same: a leader that restarts creates the same key again.
         """

@@ -173,7 +173,9 @@ class ResourceLock(Generic[T]):
         await asyncio.shield(self._release)
 
     def doubt(self) -> None:
-        """Start to revalidate the lock, and try again until the store answers."""
+        """Start to revalidate the lock: check in the store that this session still holds it. This is tried again until
+        the store answers.
+        """
         self._in_doubt.set()
         if self._state is LockState.VALID and (self._revalidator is None or self._revalidator.done()):
             self._revalidator = asyncio.create_task(
@@ -202,7 +204,9 @@ class ResourceLock(Generic[T]):
             self.doubt()
 
     def _step(self, step: LockStep) -> bool:
-        """Apply a step; return False if the table does not allow it."""
+        """Apply a step to the state of the lock; return False if LOCK_TRANSITIONS does not allow the step in this
+        state.
+        """
         after = LOCK_TRANSITIONS.get((self._state, step))
         if after is None:
             return False
@@ -372,7 +376,8 @@ class LockManager(Generic[T]):
     async def acquire(self, path: str, value: T) -> ResourceLock[T]:
         """Take the lock on `path` and keep it until it is released or lost.
 
-        A lock object that this manager has for the same path is replaced: it expires, and the new one adopts its key.
+        A lock object that this manager has for the same path is replaced: the old lock object expires, and the new one
+        takes over its key.
 
         Raises:
             LockBusyError: another owner holds the lock.

@@ -25,8 +25,8 @@ class Layout:
         return f"{self.chroot}{path}".encode()
 
     def path(self, key: bytes) -> str | None:
-        """Return the path of a key of the range `all`; None for a key that is not valid UTF-8, which another program
-        wrote.
+        """Return the path of a key of the range `all`; None if the key is not valid UTF-8; then another program wrote
+        it.
         """
         try:
             return key.decode()[len(self.chroot) :]
@@ -51,7 +51,9 @@ class Layout:
 
 
 def child_names(path: str, paths: list[str]) -> list[str]:
-    """Return the name of the child of `path` for each of `paths`, which are below it. Names may repeat."""
+    """Return the name of the child of `path` above or at each of `paths`, which are all below `path`. Names may
+    repeat.
+    """
     begin = len(path) if path == "/" else len(path) + 1
     return [below[begin:].partition("/")[0] for below in paths]
 

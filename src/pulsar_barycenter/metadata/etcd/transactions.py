@@ -20,7 +20,7 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Record, Stat
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The session that writes or reads a path, and the revision if it created a persistent key there."""
+    """The session that writes or reads a path. `created` is the revision at which it created a persistent key there."""
 
     lease: int
     created: int | None = None
@@ -172,11 +172,10 @@ def _of_session(
 
 
 def _check_guard(answer: api.TxnResponse, guard: Guard | None) -> None:
-    """Check that the guard did not refuse a write, which the end of the session does too.
+    """Find out why the store refused a write: because of the guard, or because the session has ended.
 
     Raises:
-        GuardError: the guard refused it.
-
+        GuardError: the write was refused because of the guard.
     """
     if guard is not None:
         session, guarding = map(_found, answer.responses)

@@ -29,7 +29,9 @@ _NEEDS_LEADER: Final = (("hasleader", "true"),)
 
 
 class EtcdWatch:
-    """Follows the changes of a store. `on_changes` gets them in order; `on_missed` is called when some were missed."""
+    """Follows the changes of a store. `on_changes` gets them in order; `on_missed` is called when changes were
+    missed.
+    """
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class EtcdWatch:
         raise StoreUnavailableError("/", "the server ended the watch")
 
     async def _find_revision(self) -> None:
-        """Find the revision from which to follow, and report if changes before it are missed."""
+        """Find the revision from which to follow, and report whether changes before it were missed."""
         request = api.RangeRequest(key=self._layout.key("/"), count_only=True)
         answer = await self._connection.ask(
             "watch",

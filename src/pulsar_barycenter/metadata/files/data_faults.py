@@ -22,7 +22,7 @@ class FileIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataFault:
-    """What is wrong with a broker's data. `is_final`: a process that has the data open cannot recover it."""
+    """A fault of a broker's data files. `is_final`: a process that has the data open cannot recover from it."""
 
     text: str
     is_final: bool
@@ -39,10 +39,10 @@ def identity_of_descriptor(descriptor: int) -> FileIdentity:
 
 
 def fault_of(path: str | Path, opened: FileIdentity) -> str | None:
-    """Return what is wrong with the file or folder at `path`, which had the identity `opened` when it was opened; None:
-    it is still the same.
+    """Return the fault of the file or folder at `path`, which had the identity `opened` when it was opened; None if it
+    is still the same one.
 
-    None is returned also for another error, such as an I/O error: it is no fault of the path.
+    Errors of another kind, such as an I/O error, are no fault of the path: None is returned, too.
     """
     try:
         status = os.stat(path)
@@ -59,7 +59,7 @@ class KeptPath:
     """A file or a folder that has to stay in place while this process has it open."""
 
     def __init__(self, path: str | Path) -> None:
-        """Record the identity of what is at `path` now.
+        """Record the identity of the file or folder that is at `path` now.
 
         Raises:
             OSError: nothing exists at `path`, or it cannot be accessed.
@@ -69,8 +69,8 @@ class KeptPath:
         self.identity = FileIdentity(status.st_dev, status.st_ino)
 
     def fault(self) -> str | None:
-        """Return what is wrong with the path (see `fault_of`); None: it is still the same file. Thread-safe; one system
-        call.
+        """Return the fault of the path (see `fault_of`); None if it is still the same file or folder. Thread-safe; one
+        system call.
         """
         return fault_of(self.path, self.identity)
 

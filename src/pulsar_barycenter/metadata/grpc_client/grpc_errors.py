@@ -28,13 +28,18 @@ def translated(
     except aio.AioRpcError as error:
         raise known(error) or _error(operation, path, error) from None
     except TimeoutError:
-        raise StoreUnavailableError(path, f"{operation} failed: no answer, or the connection was abandoned") from None
+        raise StoreUnavailableError(
+            path,
+            f"{operation} failed: there was no answer, or the connection was abandoned, so its outcome is not known",
+        ) from None
     except (aio.BaseError, asyncio.InvalidStateError) as error:  # the channel or call was closed
         raise StoreUnavailableError(path, f"{operation} failed: {error}") from None
     except asyncio.CancelledError:  # raised by a cancelled call; a cancellation of the caller's task passes
         if _is_cancelled():
             raise
-        raise StoreUnavailableError(path, f"{operation} failed: the connection was abandoned") from None
+        raise StoreUnavailableError(
+            path, f"{operation} failed: the connection was abandoned, so its outcome is not known"
+        ) from None
 
 
 def details_of(error: aio.AioRpcError) -> str:

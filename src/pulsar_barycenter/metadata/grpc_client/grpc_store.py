@@ -30,7 +30,9 @@ class Watch(Protocol):
 
     @property
     def begun(self) -> asyncio.Future[None]:
-        """Done when changes are followed for the first time; has an exception if they never will be."""
+        """A future that is done as soon as changes are followed for the first time. It gets an exception if that will
+        never succeed.
+        """
         ...
 
     async def run(self) -> None:

@@ -46,8 +46,8 @@ class Servers(Protocol):
 
 
 class HeartbeatSession(ABC):
-    """The session of one client, at a store that defines what a session is. `on_session` is called in the order of the
-    events.
+    """The session of one client at a store. A subclass defines the session for its store. `on_session` is called in the
+    order of the events.
     """
 
     def __init__(self, servers: Servers, *, timeout_s: float, on_session: OnSession, source: random.Random) -> None:

@@ -64,7 +64,8 @@ class ServerChannel:
 
     @asynccontextmanager
     async def used(self, until_s: float | None = None) -> AsyncIterator[None]:
-        """Raise TimeoutError in the block when the channel is abandoned, or at `until_s` of the event loop's time.
+        """Raise TimeoutError inside the `with` statement when the channel is abandoned, or at the time `until_s` of the
+        event loop.
 
         gRPC's own handling of calls on a closed channel is not sufficient: some are neither answered nor ended.
         """
@@ -78,7 +79,7 @@ class ServerChannel:
                 del self._uses[use]
 
     def abandon(self) -> None:
-        """Abandon the channel: every block in `used` ends with TimeoutError."""
+        """Abandon the channel: inside every `with` statement of `used`, TimeoutError is raised."""
         self._is_abandoned = True
         for use in self._uses:
             if not use.expired():

@@ -16,7 +16,9 @@ MAX_AT_ONCE: Final = 128
 
 
 class ServerList(Generic[L]):
-    """The channel to the current server, and to the next one when that is left. Create it on a running event loop."""
+    """The channel to the current server. When the current server is left, a channel to the next server is opened.
+    Create it on a running event loop.
+    """
 
     def __init__(self, name: str, endpoints: Sequence[str], open_line: Callable[[str], L]) -> None:
         """`name` is the store's name in task names. `open_line` opens a channel to one of `endpoints`, which are tried
@@ -32,7 +34,8 @@ class ServerList(Generic[L]):
 
     @asynccontextmanager
     async def turn(self, operation: str, path: str, timeout_s: float, *, is_taken: bool) -> AsyncIterator[None]:
-        """Run the block as one of at most MAX_AT_ONCE requests. If not `is_taken`, it runs at once and is not counted.
+        """Wait for one of MAX_AT_ONCE slots for requests, and hold it during the `with` statement. If `is_taken` is
+        False, neither wait nor hold a slot.
 
         Raises:
             StoreUnavailableError: there was no free slot within `timeout_s`.

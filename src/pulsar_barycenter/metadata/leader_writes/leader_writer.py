@@ -73,8 +73,9 @@ class LeaderWriter:
     """Executes the writes of all brokers, during one term of the leader.
 
     `end_term` is called when the epoch has ended, or when a write has an unknown outcome. `may_write` returns whether
-    the leader writes a path for other brokers. Two levels below `numbers` are keys of counters that reserved a number.
-    `small_roots`, those of `roots` with few keys, are read repeatedly.
+    the leader writes a path for other brokers. `roots` are the paths below which leased keys are searched,
+    `small_roots` those among them that have few keys; these are read repeatedly. The keys two levels below `numbers`
+    reserve numbers of counters.
     """
 
     def __init__(
@@ -120,7 +121,9 @@ class LeaderWriter:
         return self._secret is not None
 
     async def run(self) -> None:
-        """Read what is stored, then monitor the sessions. Cancel it at the end of the term, then call `close`."""
+        """Read the stored sessions and the secret, then monitor the sessions. Cancel it at the end of the term, then
+        call `close`.
+        """
         await self._retry_until_done(self._load, "sessions")
         looking = self._tasks.start(self._retry_until_done(self._load_leased_keys, "leased keys"), "find leased keys")
         loop = asyncio.get_running_loop()
@@ -170,7 +173,7 @@ class LeaderWriter:
         log.info("leader_writes_for_all", epoch=self.epoch.number, sessions=len(self._table))
 
     async def _load_leased_keys(self) -> None:
-        """Find the keys that are leased already, and remove abandoned counter keys."""
+        """Find the keys that are leased to a session in the store, and remove abandoned keys of counters."""
         await self._find_keys(self._roots)
         self._all_keys_known = True
         self._due.set()
@@ -224,7 +227,9 @@ class LeaderWriter:
             self._clear_soon(session)
 
     async def _mark(self, session: str) -> None:
-        """Mark the session's record as ended. Its broker stops to use the session within a lease."""
+        """Mark a session as ended, in its record. The session's broker finds the mark and stops using the session
+        within its lease time.
+        """
         path = session_path(session)
         record = await self._store.get(path)
         if record is not None and not (known := _session_of(record)).is_marked:
@@ -241,8 +246,8 @@ class LeaderWriter:
         return task
 
     async def _clear(self, session: str) -> None:
-        """Remove the keys leased to a session that has ended, then its record. What cannot be removed is tried again
-        later.
+        """Remove the keys leased to a session that has ended, then its record. Keys that cannot be removed now are
+        tried again later.
         """
         if self._under_way[session] or not self._all_keys_known:
             return

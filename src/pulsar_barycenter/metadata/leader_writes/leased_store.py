@@ -93,8 +93,8 @@ class LeasedStore:
         patience_s: float,
         source: random.Random,
     ) -> None:
-        """`patience_s` is how long a write waits for a leader and its answer. `source` draws the delays between
-        attempts.
+        """`patience_s` is the time for which a write waits for a leader and its answer, in seconds. `source` draws the
+        delays between attempts.
         """
         self._store = store
         self._ask_leader = ask_leader
@@ -192,8 +192,8 @@ class LeasedStore:
         return self._lease.is_overdue
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        """Record missed notifications when the connection to the store is restored. The session with the store itself
-        has no effect here.
+        """Record missed notifications when the connection to the store is restored. The end of the session with the
+        store itself has no effect on this broker's session at the leader.
         """
         if event in CONNECTED_EVENTS:
             self._lease.fell_behind()
@@ -298,7 +298,7 @@ class LeasedStore:
             raise StoreRefusedError(path[:100], f"a path has at most {MAX_PATH_CHARACTERS:,} characters")
         session = self._lease.session
         if session is None:
-            raise SessionLostError(path, "the session has ended and no other is open yet")
+            raise SessionLostError(path, "the session has ended, and no other session is open yet. Try again.")
         try:
             return await self._in_turn(session, change)
         except NotLeadingError as error:
@@ -359,7 +359,9 @@ class LeasedStore:
                 guard=guard,
             )
         if split_lease(value)[0] is not None:
-            raise StoreRefusedError(path, "the value begins like the value of a leased key")
+            raise StoreRefusedError(
+                path, "the value must not begin like the value of a leased key: store another value"
+            )
         put = Put(path, value, expected_version, ephemeral, sequential, if_own, guard_of(guard))
         stat = await self._change(path, fitted(put))
         assert stat is not None, "a put is answered with a stat"
@@ -380,7 +382,9 @@ class LeasedStore:
     # ---- listeners ----
 
     def _forget(self, change: Notification) -> None:
-        """Make the caches drop what the leader has written for this broker, before the caller continues."""
+        """Make the caches drop the value of a key that the leader has written for this broker, before the caller
+        continues.
+        """
         for notification in notifications_of(change):
             self._listeners.invalidate(notification)
 

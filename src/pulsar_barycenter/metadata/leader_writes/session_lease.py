@@ -43,7 +43,9 @@ class Lease:
         return self.session is None or watch is None or asyncio.get_running_loop().time() >= watch.deadline_s
 
     def begin(self, session: str, asked_at_s: float) -> None:
-        """Begin the lease of a session. A read sent at `asked_at_s` (event loop time) found its record unmarked."""
+        """Begin the lease of a session. A read that was sent at `asked_at_s` (event loop time) found that its record is
+        not marked as ended.
+        """
         self.session = session
         if self._watch is None:
             self._watch = SessionWatch(self._times.lease_s, asked_at_s)
@@ -98,7 +100,7 @@ class Lease:
             self._report(watch.confirmed(asked_at_s))
 
     async def is_alive(self, session: str) -> bool:
-        """Return whether the record of a session exists and is not marked.
+        """Return whether the record of a session exists and is not marked as ended.
 
         Raises:
             MetadataError: the store did not answer.

@@ -17,9 +17,11 @@ SECRET_PATH: Final = f"{LEASED_ROOT}/secret"
 
 
 class SessionRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """The session of a broker. Once `is_marked`, its broker stops to use it within `lease_ms`.
+    """The session of a broker. After the leader has marked it as ended (`is_marked`), the broker stops using it within
+    `lease_ms`.
 
-    Brokers may have different timeouts. 0: the broker did not give a lease, so the leader's applies.
+    Brokers may have different timeouts. If `lease_ms` is 0, the broker did not send a lease time, so the leader's
+    applies.
     """
 
     broker_id: str = ""

@@ -54,18 +54,22 @@ TRANSITIONS: Final[Mapping[tuple[LeaseState, LeaseEvent], LeaseState]] = {
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Times in seconds, derived from the timeout of a session: half of it for silence, the other half for a lease."""
+    """The times of a session, in seconds, derived from its timeout: half of it is `silence_s`, the other half is
+    `lease_s`.
+    """
 
     timeout_s: float
 
     @property
     def silence_s(self) -> float:
-        """The leader marks a session after this time without a message from its broker."""
+        """The time without a message from a session's broker after which the leader marks the session as ended, in
+        seconds.
+        """
         return self.timeout_s / 2
 
     @property
     def lease_s(self) -> float:
-        """After the mark the leader does not touch the session's keys for this time."""
+        """The time after the mark in which the leader does not touch the session's keys, in seconds."""
         return self.timeout_s / 2
 
     @property
@@ -136,8 +140,8 @@ class SessionTable:
         return True
 
     def admit(self, session: str, number: int, over_below: int) -> bool:
-        """Return whether the broker may still wait for the answer to request `number`; it waits for none below
-        `over_below`.
+        """Return whether the broker may still wait for the answer to request `number`; the broker does not wait for
+        answers to requests with a number below `over_below`.
         """
         known = self._sessions.get(session)
         if known is None:
@@ -158,7 +162,7 @@ class SessionTable:
                 self._feed(session, LeaseEvent.EXPIRED)
 
     def marked(self, session: str, now_s: float) -> None:
-        """Record that the mark is in the store."""
+        """Record that the store has the mark which ends the session."""
         if self._feed(session, LeaseEvent.MARKED):
             self._sessions[session].marked_at_s = now_s
 

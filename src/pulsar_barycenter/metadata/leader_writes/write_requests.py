@@ -52,8 +52,8 @@ class GuardedBy(msgspec.Struct, frozen=True):
 class Open(msgspec.Struct, frozen=True, tag="open"):
     """Open a session. The broker has stopped to use the sessions in `former`, which have ended.
 
-    `lease_ms` is how long the broker relies on its session after a read that found no mark; 0: as long as the leader
-    does.
+    `lease_ms` is the time for which the broker relies on its session after a read that found no mark in the session's
+    record; 0: the leader's lease time.
     """
 
     broker_id: Annotated[str, msgspec.Meta(max_length=300)]
@@ -86,7 +86,7 @@ class DeflatedPut(Put, frozen=True, tag="put deflated", omit_defaults=True):
 
 
 class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
-    """See `MetadataStore.delete`."""
+    """The request `MetadataStore.delete`."""
 
     path: Path
     expected_version: Version | None = None
@@ -119,7 +119,9 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The request failed. `not done`: nothing was written, so the broker may ask again, maybe another leader."""
+    """The request failed. If `kind` is "not done", nothing was written, so the broker may send the request again, maybe
+    to another leader.
+    """
 
     kind: Literal[
         "not done",

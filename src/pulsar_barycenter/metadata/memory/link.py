@@ -31,7 +31,7 @@ class Channel:
             self._arm()
 
     def send_apart(self, delay_s: float, callback: Callback) -> None:
-        """Run `callback` after its own delay, independently of the others."""
+        """Run `callback` after `delay_s` seconds, independently of the order of the other callbacks."""
         self._loop.call_later(delay_s, callback, context=self._context)
 
     def _arm(self) -> None:

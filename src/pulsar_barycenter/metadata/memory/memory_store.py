@@ -111,14 +111,15 @@ class MemoryBackend:
         client.link.disorderly = disorderly
 
     def route_notifications(self, client: "MemoryStore", route: NotificationRoute | None) -> None:
-        """Let `route` decide how long each notification to the client takes, and which are lost.
+        """Let `route` decide the delay of each notification to the client, and which notifications are lost.
 
         The order is kept: a delayed notification delays those after it. None restores immediate delivery.
         """
         client.link.route = route
 
     def lose(self, below: str, *, notify: bool) -> Callable[[], None]:
-        """Remove all keys below a path. The returned function restores them unchanged and reports that.
+        """Remove all keys below a path. The returned function restores these keys unchanged, and reports their
+        creation.
 
         With `notify` the removals are reported as deletions, otherwise not at all. Keys that were written meanwhile,
         and ephemeral ones whose sessions have ended, are not restored.
@@ -138,7 +139,7 @@ class MemoryBackend:
     def open_session(self, link: Link, timeout_s: float, former: int | None) -> int:
         """End the link's session `former`, if it still exists, and open a new one.
 
-        A repeated request, because the first answer was late, gets the same session.
+        If the client repeats the request, because the first answer was late, it gets the same session.
         """
         if link.session is not None and link.session != former:
             return link.session
@@ -195,7 +196,7 @@ class MemoryBackend:
         return 0.0 if self.latency is None else self.latency(operation, path)
 
     def link(self, notify: Callable[[Notification], None]) -> Link:
-        """Create a link on the running loop, whose client side runs in the caller's context."""
+        """Create a link on the running event loop. The client's callbacks run in the caller's context."""
         loop, client = asyncio.get_running_loop(), contextvars.copy_context()
         return Link(Channel(loop, self._context), Channel(loop, client), Channel(loop, client), notify)
 
@@ -333,7 +334,9 @@ class MemoryStore(StoreClient):
     async def _exchange(
         self, operation: str, path: str, action: Callable[[], tuple[Answer, Notification | None]]
     ) -> Answer:
-        """Run `action` on the backend and return its answer. Caches drop the change that it made first."""
+        """Run `action` on the backend and return its answer. Before that, the caches drop the value of the key that the
+        action changed.
+        """
         reply: asyncio.Future[Answer] = self._loop.create_future()
         session = self._session
 

@@ -60,7 +60,7 @@ class Layout:
 
 
 def identity(session: int) -> str:
-    """Return how records name the session that created them."""
+    """Return the text that identifies a session in the records that it created."""
     return f"{session:016x}"
 
 

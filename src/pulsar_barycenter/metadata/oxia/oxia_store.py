@@ -61,7 +61,9 @@ REMEMBERED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _SeenState:
-    """What a write depends on, as last read: the key, the guard's key, and whether the key has children."""
+    """The state on which a write depends, as it was read last: the key, the guard's key, and whether the key has
+    children.
+    """
 
     key: Known | None
     guard: Known | None = None
@@ -257,7 +259,7 @@ class OxiaStore(GrpcStore):
     async def _read_state(
         self, path: str, session: int, operation: str, guard: Guard | None, *, children: bool = False
     ) -> _SeenState:
-        """Read what a write depends on, the session first.
+        """Read the state on which a write depends; the session is read first.
 
         Raises:
             SessionLostError: the session has ended.
@@ -308,7 +310,7 @@ class OxiaStore(GrpcStore):
                     part = await call.read()
                     if not isinstance(part, api.ReadResponse):
                         raise StoreUnavailableError(
-                            path, f"{operation} failed: the server ended its answer before the last part"
+                            path, f"{operation} failed: the server ended its answer before the last part. Try again."
                         )
                     answers.extend(part.gets)
             return answers

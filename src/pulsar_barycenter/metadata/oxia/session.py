@@ -50,7 +50,7 @@ class OxiaSession(HeartbeatSession):
 
     def check(self, leader: Leader, session: int) -> None:
         """Check that `session` belongs to the leader's shard. When a shard is split, its number changes. Raises
-        NotFoundError: it belongs to another shard.
+        NotFoundError if the session belongs to another shard.
         """
         if leader.shard != self._shard:
             raise NotFoundError(f"session {session:016x}")
@@ -59,7 +59,8 @@ class OxiaSession(HeartbeatSession):
         """Execute a write.
 
         Each write is a call of its own, so that its failure says nothing about others. Oxia's clients prefer one stream
-        for many writes, and some servers know only that; a stream for each write takes more than twice the time.
+        for many writes, and some servers know only streams; a stream for each write takes more than twice the time of a
+        call.
 
         Raises:
             AioRpcError: what gRPC raises.
@@ -79,7 +80,9 @@ class OxiaSession(HeartbeatSession):
             await call.write(request)
             answer = await call.read()
         if not isinstance(answer, api.WriteResponse):
-            raise StoreUnavailableError("/", "the server ended the write without an answer")
+            raise StoreUnavailableError(
+                "/", "the server ended the write without an answer, so it is not known whether the write was done"
+            )
         return answer
 
     async def _grant(self) -> int:

@@ -43,7 +43,7 @@ _TYPES: Final = {
 
 class OxiaWatch:
     """Follows the changes of a store. `on_change` gets each change and the current version id of the key, all in order;
-    `on_missed` is called when some were missed.
+    `on_missed` is called when changes were missed.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class OxiaWatch:
         raise StoreUnavailableError("/", "the server ended the watch")
 
     async def _find_offset(self, leader: Leader) -> int:
-        """Return the offset after which to follow, and report if changes before it are missed."""
+        """Return the offset after which to follow, and report whether changes before it were missed."""
         call = leader.stub.GetNotifications(api.NotificationsRequest(shard=leader.shard), metadata=leader.tokens)
         async with ending(call), asyncio.timeout(LOOK_S):
             first = await call.read()
         if not isinstance(first, api.NotificationBatch):
-            raise StoreUnavailableError("/", "the server did not return its current write")
+            raise StoreUnavailableError("/", "the server did not return the offset of its last write")
         is_followed = (
             self._reported is not None
             and self._reported[0] == leader.shard

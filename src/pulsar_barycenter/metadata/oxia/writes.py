@@ -127,7 +127,9 @@ def number_request(key: str) -> api.WriteRequest:
 
 
 def session_request(key: str, session: int) -> api.WriteRequest:
-    """Return the request that creates the record of a new session, with the id MARK if the server supports that."""
+    """Return the request that creates the record of a new session. If the server supports chosen version ids, the
+    record gets the id MARK.
+    """
     return api.WriteRequest(puts=[_put_under_session(key, _ABSENT, session)])
 
 

@@ -32,17 +32,17 @@ class WorkerListener(Protocol):
     def on_events(self, events: list[SessionEvent]) -> None: ...
 
     def on_session(self, session: int | None) -> None:
-        """The session for operations from now on; None while there is none."""
+        """Called with the session for the operations from now on; None while there is none."""
         ...
 
     def on_changes(self, changes: list[Notification]) -> None: ...
 
     def on_unknown_changes(self) -> None:
-        """Changes were made that cannot be reported yet, so cached values may be outdated."""
+        """Called after changes that cannot be reported yet, so cached values may be outdated."""
         ...
 
     def on_outcomes(self, outcomes: list[Outcome]) -> None: ...
 
     def on_end(self) -> None:
-        """The last call. Operations without an outcome will get none."""
+        """Called once, as the last call. Operations that have no outcome by then will get none."""
         ...

@@ -33,7 +33,7 @@ def read_folders(file: Path, folders: Sequence[str], keys: Sequence[str], *, mos
             below = (f"{folder}/", f"{folder}0", most + 1)  # "0" is the character after "/"
             rows = db.execute("SELECT path, value FROM keys WHERE path > ? AND path < ? LIMIT ?", below).fetchall()
             if len(rows) > most:
-                raise MetadataError(folder, f"there are more than {most:,} keys below it")
+                raise MetadataError(folder, f"there are more than {most:,} keys below this path")
             found.update((path, bytes(value)) for path, value in rows)
         for key in keys:
             row = db.execute("SELECT value FROM keys WHERE path = ?", (key,)).fetchone()
@@ -47,7 +47,8 @@ def _reading(file: Path) -> Iterator[sqlite3.Connection]:
     """Open a file for reading.
 
     Raises:
-        MetadataError: the file cannot be read, or is not a store. The block raises it too.
+        MetadataError: the file cannot be read, or is not a store. It is raised also if an error occurs inside the
+            `with` statement.
     """
     # SQLite would leave two files next to a file that no process has open; `immutable` prevents that
     how = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "immutable=1"

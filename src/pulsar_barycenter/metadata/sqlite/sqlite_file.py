@@ -65,16 +65,16 @@ a busy disk.
 
 
 class SqliteFile:
-    """One connection. If a sqlite3.Error escapes, nothing of the open transaction took effect; after `commit` that is
-    unknown.
+    """One connection to the file. After a sqlite3.Error, nothing of the open transaction took effect; only if `commit`
+    raised it, this is unknown.
     """
 
     def __init__(self, path: Path, *, patience_s: float, kept_changes: int) -> None:
         """Open the file and create it if necessary.
 
-        `patience_s` is how long to wait for another process's transaction once the file is open. During opening no
-        session is at risk, so OPENING_PATIENCE_S applies. `kept_changes` is the number of changes that a client may lag
-        behind before it has to forget everything that it knows.
+        `patience_s` is the longest wait for another process's transaction after the file was opened. While the file is
+        being opened, no session can be lost by waiting, so OPENING_PATIENCE_S applies. `kept_changes` is the number of
+        changes that a client may lag behind before it has to forget everything that it knows.
 
         Raises:
             StoreFileError: the file is another program's, damaged, of a newer version, or cannot be opened.
@@ -104,7 +104,7 @@ class SqliteFile:
     # ---- transactions ----
 
     def begin(self) -> None:
-        """Take the write lock; wait for other processes."""
+        """Take the write lock of the file; wait while another process has it."""
         self.patiently(lambda: self._db.execute("BEGIN IMMEDIATE"))
 
     def commit(self) -> None:
@@ -118,7 +118,7 @@ class SqliteFile:
         """Repeat `action` while another process has the lock, up to `patience_s`.
 
         SQLite's own waiting sleeps in growing steps of milliseconds, or in whole seconds if it was built without
-        usleep. A transaction here takes a fraction of a millisecond.
+        usleep. A transaction on this file takes a fraction of a millisecond.
         """
         give_up_at_s = time.monotonic() + self._patience_s
         pause_s = 0.0002
@@ -288,8 +288,8 @@ class SqliteFile:
     def keep_room(self) -> None:
         """Reserve the space that a full disk would refuse later. It is no error if the disk is full already.
 
-        Opening the log in addition to SQLite is safe, because SQLite has no locks on it. Never open the file itself:
-        closing it would drop the locks that this process has on it.
+        SQLite has no locks on its log file (`-wal`), so opening the log here is safe. Never open the database file
+        itself: to close it would drop the locks that this process has on it.
         """
         try:
             handle = os.open(f"{self._path}-wal", os.O_RDWR)

@@ -41,9 +41,9 @@ class SqliteStore(StoreClient):
     ) -> Self:
         """Open a session with the store in the file `path`, which is created if it does not exist.
 
-        `clock` gives the times in a Stat. Changes of other processes are noticed within `poll_interval_ms`, or twice
-        that after half a second without activity. A client that lags more than `kept_changes` changes behind forgets
-        everything that it knows (RECONNECTED).
+        `clock` gives the times in a Stat. Changes of other processes are noticed within `poll_interval_ms`, or within
+        twice this time after half a second without activity. A client that lags more than `kept_changes` changes behind
+        forgets everything that it knows (RECONNECTED).
 
         Raises:
             StoreFileError: the file is not a metadata store, is damaged, or cannot be opened.

@@ -244,7 +244,7 @@ class SqliteWorker:
             self._guarded(self._file.keep_room)
 
     def _take(self, wait_s: float) -> list[Operation]:
-        """Return what was submitted; wait up to `wait_s` for the first operation."""
+        """Return the operations that were submitted; wait up to `wait_s` for the first operation."""
         operations: list[Operation] = []
         try:
             operation = self._operations.get(timeout=wait_s) if wait_s > 0 else self._operations.get_nowait()
@@ -259,8 +259,8 @@ class SqliteWorker:
         return operations
 
     def _guarded(self, action: Callable[[], None]) -> bool:
-        """Run an action that is repeated later, and return whether it succeeded. Errors are logged; if they last, the
-        heartbeat fails too and the session ends.
+        """Run an action that is repeated later, and return whether it succeeded. Errors are logged. If they persist,
+        the heartbeat fails too, and the session ends.
         """
         try:
             action()

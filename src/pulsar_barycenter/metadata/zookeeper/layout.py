@@ -58,7 +58,7 @@ def check_size(path: str, value: bytes) -> None:
     """
     limit = MAX_REQUEST_BYTES - _REQUEST_OVERHEAD_BYTES - len(path.encode())
     if len(value) > limit:
-        raise ValueTooLargeError(path, len(value), f"ZooKeeper accepts up to {limit} bytes here")
+        raise ValueTooLargeError(path, len(value), f"ZooKeeper accepts at most {limit} bytes at this path")
 
 
 def node_of(root: str, path: str) -> str:
@@ -80,8 +80,8 @@ def is_parent_only(stat: Any) -> bool:
 
 
 def is_numbered(path: str) -> bool:
-    """Return whether a path ends like a sequential key of ZooKeeper. The node above counts these keys, so it must
-    stay.
+    """Return whether a path ends like a sequential key of ZooKeeper. The parent node counts such keys, so the parent
+    must not be deleted.
     """
     return path[-_NUMBER_DIGITS:].isdecimal() and len(path) > _NUMBER_DIGITS
 

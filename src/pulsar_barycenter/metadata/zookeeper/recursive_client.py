@@ -39,7 +39,7 @@ _log.setLevel(logging.INFO)  # below this level kazoo logs its requests, and pas
 
 
 def step_s(session_timeout_s: float) -> float:
-    """Return how long one step of an attempt to connect may take.
+    """Return the longest time for one step of an attempt to connect, in seconds.
 
     kazoo waits for a whole session timeout for the connection, and again for the answer. A single server that was too
     busy to accept would be tried again only after two timeouts, when the session has ended.

@@ -222,8 +222,8 @@ class ZooKeeperStore(StoreClient):
         )
 
     async def _replace_found(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
-        """Write where a node prevented the creation of a new one. Return None if the whole put has to be tried
-        again.
+        """Write the value of a key for which the creation of a node failed, because the node exists. Return None if the
+        whole put has to be tried again.
         """
         found = await self._stat(path, session)
         if found is None:
@@ -235,8 +235,8 @@ class ZooKeeperStore(StoreClient):
         return await self._replace(path, value, options, session)
 
     async def _replace(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
-        """Write where a key exists. Return None if no version is expected and the key does not exist, or has
-        changed.
+        """Replace the value of a key that exists. Return None if no version is expected and the key was deleted or
+        changed meanwhile.
         """
         expected = options.expected_version
         version = _ANY if expected is None else expected
@@ -398,8 +398,8 @@ class ZooKeeperStore(StoreClient):
         return await self._in_transaction(path, session, guard, lambda steps: steps.set_data(node, value, version))
 
     async def _in_transaction(self, path: str, session: int, guard: Guard, add: Callable[[Any], None]) -> Any:
-        """Execute the one step that `add` adds, if the guard's key has its version, and return ZooKeeper's result of
-        that step.
+        """Execute the one step that `add` adds to a transaction, if the guard's key has the guard's version, and return
+        ZooKeeper's result of that step.
 
         Raises:
             GuardError: the guard's key has another version. A node that is only a parent has no version.

@@ -18,7 +18,7 @@ def balance_intervals(
     as_of: DataFrame,
     settings: BalanceSettings,
 ) -> DataFrame:
-    """Return every settled interval.
+    """Return the balance of every interval that no later report can change.
 
     Input: LOAD_REPORTS, BROKER_USAGE, the output of `ownership_intervals`, DECISIONS; `as_of` has one row, the time of
     the newest report as `newest_ms`. Output: BALANCE.
@@ -55,8 +55,8 @@ def balance_intervals(
 def _figures_at_ends(
     load_reports: DataFrame, broker_usage: DataFrame, as_of: DataFrame, settings: BalanceSettings
 ) -> DataFrame:
-    """Return one row per broker and settled interval: the values of the broker's newest report before the interval's
-    end.
+    """Return one row per broker and settled interval (see `folds.balance`): the values of the broker's newest report
+    before the interval's end.
 
     There is no row if that report is older than `history_gap_ms`.
     """

@@ -79,10 +79,10 @@ def check_tables(
     on_range: Callable[[CheckedRange], None] = lambda checked: None,
     progress: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> Iterator[Checked]:
-    """Compare the tables with what the logs yield, and return one result per table.
+    """Compute the tables again from the logs, compare the recorded tables with them, and return one result per table.
 
-    `on_range` is called with the range first. `since_ms` and `until_ms` are epoch ms; None: as far as the logs go.
-    Averages are compared only if `until_ms` is None and the logs are whole.
+    `on_range` is called with the range before the comparison. `since_ms` and `until_ms` are epoch ms; None: the begin
+    or the end of the logs. Averages are compared only if `until_ms` is None and the logs are whole.
 
     Raises:
         ValueError: there is no report in the logs.
@@ -92,7 +92,9 @@ def check_tables(
     with progress("reading the logs"):
         first = lines.where(is_report()).select(F.min("lastUpdate")).collect()[0][0]
         if first is None:
-            raise ValueError(f"no reports in {storage.address(REPORT_LOG)} or in the archive of read reports")
+            raise ValueError(
+                f"no reports in {storage.address(REPORT_LOG)} or in the archive of read reports; give another folder"
+            )
         recorded = read_table(session, storage, "load_reports").select(F.min(F.unix_millis("reported_at")))
         begun = recorded.collect()[0][0]
     are_whole = begun is None or begun >= first

@@ -53,7 +53,10 @@ def refold_logs(
                 else:
                     found = compare_tables(rows, read_table(session, storage, name))
                 if name == "load_reports" and not found.rows:
-                    raise ValueError(f"no reports in {storage.address(REPORT_LOG)} or in the archive of read reports")
+                    raise ValueError(
+                        f"no reports in {storage.address(REPORT_LOG)} or in the archive of read reports; "
+                        "give another folder"
+                    )
                 if out is not None:
                     rows.write.mode("overwrite").parquet(out.address(f"{new}/{table_path(name)}"))
                     rows.unpersist()

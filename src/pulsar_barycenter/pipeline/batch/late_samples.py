@@ -19,7 +19,7 @@ _PIECE_ROWS: Final = 200_000
 
 
 def fold_sorted(rows: Iterable[pa.RecordBatch], gap_ms: int) -> pa.Table:
-    """Return STRETCH of all bundles in `rows`.
+    """Return the folded bundles of `rows`, as a table with the schema STRETCH.
 
     The rows are sorted by bundle and `SAMPLE_ORDER`, and have the columns FOLDED.
     """

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.whole_files.appearing import sync
 
 _CURRENT: Final = ".refold"
 _PREFIX: Final = f"{_CURRENT}-"
@@ -66,12 +67,12 @@ def _replace(root: Path, new: Path, current: Path | None, number: int) -> None:
         if not (root / path.name).is_symlink():
             _link(root / path.name, Path(_CURRENT) / path.name)
     _link(root / _CURRENT, Path(new.name))
-    _sync_folder(root)
+    sync(root)
     _delete(path for path in _hidden(root) if path != new)
 
 
 def _adopted(root: Path, new: Path, current: Path | None, number: int, names: Iterable[str]) -> tuple[Path, Path]:
-    """Convert the plain files and folders `names` of an output to links.
+    """Convert the plain files and folders `names` of an output to links. The new tables in `new` are not visible yet.
 
     Return the renamed folder of the new tables, and the folder of the converted ones.
     """
@@ -105,7 +106,7 @@ def _current(root: Path) -> Path | None:
 
 
 def _hidden(root: Path) -> list[Path]:
-    """Return the folders of refolds, and a link whose rename did not happen."""
+    """Return the folders of refolds, and the link that an interrupted refold left."""
     names = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
     return [root / name for name in names if name == _NEW_LINK or name.removeprefix(_PREFIX).isdigit()]
 
@@ -144,12 +145,4 @@ def _sync(folder: Path) -> None:
     """Write all files in `folder`, and its directory entries, to the disk."""
     for parent, _, files in os.walk(folder):
         for path in (*(Path(parent) / file for file in files), Path(parent)):
-            _sync_folder(path)
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync(path)

@@ -8,7 +8,7 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_GONE, ENDED_MOVED, E
 
 
 def ownership_intervals(reports: DataFrame, as_of: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Return every interval of the history.
+    """Return every interval in which a broker owned a bundle.
 
     Input: LOAD_REPORT without repeats; `as_of` has one row, the greatest `lastUpdate` as `newest_ms`. Output: bundle,
     broker, incarnation, owned_from, owned_to, ended, lost_at. Times are in epoch ms; see `ownership.Interval`.
@@ -88,8 +88,8 @@ def _islands(rows: DataFrame) -> DataFrame:
 
 
 def _with_splits(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Mark intervals as split: the last interval of a bundle that was moved, if a part of its range was reported in
-    time.
+    """Mark the last interval of a bundle as split if it ended by a move, and a part of the bundle's range was reported
+    from its begin until `history_gap_ms` after its end.
     """
     newest_first = Window.partitionBy("bundle").orderBy(
         F.col("owned_from").desc(), F.col("owned_to").isNull().desc(), F.col("broker").desc()

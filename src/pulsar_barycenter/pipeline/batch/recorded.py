@@ -42,9 +42,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result: `rows` computed rows, of which `matched` have a recorded row.
+    """The result: the number of computed rows (`rows`), and of those that have a recorded row (`matched`).
 
-    `greatest` is None if all values are equal.
+    `greatest` is the greatest difference; None if all values are equal.
     """
 
     rows: int

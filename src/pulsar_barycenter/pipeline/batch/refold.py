@@ -143,7 +143,9 @@ def _is_small(files: Sequence[_File]) -> bool:
 
 
 def _refolded(answers: Sequence[_Answer], fold_late: Callable[[pa.Array], pa.Table], gap_ms: int) -> Refolded:
-    """Combine the stretches. `fold_late` returns STRETCH of the bundles whose rows are not in order."""
+    """Combine the results of the stretches. `fold_late` folds the bundles whose rows are not in order, into the schema
+    STRETCH.
+    """
     if not answers:
         raise ValueError("no samples: the given files have no rows")
     newest = NewestReports()
@@ -162,7 +164,7 @@ def _refolded(answers: Sequence[_Answer], fold_late: Callable[[pa.Array], pa.Tab
 
 
 def _folded_by_files(run: "_Run", files: Sequence[_File], tasks: int, gap_ms: int) -> list[_Answer]:
-    """Return STRETCH and MEMBERS of each stretch of `files`.
+    """Return for each stretch of `files` a table with the schema STRETCH and one with the schema MEMBERS.
 
     `run` starts the tasks, which read the files themselves.
     """
@@ -282,7 +284,7 @@ _PIECE_ROWS = 200_000
 
 
 def _folded_by_spark(session: SparkSession, files: Sequence[str], tasks: int, gap_ms: int) -> list[_Answer]:
-    """Return STRETCH and MEMBERS of each stretch of time of `files`.
+    """Return for each stretch of time of `files` a table with the schema STRETCH and one with the schema MEMBERS.
 
     Spark reads the rows, distributes them by time and sorts.
     """
@@ -378,7 +380,9 @@ def _unpacked(packed: bytes) -> pa.Table:
 
 
 def _composed(stretches: Sequence[pa.Table]) -> tuple[pa.Table, pa.Array]:
-    """Return BUNDLE_STATE of the bundles whose rows were in order, and the names of the others."""
+    """Return the bundles whose rows were in order, as a table with the schema BUNDLE_STATE, and the names of the
+    others.
+    """
     names = pc.unique(pa.chunked_array([chunk for part in stretches for chunk in part.column("bundle").chunks]))
     count = len(names)
     last_at, samples, topics = np.full(count, np.iinfo(np.int64).min), np.zeros(count, int), np.zeros(count, int)
@@ -401,7 +405,9 @@ def _composed(stretches: Sequence[pa.Table]) -> tuple[pa.Table, pa.Array]:
 
 
 def _sorted_fold(session: SparkSession, files: Sequence[str], gap_ms: int, late: pa.Array) -> pa.Table:
-    """Return STRETCH of the bundles in `late`, whose rows may have any order: Spark sorts them, its tasks fold them."""
+    """Fold the bundles in `late`, whose rows may have any order, into the schema STRETCH: Spark sorts them, its tasks
+    fold them.
+    """
     samples = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files).select(*FOLDED)
     names = session.createDataFrame(pa.table({"bundle": late}))
     rows = samples.join(F.broadcast(names), "bundle", "left_semi").repartition("bundle")
@@ -416,9 +422,9 @@ def _sorted_fold(session: SparkSession, files: Sequence[str], gap_ms: int, late:
 
 
 def _averaged(members: pa.Table, bundles: pa.Table, as_of: pa.Scalar) -> pa.Table:
-    """Return BROKER_DATA sorted by broker: sums over the windows of each broker's bundles.
+    """Return the sums of the windows of each broker's bundles, with the schema BROKER_DATA, sorted by broker.
 
-    All of these are in `bundles`.
+    All of these bundles are in `bundles`.
     """
     brokers = pc.unique(members.column("broker"))
     which = pc.index_in(members.column("broker"), brokers).to_numpy()

@@ -25,7 +25,7 @@ def fold_history(
     history_gap_ms: int = HISTORY_GAP_MS,
     balance: BalanceSettings | None = None,
 ) -> HistoryTables:
-    """Return the tables that the logs yield. Spark computes a table only when it is read.
+    """Return the tables that are computed from the logs. Spark computes a table only when it is read.
 
     Input: LOAD_REPORT_LINE and DECISIONS. `bundle_data` and `broker_data` leave out bundles and brokers whose newest
     report is more than `history_gap_ms` older than the newest report of all.

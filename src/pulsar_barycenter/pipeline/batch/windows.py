@@ -42,9 +42,9 @@ def fold_windows(
 ) -> DataFrame:
     """Fold samples into the windows of their bundles.
 
-    Input: BUNDLE_SAMPLES without repeats, in any order; `prior` BUNDLE_STATE, one row per bundle. Output: BUNDLE_STATE
-    of every bundle of both, plus `new_samples`, the number of its new samples. With 0, the row is the prior row.
-    `as_of` is the time of the newest sample of the bundle.
+    Input: BUNDLE_SAMPLES without repeats, in any order; `prior` BUNDLE_STATE, one row per bundle. Output: the columns
+    of BUNDLE_STATE, one row for each bundle of either input, plus `new_samples`, the number of the bundle's new
+    samples. With 0, the row is the prior row. `as_of` is the time of the newest sample of the bundle.
     """
     rows = _as_rows(samples) if prior is None else _as_rows(samples).union(_prior_as_rows(prior))
     return (

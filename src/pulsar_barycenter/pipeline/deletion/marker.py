@@ -15,7 +15,9 @@ _READY = f"{DELETION}/ready"
 
 
 class Plan(msgspec.Struct, frozen=True, rename="camel"):
-    """What is deleted. The logs of Delta tables are deleted, and created again at the end."""
+    """The plan of a deletion: the tenant, and the format of the tables. The logs of Delta tables are deleted, and
+    created again at the end.
+    """
 
     tenant: str
     table_format: TableFormat

@@ -71,7 +71,7 @@ def _rewrite(storage: Storage, name: str, file: TableFile, names: TenantNames) -
 
 
 def _of_kept(segments: list[Segment], mask: pa.ChunkedArray) -> Iterator[Segment]:
-    """Yield the segments of a file, with the numbers of the rows that `mask` keeps."""
+    """Yield the segments of a file, each with the number of its rows that `mask` keeps."""
     start = 0
     for segment in segments:
         yield segment._replace(rows=_count(mask.slice(start, segment.rows)))

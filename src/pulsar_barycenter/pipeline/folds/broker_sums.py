@@ -22,7 +22,7 @@ _AT_ONCE: Final = 64
 
 
 class BrokerSums:
-    """The BROKER_DATA of all brokers, without `as_of`."""
+    """The rows of BROKER_DATA of all brokers, without the column `as_of`."""
 
     def __init__(self, owners: Owners, rows: BundleRows) -> None:
         self._sums: dict[str, tuple[float, ...]] = {}

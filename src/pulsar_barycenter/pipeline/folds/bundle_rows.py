@@ -25,10 +25,10 @@ _BUCKET_US: Final = 1_000_000
 
 
 class BundleRows:
-    """The BUNDLE_STATE of all known bundles."""
+    """The rows of BUNDLE_STATE of all known bundles."""
 
     def __init__(self, state: pa.Table) -> None:
-        """`state` is BUNDLE_STATE, one row for each bundle."""
+        """`state` has the columns BUNDLE_STATE, one row for each bundle."""
         self._row_of: dict[str, int] = {}
         self._name_of: list[str] = []
         self._free: list[int] = []
@@ -44,12 +44,12 @@ class BundleRows:
         return len(self._row_of)
 
     def of(self, bundles: Iterable[str]) -> pa.Table:
-        """Return the rows of the known ones among `bundles`: BUNDLE_STATE sorted by bundle."""
+        """Return the rows of BUNDLE_STATE of those `bundles` that are known, sorted by bundle."""
         names = sorted({name for name in bundles if name in self._row_of})
         return self._taken(names, np.fromiter((self._row_of[name] for name in names), np.int64, len(names)))
 
     def table(self) -> pa.Table:
-        """Return all rows: BUNDLE_STATE sorted by bundle. The cost grows with the number of known bundles."""
+        """Return all rows of BUNDLE_STATE, sorted by bundle. The cost grows with the number of known bundles."""
         if self._sorted is None:
             names = pa.array(self._row_of.keys(), pa.string())
             rows = np.fromiter(self._row_of.values(), np.int64, len(self._row_of))

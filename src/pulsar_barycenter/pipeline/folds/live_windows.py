@@ -22,7 +22,7 @@ _ORDER: Final = ("reported_at", "broker", "incarnation", "sequence")
 
 
 def no_bundles() -> pa.Table:
-    """Return an empty BUNDLE_STATE."""
+    """Return a table with the columns BUNDLE_STATE and no rows."""
     return _STATE.empty_table()
 
 
@@ -30,7 +30,7 @@ def fold_samples(before: pa.Table, samples: pa.Table, *, history_gap_ms: int) ->
     """Fold samples into the windows of their bundles.
 
     Input: BUNDLE_STATE sorted by bundle, one row each; BUNDLE_SAMPLES without repeats, in any order. Returns two tables
-    BUNDLE_STATE: of all bundles of both inputs, sorted by bundle, and of those that had samples.
+    with the columns BUNDLE_STATE: all bundles of both inputs, sorted by bundle; and only the bundles that had samples.
 
     Samples of a bundle are ordered by (reported_at, broker, incarnation, sequence). A silence of more than
     `history_gap_ms` restarts the windows.

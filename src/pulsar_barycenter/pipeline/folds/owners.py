@@ -76,7 +76,7 @@ class Owners:
     # ---- reports ----
 
     def fold(self, reports: Iterable[ReportHeader], *, as_of: int, history_gap_ms: int) -> OwnersChange:
-        """Fold accepted reports in. The reports of one broker are in their order."""
+        """Fold accepted reports in. The reports of one broker are in the order of their sequences."""
         ended: list[Interval] = []
         opened: list[Interval] = []
         steps: list[HoldingStep] = []

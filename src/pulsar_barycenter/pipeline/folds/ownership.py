@@ -23,8 +23,8 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_MOVED
 
 
 class Holding(msgspec.Struct, rename="camel"):
-    """What one broker owns: `bundles` maps a bundle to its begin in epoch ms; `reported_at` is the newest report's
-    time.
+    """The bundles of one broker. `bundles` maps each bundle to the time (epoch ms) from which the broker owns it;
+    `reported_at` is the time of the newest report.
     """
 
     incarnation: str
@@ -51,7 +51,8 @@ class Interval(msgspec.Struct, frozen=True, rename="camel"):
 class Ownership(msgspec.Struct, rename="camel"):
     """The stored state: what each broker owns, and the intervals that ended recently.
 
-    `date` is the last one written in full. This is the form of a file; batches change `owners.Owners`.
+    `date` is the last date whose intervals were all written. This is the form of a file; batches change
+    `owners.Owners`.
     """
 
     holdings: dict[str, Holding] = {}
@@ -60,7 +61,7 @@ class Ownership(msgspec.Struct, rename="camel"):
 
 
 class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
-    """How one report changed what its broker owns.
+    """The change of a broker's bundles by one report.
 
     `is_new`: the broker is new or restarted, and owns nothing from before. Gained bundles begin at `reported_at`.
     `lost` and `gained` are in the order of names.

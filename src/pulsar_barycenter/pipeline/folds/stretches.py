@@ -44,7 +44,8 @@ NAMES: Final = ["bundle", "broker", "incarnation"]
 
 @dataclass(slots=True)
 class Counts:
-    """Per bundle, by its code: samples since its history began, and the times (ms) of its first and last sample.
+    """Counts of bundles; the code of a bundle is its position. `samples` is the number of samples since the bundle's
+    history began, `first_at` and `last_at` are the times (ms) of its first and last sample.
 
     `cut`: its history restarted within the stretch, after a silence. `late`: its rows were not in the order of time.
     """
@@ -143,7 +144,9 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Add a piece to `counts`. Return which of its bundles were cut, and how many rows each has before the cut."""
+    """Add a piece to `counts`. Return the bundles whose history restarted in the piece, and how many rows each has
+    before that.
+    """
     at, bundles = rows.at[rows.order], rows.bundles
     silence = np.diff(at, prepend=at[:1])
     before = counts.last_at[bundles]
@@ -279,7 +282,10 @@ class StretchFold:
         self._topics = np.append(self._topics, np.zeros(more, np.int64))
 
     def fold(self, pieces: Iterable[pa.Table]) -> pa.Table:
-        """Return STRETCH of the bundles in `pieces`, which are in the order of time and have the columns FOLDED."""
+        """Fold the bundles in `pieces` into a table with the schema STRETCH.
+
+        The pieces are in the order of time and have the columns FOLDED.
+        """
         for rows in _arranged_pieces(pieces, self._names):
             self._grow()
             self._fold_piece(rows)
@@ -330,7 +336,7 @@ def _weights(
     rank: NDArray[np.int64],
     behind: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weight of each row, and the weight of the average before, per group.
+    """Return the weight of each row in the new average, and the weight of each group's average before these rows.
 
     A row that still fills the window (its position, `before` + `rank`, is at most `size`) weighs as much as each row
     before it. A later row decays the window by (size - 1) / size for each row after it.

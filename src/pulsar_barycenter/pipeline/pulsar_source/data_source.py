@@ -182,7 +182,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return names
 
     def _last(self, known: Positions) -> Positions:
-        """Return the position of the last message of each topic, at least the `known` one."""
+        """Return the position of the last message of each topic, or the `known` position if that is later."""
         topics = self._connected()
         names = self._names()
         for name in names:

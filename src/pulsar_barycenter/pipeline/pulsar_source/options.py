@@ -26,17 +26,19 @@ class OptionError(PulsarSourceError):
 
 @dataclass(frozen=True, slots=True)
 class Earliest:
-    """Before the first message that the topic still has."""
+    """The position before the first message that the topic still has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """After the last message, at the time of the request."""
+    """The position after the last message, at the time of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """Before the first message published at `time_ms` (epoch ms by the producers' clocks) or later."""
+    """The position before the first message that was published at `time_ms` (epoch ms by the producers' clocks) or
+    later.
+    """
 
     time_ms: int
 
@@ -46,7 +48,8 @@ Place = Position | Earliest | Latest | Since
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where to begin or end each topic: at `everywhere`, except the topics in `of_topic` (keyed by full name).
+    """The place at which reading of each topic begins or ends: `everywhere`, or for the topics in `of_topic` (keyed by
+    full name) the place given there.
 
     The name of a partitioned topic applies to all its partitions that have no key of their own.
     """
@@ -72,7 +75,7 @@ class TopicsPattern:
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """How to reach the cluster. Times in ms."""
+    """The addresses, credentials and TLS settings for the cluster. Times are in ms."""
 
     service_url: str
     auth_plugin: str | None = None
@@ -195,7 +198,10 @@ def _subject(read: _Reader) -> tuple[tuple[str, ...], TopicsPattern | None]:
     for topic in topics:
         base = str(TopicName.parse(topic).partitioned_name)
         if base != topic and base in topics:
-            raise OptionError(name, f"{topic} is a partition of {base}, which is also named, so it would be read twice")
+            raise OptionError(
+                name,
+                f"{topic} is a partition of {base}, which is also named: leave out one of them",
+            )
     return topics, None
 
 

@@ -114,7 +114,7 @@ class Topics:
         return sorted(found)
 
     def last(self, topic: str, known: Position = EARLIEST) -> Position:
-        """Return the position of the last message, at least `known`."""
+        """Return the position of the last message, or `known` if that is later."""
         with self.told(f"find the last message of {topic}", topic), closing(self.tail(topic)) as tail:
             return tail.last(known)
 
@@ -209,7 +209,10 @@ class Topics:
                 time.sleep(_PAUSE_S)
 
     def told(self, doing: str, topic: str) -> AbstractContextManager[None]:
-        """Convert errors of the client in the block to PulsarSourceError: "cannot `doing`", the cause, what to do."""
+        """Convert errors of the client in the block to PulsarSourceError.
+
+        Its text says "cannot `doing`", the cause and what to do.
+        """
         return _told(self._options.service, doing, topic)
 
 
@@ -228,7 +231,7 @@ class Tail:
             self._reader = None
 
     def last(self, known: Position) -> Position:
-        """Return the position of the last message, at least `known`."""
+        """Return the position of the last message, or `known` if that is later."""
         with self._topics.told(f"find the last message of {self._topic}", self._topic):
             if self._reader is not None and self._topics.has_more(self._reader):
                 self.close()

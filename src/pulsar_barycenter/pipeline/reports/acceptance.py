@@ -47,7 +47,8 @@ class ReportHeader(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
-    """The sequences of one incarnation of a broker that were taken: all up to `last`, except `missing` and `gaps`.
+    """The sequences of one incarnation of a broker that were taken (accepted or late): all up to `last`, except
+    `missing` and `gaps`.
 
     Earlier versions wrote only `missing` (single sequences), and removed those more than 128 below `last`.
     """
@@ -122,7 +123,9 @@ def _without(gap: tuple[int, int], number: int) -> list[tuple[int, int]]:
 
 
 class AcceptedReports(msgspec.Struct, frozen=True, rename="camel"):
-    """The reports that were taken so far; `as_of` is the `lastUpdate` of the newest one, epoch ms."""
+    """The reports that were taken (accepted or late) so far; `as_of` is the `lastUpdate` of the newest one, epoch
+    ms.
+    """
 
     as_of: int = 0
     seen: tuple[SeenSequences, ...] = ()
@@ -130,7 +133,7 @@ class AcceptedReports(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What happens to each report of a batch.
+    """The decision about each report of a batch.
 
     `accepted`: folded, the reports of a broker in the order of their sequences. `late`: only written to the tables.
     `held`: wait for a predecessor. `dropped`: copies. `reports`: all reports taken after this batch (accepted and

@@ -13,7 +13,7 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 @dataclass(frozen=True, slots=True)
 class ReportTables:
-    """Rows of the three tables that have the same names."""
+    """The rows of three tables; each field has the name of its table."""
 
     load_reports: pa.Table
     broker_usage: pa.Table

@@ -73,7 +73,7 @@ _LEAST_LIMIT = 1e-45
 
 
 def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], files: Iterable[str]) -> None:
-    """Write the list of what a batch refused, and copies of its report `files`.
+    """Write the list of the reports and decisions that a batch refused, and copies of its report `files`.
 
     A batch that runs again writes the same files. Files above `_KEPT_BYTES` are not copied.
     """

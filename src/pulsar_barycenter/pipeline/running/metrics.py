@@ -99,9 +99,10 @@ def _seconds(ms: int | None) -> float | None:
 
 @contextmanager
 def serve_metrics(status: Callable[[], PipelineStatus], port: int, *, silence_s: float = 10.0) -> Iterator[int]:
-    """Answer `http://127.0.0.1:<port>/metrics` from a thread until the context ends; yield the port, chosen if 0.
+    """Answer `http://127.0.0.1:<port>/metrics` from a thread until the context ends; yield the port. With 0, the system
+    chooses the port.
 
-    A client that sends nothing for `silence_s` is closed.
+    The connection of a client that sends nothing for `silence_s` is closed.
 
     Raises:
         OSError: the port cannot be opened.

@@ -239,7 +239,7 @@ class PipelineJob:
             fold.run(no_reports(self._session), begin_own_batch(self._storage))
 
     def _meet_full_batch(self) -> None:
-        """Refuse a batch, before it is folded, if more files wait: the oldest reports may be in the others."""
+        """Refuse a batch, before it is folded, if more files wait: those files may have older reports."""
         if len(self._waiting_files()) > self._settings.stream.max_files:
             self._has_backlog = True
             raise _BacklogError("more reports wait than one batch takes: they are folded as a backlog")
@@ -268,7 +268,7 @@ class PipelineJob:
             log.warning("pipeline_look_not_noted", file=str(self._look_file), reason=str(error))
 
     def _keep_house(self) -> None:
-        """Compact and delete tables if it is time to."""
+        """Compact the tables and delete their old data if the last time was long enough ago."""
         if self._last_batch < 1 or time.monotonic() - self._house_kept_at < self._settings.compaction.every_s:
             return
         self._keep_house_now(completed_batch=self._last_batch - 1)  # Spark may run the last one again
@@ -392,7 +392,7 @@ def look_file(storage: Storage, publication: Path | None) -> Path | None:
 def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
     """Stop `query` between two batches; after `deadline_s`, stop it during a batch.
 
-    That loses nothing, but logs errors.
+    A stop during a batch loses nothing, but logs errors.
     """
     deadline = time.monotonic() + deadline_s
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:

@@ -64,8 +64,8 @@ class Sizing:
     """What a workload needs. Sizes are bytes, times seconds; `tables` is for all days that are kept.
 
     `batch_s` is for a batch of `batch_samples`, which arrive between two triggers (or in one report, if reports are
-    rarer); `whole_s` comes on top where the publication or the state is written as a whole. `utilization` is the
-    fraction of the time in which a batch runs: at 1 and above the pipeline cannot keep up.
+    rarer). A batch that writes the whole publication or state takes `whole_s` more. `utilization` is the fraction of
+    the time in which a batch runs: at 1 and above the pipeline cannot keep up.
     """
 
     samples_per_day: float
@@ -105,7 +105,7 @@ class Sizing:
 def estimate(load: Workload, *, retention_days: int, cores: int) -> Sizing:
     """Return what the pipeline needs for `load` with tables of `retention_days` days, on `cores` cores of Spark.
 
-    The trigger is the shortest one at which a batch takes at most half of it; if there is none, the longest.
+    The time between triggers is the shortest one of which a batch takes at most half; if there is none, the longest.
     """
     samples_per_day = load.samples_per_second * DAY_S
     trigger_s = next((s for s in _TRIGGERS_S if _batch_s(load, s) <= s / 2), _TRIGGERS_S[-1])

@@ -10,7 +10,6 @@ before/block-<shard>.arrow   the state before the batch, if there are no blocks 
 A file appears as a whole, by a rename. If it is written again, it has the same content. Does not use Spark.
 """
 
-import uuid
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from pulsar_barycenter.pipeline.reports.columns import columns_of, exploded
 from pulsar_barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES
+from pulsar_barycenter.whole_files.appearing import appearing
 
 TAGGED: Final = pa.schema(
     [
@@ -41,7 +41,9 @@ def shard_of(names: Sequence[str], shards: int) -> Any:
 
 
 def split_samples(reports: pa.Table, shards: int) -> list[pa.RecordBatch]:
-    """Return the samples of `reports` (columns of `parsing.report_rows`) as TAGGED, one batch per shard."""
+    """Return the samples of `reports` (columns of `parsing.report_rows`) with the schema TAGGED, one batch per
+    shard.
+    """
     parents, samples = exploded(reports.column("samples"))
     identity = columns_of(reports.column("load_report")).select(["broker", "incarnation", "sequence", "reported_at"])
     report = np.asarray(parents, np.int64)
@@ -55,7 +57,7 @@ def split_samples(reports: pa.Table, shards: int) -> list[pa.RecordBatch]:
 
 
 def split_state(bundles: pa.Table, shards: int) -> list[pa.Table]:
-    """Return BUNDLE_STATE of each shard, in the order of `bundles`."""
+    """Return the rows of `bundles` (BUNDLE_STATE) that are in each shard, in their order."""
     codes = shard_of(bundles.column("bundle").to_pylist(), shards)
     return [bundles.filter(pa.array(codes == shard)) for shard in range(shards)]
 
@@ -67,11 +69,13 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 def write_arrow(file: Path, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
     """Write a file with these record batches. It replaces an existing file."""
-    unfinished = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
-    with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    with (
+        appearing(file) as unfinished,
+        pa.OSFile(str(unfinished), "wb") as sink,
+        pa.ipc.new_file(sink, schema) as writer,
+    ):
         for batch in batches:
             writer.write_batch(batch)
-    unfinished.replace(file)
 
 
 def write_table(file: Path, table: pa.Table) -> None:

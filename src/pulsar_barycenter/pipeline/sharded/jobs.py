@@ -21,8 +21,8 @@ class Jobs(Protocol):
     """Runs the tasks of a batch."""
 
     def keep(self, rows: DataFrame, folder: Path, shards: int) -> pa.Table:
-        """Call `tasks.keep_part` for all `rows`, which writes their samples to `folder`; return the rows that it
-        returns.
+        """Call `tasks.keep_part` for all `rows`, which writes their samples to `folder`; return the rows of the
+        results.
         """
         ...
 

@@ -42,7 +42,8 @@ class ShardPlan:
 
 
 def keep_part(folder: Path, shards: int, part: int, reports: pa.Table) -> pa.Table:
-    """Write the files of a part. Return `reports` with PART and REPORT, and with the bundle name of each sample only.
+    """Write the files of a part. Return `reports` with the columns PART and REPORT; of each sample, only the bundle
+    name.
 
     Input: the columns of `parsing.report_rows`, and others; rows are null for lines that are not reports.
     """
@@ -67,7 +68,7 @@ def _names_alone(samples: pa.ChunkedArray) -> pa.Array:
 
 
 def fold_shard(plan: ShardPlan, shard: int) -> list[TakenKey]:
-    """Fold the samples of a shard into its block, and write both to files.
+    """Fold the samples of a shard into its block of windows, and write the samples and the new block to files.
 
     Returns the keys of the reports that came after a later report of the same bundles.
     """

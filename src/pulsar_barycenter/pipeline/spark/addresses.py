@@ -22,5 +22,5 @@ def open_storage(address: str, session: SparkSession | None = None) -> Storage:
     if folder is not None:
         return PipelineLayout.of(folder)
     if session is None:
-        raise ValueError(f"{address} is not a local folder: only Spark can read it, and there is no Spark session")
+        raise ValueError(f"{address} is not a local folder: only Spark can read it; give a Spark session")
     return ListedStorage(session, address) if is_connected(session) else HadoopStorage(session, address)

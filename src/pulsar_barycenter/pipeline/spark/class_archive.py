@@ -57,7 +57,7 @@ class ClassArchive:
         return self.folder / _SPARK
 
     def is_there(self) -> bool:
-        """Return whether it can be used: it is complete, and only this user and root can have written it."""
+        """Return whether the archive can be used: it is complete, and only this user and root can have written it."""
         try:
             if (self.folder / _SIZES).read_text() != self._sizes(self.file):
                 return False
@@ -66,7 +66,7 @@ class ClassArchive:
             return False
 
     def files(self) -> list[Path]:
-        """Return its files in Java's order, the archive of Java's own classes first."""
+        """Return the files of the archive in Java's order, the archive of Java's own classes first."""
         return [*([self.own_base] if self.own_base else []), self.file]
 
     def take(self, made: Path) -> None:
@@ -83,7 +83,7 @@ class ClassArchive:
         return "".join(f"{part.name} {part.stat().st_size}\n" for part in parts)
 
     def options(self) -> tuple[str, ...]:
-        """Return the options by which Java uses it.
+        """Return the options with which Java uses the archive.
 
         Java ignores a file that does not fit or is damaged, without a message.
         """
@@ -94,12 +94,12 @@ class ClassArchive:
         )
 
     def note_use(self) -> None:
-        """Record that it was used now: the archives used last are kept."""
+        """Record that the archive was used now: the archives used last are kept."""
         with suppress(OSError):
             os.utime(self.folder)
 
     def note_failure(self) -> None:
-        """Record that it could not be made or used, so that not every start tries again."""
+        """Record that the archive could not be made or used, so that not every start tries again."""
         with suppress(OSError):
             self.folder.with_suffix(_FAILED).touch()
 
@@ -155,7 +155,9 @@ def size_of(archive: Path) -> int:
 
 
 def remove(archive: Path) -> None:
-    """Remove the archive in this folder and the one it builds on. A Java that has mapped it continues to run."""
+    """Remove the archive in this folder, and the archive of Java's own classes on which it builds. A running Java that
+    uses them continues to run.
+    """
     shutil.rmtree(archive, ignore_errors=True)
     with suppress(OSError):
         archive.with_suffix(_JAVA).unlink()
@@ -188,7 +190,7 @@ def spark_home() -> Path:
     """Return the folder of the installed PySpark, which has the jars in `jars`.
 
     Raises:
-        ModuleNotFoundError: it is not installed.
+        ModuleNotFoundError: PySpark is not installed.
     """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:

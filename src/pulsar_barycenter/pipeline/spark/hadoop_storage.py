@@ -22,7 +22,8 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pulsar_barycenter.pipeline.storage.files import UNFINISHED, Entry
+from pulsar_barycenter.pipeline.storage.files import Entry
+from pulsar_barycenter.whole_files.appearing import UNFINISHED
 
 _APPEARS_AT_CLOSE: Final = frozenset({"s3a", "gs"})
 _ERRORS: Final[dict[str, type[OSError]]] = {

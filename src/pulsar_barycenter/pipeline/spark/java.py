@@ -13,10 +13,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from pulsar_barycenter.whole_files.appearing import appearing
 
 MINIMUM_VERSION = 17
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
@@ -160,8 +161,7 @@ def _write_launcher(executable: Path, cache: Path, version: int) -> Path:
     launcher = home / "bin" / "java"
     if not launcher.exists():
         launcher.parent.mkdir(parents=True, exist_ok=True)
-        temporary = launcher.with_name(f".java-{os.getpid()}-{threading.get_ident()}")
-        temporary.write_text(script)
-        temporary.chmod(0o755)
-        temporary.replace(launcher)  # if two processes start at once, both find a complete script
+        with appearing(launcher) as unfinished:  # others may start at the same time
+            unfinished.write_text(script)
+            unfinished.chmod(0o755)
     return home

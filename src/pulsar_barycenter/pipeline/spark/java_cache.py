@@ -58,9 +58,10 @@ def open_cache(environment: Mapping[str, str]) -> JavaCache:
 
 
 def writable_by_others(path: Path) -> Path | None:
-    """Return what lets a user other than this one and root replace `path`: the path itself, or a folder above it.
+    """Return the path that a user other than this one and root can replace: `path` itself, or a folder above it; None
+    if there is none.
 
-    None if nothing does. A folder with the sticky bit, such as /tmp, protects the entries of one user from the others.
+    A folder with the sticky bit, such as /tmp, protects the entries of one user from the others.
     """
     resolved = path.resolve()
     for place in (resolved, *resolved.parents):

@@ -31,6 +31,7 @@ from pulsar_barycenter.pipeline.spark.java_options import (
     given_options,
     own_options,
 )
+from pulsar_barycenter.whole_files.appearing import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +61,10 @@ logger.gateway.level = error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaPlan:
-    """How Java is to be started; `told` says so as a short text.
+    """How Java is to be started; `told` is a short description of it.
 
-    `used` is the archive that it maps, `missing` the one to make; at most one of them is not None. `environment` is
-    that of this process before it was changed for Java.
+    `used` is the archive that Java maps, `missing` the one to make; at most one of them is not None. `environment` is
+    the environment of this process before it was changed for Java.
     """
 
     options: JavaOptions
@@ -205,7 +206,5 @@ def _log_settings(cache: JavaCache) -> str:
     """Write Java's log settings to the cache: errors only, to standard error. Return the file as a URL."""
     file = cache.folder / "log4j2.properties"
     if not file.exists() or file.read_text() != _LOG4J:
-        temporary = file.with_name(f".{file.name}-{os.getpid()}-{threading.get_ident()}")
-        temporary.write_text(_LOG4J)
-        temporary.replace(file)
+        write_whole(file, _LOG4J.encode())
     return file.absolute().as_uri()

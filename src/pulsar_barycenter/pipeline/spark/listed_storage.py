@@ -62,7 +62,7 @@ class ListedStorage:
         return [found[name] for name in sorted(found)]
 
     def _files(self, path: str) -> dict[str, Entry]:
-        """Return the files of the top folder that `path` is in."""
+        """Return all files of the folder, directly below `address`, that contains `path`."""
         top = path.partition("/")[0]
         if top not in self._listed:
             self._listed[top] = dict(self._list(top))

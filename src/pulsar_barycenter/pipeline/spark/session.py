@@ -146,8 +146,8 @@ def kept_columns(make: Callable[_Arguments, _Columns]) -> Callable[_Arguments, _
     """Return a cached version of `make`, which makes columns: one call for the same arguments per Java process.
 
     Columns belong to no session and no frame, but each of their operations is a call to Java. Some hundred of them take
-    longer than the work of a micro-batch. The cache is cleared when the Java process changes; with Spark Connect there
-    is none.
+    longer than the work of a micro-batch. The cache is cleared when the Java process changes; with Spark Connect
+    nothing is cached.
     """
     java: object = None
     kept: dict[Hashable, _Columns] = {}

@@ -136,7 +136,7 @@ class BroughtFile:
     here: Path | None
 
     def path(self) -> Path:
-        """Return its path for the task that calls this."""
+        """Return the path of the file on the machine of the task that calls this."""
         return self.here or Path(SparkFiles.get(self.name))
 
 

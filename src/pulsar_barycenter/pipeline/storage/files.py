@@ -7,7 +7,6 @@ name that begins with a dot; readers of tables ignore such files.
 `LocalStorage` is for a folder of this machine, `spark.hadoop_storage.HadoopStorage` for all that Spark can reach.
 """
 
-import errno
 import os
 import re
 import shutil
@@ -18,10 +17,17 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+from pulsar_barycenter.whole_files.appearing import (
+    UNFINISHED,
+    appearing,
+    make_folder,
+    sync,
+    sync_folder,
+    unfinished_name,
+    write_durably,
+)
 
-UNFINISHED = "."
-"""The prefix of the names of unfinished files, and of folders that are being deleted."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 def local_folder(address: str) -> Path | None:
@@ -118,7 +124,9 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """A data directory that is a folder of this machine. Files appear, and folders disappear, by a rename."""
+    """A data directory that is a folder of this machine. A rename makes a written file appear, or a deleted folder
+    disappear, at once.
+    """
 
     root: Path
     """Absolute."""
@@ -145,13 +153,16 @@ class LocalStorage:
             return stream.read(-1 if length is None else length)
 
     def write(self, path: str, content: bytes) -> None:
-        write_atomically(self.root / path, content)
+        write_durably(self.root / path, content)
 
     @contextmanager
     def new_file(self, path: str) -> Iterator[Path]:
-        with _appearing(self.root / path) as unfinished:
+        target = self.root / path
+        make_folder(target.parent)
+        with appearing(target) as unfinished:
             yield unfinished
-            _sync(unfinished)
+            sync(unfinished)
+        sync_folder(target.parent)
 
     @contextmanager
     def local(self, path: str) -> Iterator[Path]:
@@ -168,86 +179,32 @@ class LocalStorage:
             return ()
 
     def make_folder(self, path: str) -> None:
-        _make_folder(self.root / path)
+        make_folder(self.root / path)
 
     def move(self, path: str, to: str) -> None:
         target = self.root / to
-        _make_folder(target.parent)
+        make_folder(target.parent)
         (self.root / path).replace(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
     def delete(self, path: str) -> None:
         target = self.root / path
         if not target.is_dir():
             target.unlink(missing_ok=True)
             return
-        hidden = _unfinished(target)
-        shutil.rmtree(hidden, ignore_errors=True)
+        hidden = unfinished_name(target)
         target.rename(hidden)
         shutil.rmtree(hidden)
 
 
 def clear_unfinished(storage: Storage, folder: str) -> None:
-    """Delete unfinished files in `folder` (not in its subfolders), which a killed process left.
+    """Delete what a killed process left in `folder`, not in its subfolders: unfinished files, half deleted folders.
 
     No other process may write to the folder meanwhile.
     """
     for entry in storage.entries(folder):
         if entry.name.startswith(UNFINISHED):
             storage.delete(f"{folder}/{entry.name}")
-
-
-def write_atomically(file: Path, content: bytes) -> None:
-    """Replace `file` by `content`. A reader finds the old or the new content as a whole, also after a loss of power."""
-    with _appearing(file) as unfinished, unfinished.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-@contextmanager
-def _appearing(file: Path) -> Iterator[Path]:
-    """Yield the path of an unfinished file, and rename it to `file` if the block ends without an error."""
-    _make_folder(file.parent)
-    unfinished = _unfinished(file)
-    try:
-        yield unfinished
-        unfinished.replace(file)
-        _sync_folder(file.parent)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-
-
-def _unfinished(target: Path) -> Path:
-    return target.with_name(f"{UNFINISHED}{target.name}-{os.getpid()}")
-
-
-def _make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents durably."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are durable, if the file system supports this."""
-    try:
-        _sync(folder)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-
-
-def _sync(file: Path) -> None:
-    """Wait until the content of a file, or the names in a folder, are durable."""
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _entries(found: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:

@@ -91,7 +91,8 @@ def move_to_archive(storage: Storage, files: Iterable[str]) -> None:
 
 
 def in_order(headers: Iterable[FileHeader], most: int) -> list[tuple[str, ...]]:
-    """Divide the files into batches of `most` files, or of more where the reports of files overlap.
+    """Divide the files into batches of `most` files, or of more if the ranges of their reports overlap in the order of
+    reports.
 
     Files with lines that are not reports come first.
     """

@@ -110,10 +110,11 @@ def read_reports(session: SparkSession, storage: Storage, settings: StreamSettin
 
 @dataclass(frozen=True, slots=True)
 class _Folded:
-    """What a batch changed.
+    """The changes of a batch.
 
     `bundles`: rows of BUNDLE_STATE that changed. `silent`: bundles that left the state. `brokers`: brokers that
-    reported or left. `overdue`, `overdue_decisions`: numbers of what came too late, see `stream.late`.
+    reported or left. `overdue` and `overdue_decisions`: how many reports and decisions came too late, see
+    `stream.late`.
     """
 
     bundles: pa.Table
@@ -240,7 +241,9 @@ class BatchFold:
         acceptance: Acceptance,
         decisions: NewDecisions,
     ) -> _Folded | None:
-        """Do steps 4 to 9: change `live`, write tables and state. Return the changes; None if there are none."""
+        """Do steps 4 to 9 of the module: change `live`, write tables and state. Return the changes; None if there are
+        none.
+        """
         held_before = 0 if live.held is None else len(live.held)
         known = (live.reports, live.decision_offsets, held_before)
         is_same = known == (acceptance.reports, decisions.offsets, len(acceptance.held))

@@ -88,9 +88,9 @@ class Publisher:
     """Writes the publications of one data directory, one after another.
 
     A publication is whole if it is the first of the process, or if most bundles changed. Any other batch writes only a
-    change. It also writes a whole publication if the changes since the last whole one have more rows than it, if there
-    are `_MOST_CHANGES` of them, or if the last whole one is `MOST_AGE_MS` old. Changes are deleted at the second whole
-    publication after them, so that slow readers can still read them.
+    change. It also writes a whole publication in these cases: the changes since the last whole publication have more
+    rows than that publication, there are `_MOST_CHANGES` of them, or the last whole publication is `MOST_AGE_MS` old.
+    Changes are deleted at the second whole publication after them, so that slow readers can still read them.
     """
 
     def __init__(self, storage: Storage, file: Path | None, *, whole_below: int) -> None:
@@ -113,7 +113,7 @@ class Publisher:
         """Return the batch id up to which a reader can read, changes included; -1 without a readable publication."""
         try:
             document = msgspec.json.decode(self._storage.read(self._path), type=_Head)
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return -1
         found = PublicationId(document.batch_id, document.published_at)
         while True:

@@ -55,7 +55,8 @@ class BatchMemory(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class MemoryChange(msgspec.Struct, rename="camel", kw_only=True):
-    """What a batch changed in `BatchMemory`. Fields whose size depends only on the number of brokers are complete.
+    """The changes of a batch to `BatchMemory`. Fields whose size depends only on the number of brokers are stored
+    completely.
 
     `follows` is the id of the state before, `silent` the bundles that left.
     """
@@ -210,7 +211,8 @@ class StateFolder:
     def make_newest_whole(self) -> None:
         """Rewrite the newest state as a whole one, so that an earlier release can start from it, too.
 
-        A kill meanwhile leaves it a change: `memory.json` decides which files count, and is replaced last.
+        If the process is killed meanwhile, the state remains a change: `memory.json` decides which files count, and is
+        replaced last.
         """
         kept = self.batch_ids()
         if not kept or self._is_whole(kept[-1]):
@@ -274,7 +276,9 @@ def _write_rows(rows: pa.Table, file: Path) -> None:
 
 
 def _changed(bundles: pa.Table, changes: Iterable[tuple[pa.Table, Iterable[str]]]) -> pa.Table:
-    """Return BUNDLE_STATE, sorted by bundle, after `changes`: changed rows, and names of removed bundles, in order."""
+    """Return `bundles` (BUNDLE_STATE) after `changes`, sorted by bundle. A change has changed rows and removed
+    names.
+    """
     tables = [bundles]
     row_of = {name: row for row, name in enumerate(bundles.column("bundle").to_pylist())}
     count = len(bundles)

@@ -40,7 +40,7 @@ from pulsar_barycenter.pipeline.tables.table_log import NO_LOG, TableFile, Table
 
 @dataclass(frozen=True, slots=True)
 class CompactionSettings:
-    """When files are merged and deleted.
+    """The settings that decide when files are merged and deleted.
 
     `run` is the number of small files that are merged at once, `every_s` the time between two rounds. `retention_days`
     counts back from the newest date of reports; None keeps all dates.
@@ -111,7 +111,7 @@ def keep_house(
 def delete_replaced(storage: Storage) -> int:
     """Delete all replaced files of the tables, whatever their age; return how many.
 
-    For the end of a run: otherwise a reader of `*.parquet` would find their rows twice until the next run.
+    A run calls this at its end: otherwise a reader of `*.parquet` would find their rows twice until the next run.
     """
     deleted = 0
     for name in TABLES:
@@ -170,7 +170,8 @@ def _in_pieces(storage: Storage, name: str, files: list[TableFile], segments: li
 def _runs(files: list[TableFile], settings: CompactionSettings, *, is_over: bool) -> Iterator[list[TableFile]]:
     """Yield the groups of neighbouring files to merge.
 
-    If the date is not over (`is_over`), only full groups of `settings.run` files that were never merged.
+    If `is_over` is false (more rows of the date may come), yield only full groups of `settings.run` files that were
+    never merged.
     """
     least = 2 if is_over else settings.run
     run: list[TableFile] = []

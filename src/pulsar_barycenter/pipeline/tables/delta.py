@@ -109,7 +109,7 @@ class _OneLog:
         self.change(added, removed, int(min(completed, newest)))
 
     def withdraw(self, paths: Iterable[str]) -> None:
-        """Remove the listed ones of `paths` from the log."""
+        """Remove from the log those of `paths` that it lists."""
         self.change((), [path for path in paths if path in self._sizes], -1)
 
     def withdraw_batch(self, batch_id: int) -> None:

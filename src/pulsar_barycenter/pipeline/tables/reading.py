@@ -149,8 +149,8 @@ def raise_damage(storage: Storage, names: Collection[str], error: Exception) -> 
 def first_damaged(storage: Storage, names: Collection[str]) -> DamagedTableError | None:
     """Read all files of the tables `names`; return the error of the first damaged one, None if no file is damaged.
 
-    For a reader whose error has no file name. Reads the footers of all files first, then all pages. Ignores files that
-    another process deleted meanwhile.
+    Call this if the error of a reader has no file name. It reads the footers of all files first, then all pages, and
+    ignores files that another process deleted meanwhile.
     """
     files = [(name, file.path) for name in names for file in table_files(storage, name)]
     return _first(storage, files, whole=False) or _first(storage, files, whole=True)

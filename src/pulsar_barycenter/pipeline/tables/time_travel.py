@@ -70,7 +70,7 @@ def check_batch(storage: Storage, batch_id: int) -> None:
     """
     files = [file for name in TABLES for file in table_files(storage, name)]
     if not files:
-        raise TimeTravelError(f"there are no tables in {storage.address()}")
+        raise TimeTravelError(f"there are no tables in {storage.address()}: `barycenter pipeline run` writes them")
     oldest, newest = min(file.first for file in files), max(file.last for file in files)
     if not oldest <= batch_id <= newest:
         raise TimeTravelError(f"there is no batch {batch_id}: the tables have the batches {oldest} to {newest}")

@@ -109,7 +109,8 @@ def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> Ad
 def too_little(
     demand: Demand, model: CapacityModel, brokers: Mapping[str, Capacity], limit: float
 ) -> list[AdviceFinding]:
-    """Return a finding if the brokers, or all but one of them, are too few at the busiest step, else an empty list.
+    """Return a finding if all brokers together, or all but one, cannot take the load of the busiest step; else an empty
+    list.
 
     The load counts as perfectly balanced. `limit` is the usage (a fraction) above which a broker is overloaded.
     """

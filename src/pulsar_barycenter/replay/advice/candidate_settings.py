@@ -131,7 +131,7 @@ def start(strategy: str, given: Sequence[Knob], base: Mapping[str, str]) -> Scen
 
 
 def neighbours(scenario: Scenario, given: Sequence[Knob], base: Mapping[str, str]) -> list[Scenario]:
-    """Return the scenarios that have one setting a notch lower or higher.
+    """Return the scenarios in which one setting has the next lower or the next higher value to try.
 
     Raises:
         StrategyError: the scenario's strategy does not exist.

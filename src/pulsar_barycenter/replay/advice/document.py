@@ -25,7 +25,7 @@ class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Weighing(_Document, frozen=True, kw_only=True):
-    """The result of a configuration on some parts."""
+    """The result of a configuration on some parts of the history."""
 
     cost: float
     regret: float
@@ -78,9 +78,10 @@ class Difference(_Document, frozen=True, kw_only=True):
 
 
 class Notch(_Document, frozen=True, kw_only=True):
-    """The result with one setting a notch higher or lower than in the judged configuration. `gain` is the gain over
-    today's configuration on the parts used for choosing, `gain_held_out` on the held-out parts. `stands`: the verdict
-    would be the same."""
+    """The result of the judged configuration with one setting at its next lower or next higher value. `gain` is the
+    gain over today's configuration on the parts used for choosing, `gain_held_out` on the held-out parts. `stands`: the
+    verdict would be the same.
+    """
 
     key: str
     value: str
@@ -112,7 +113,7 @@ class Observed(_Document, frozen=True, kw_only=True):
 
 
 class Compared(_Document, frozen=True, kw_only=True):
-    """A value of the history, and of its replay."""
+    """A value of the recorded history, and the same value of its replay."""
 
     title: str
     recorded: float

@@ -73,7 +73,7 @@ class Question:
         return list(found.values())
 
     def around(self, scenario: Scenario) -> list[Scenario]:
-        """Return the configurations in which one setting is a notch higher or lower."""
+        """Return the configurations in which one setting has its next lower or next higher value."""
         return [] if self.is_idle(scenario) else neighbours(scenario, self.given, self.base)
 
     def changes(self, scenario: Scenario) -> dict[str, tuple[str, str]]:
@@ -154,8 +154,9 @@ def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
 
 
 def candidate(question: Question, known: TrialsOfScenarios) -> Scenario:
-    """Return the best configuration, by the rule, of those whose gain over today's counts on the parts used for
-    choosing; today's if there is none.
+    """Return the best configuration, by the rule; today's if there is none.
+
+    Its gain over today's configuration must count (`Gain.counts`) on the parts used for choosing.
 
     Only configurations that the search reached are candidates, not those that were run to assess a single setting.
     """

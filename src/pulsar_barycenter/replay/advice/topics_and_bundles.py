@@ -36,7 +36,9 @@ LEAST_SHARE: Final = 0.03
 
 @dataclass(frozen=True)
 class Loads:
-    """The loads of sources: means over the history, and the greatest of any step. `fair` is a fair share."""
+    """The loads of sources: `mean` over the history, and `greatest` of any step. `fair` is the load of a fair share
+    (see the module).
+    """
 
     mean: Floats
     greatest: Floats

@@ -63,7 +63,7 @@ class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Gain(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """By how many points of cost one configuration is better than another; up to `noise` points may be chance."""
+    """The gain of one configuration over another, in points of cost; up to `noise` points may be chance."""
 
     points: float
     noise: float

@@ -98,7 +98,7 @@ def _shares(rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Evenness:
-    """The balance at the end of each round: `over` and `under`, as fractions of a broker.
+    """The balance at the end of each round: `over` and `under` (see the module), as fractions of a broker.
 
     `moves` is the number of unloads in the round, `load` the share of all traffic that they moved.
     """

@@ -249,8 +249,8 @@ def _at_first(
 ) -> dict[str, str]:
     """Return, for each of the smallest bundles, the bundle that contained its range at the beginning.
 
-    This is the bundle of the earliest sample in the range, the widest one of several at that time. If it is not the
-    earliest in all of its own range, the smallest bundle itself is returned.
+    This is the bundle of the earliest sample in the range; of several at that time, the widest one. It counts only if
+    it has the earliest sample in each part of its own range. Otherwise the smallest bundle itself is returned.
     """
     earliest = {leaf: min(of, key=lambda name: (first_ms[name], -len(leaves[name]))) for leaf, of in wholes.items()}
     return {

@@ -40,13 +40,19 @@ def demand_of(
     step = traces[0].step_ms
     for trace in traces:
         if trace.step_ms != step:
-            raise ReplayInputError(f"{trace.name} has steps of {trace.step_ms} ms, {traces[0].name} of {step} ms")
+            raise ReplayInputError(
+                f"{trace.name} has steps of {trace.step_ms} ms, {traces[0].name} of {step} ms; give traces with "
+                "equal steps"
+            )
     start_ms, end_ms = max(each.start_ms for each in traces), min(each.end_ms for each in traces)
     count = (end_ms - start_ms) // step
     if count <= 0:
         raise ReplayInputError("the traces have no time in common; give traces of one period")
     if step % step_ms:
-        raise ReplayInputError(f"steps of {step} ms cannot be divided into steps of {step_ms} ms")
+        raise ReplayInputError(
+            f"the steps of the traces, {step} ms, cannot be divided into steps of {step_ms} ms; give a --step that "
+            "divides them"
+        )
     columns = []
     for trace in traces:
         first = -(-(start_ms - trace.start_ms) // step)

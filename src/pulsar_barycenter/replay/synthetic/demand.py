@@ -20,7 +20,8 @@ MOST_BUNDLES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The parameters of generated demand. `rate` is msg/s in of all bundles together, at the mean of the day.
+    """The parameters of generated demand. `rate` is the rate in of all bundles together (msg/s), as a
+    mean over the day.
 
     The sizes of bundles are log-normal, with `spread` as the standard deviation of their logarithm. `swing` is the
     amplitude of the daily swing (0: none), `noise` the standard deviation of the logarithm of each sample. Each message

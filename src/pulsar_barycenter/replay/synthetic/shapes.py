@@ -25,7 +25,10 @@ class Distribution(StrEnum):
 
 
 def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Generator, *, sigma: float = 1.0) -> Floats:
-    """Return `count` sizes, which the caller scales to the mean or sum it needs; `sigma` is that of LOGNORMAL."""
+    """Return `count` sizes, which the caller scales to the mean or sum it needs.
+
+    `sigma` is the standard deviation of the logarithm, only for LOGNORMAL.
+    """
     if distribution is Distribution.LOGNORMAL:
         return chance.lognormal(0.0, sigma, count)
     if distribution is Distribution.PARETO:

@@ -135,7 +135,7 @@ async def test_a_new_proof_must_be_of_the_same_role() -> None:
         ({"authentication_providers": ("kerberos",)}, "authenticationProviders=kerberos is not allowed"),
         ({"token_secret_key": ""}, "tokenPublicKey= is not allowed: .* set if tokenSecretKey is blank"),
         ({"token_public_key": "file:///k"}, "tokenPublicKey=file:///k is not allowed: .*one of both"),
-        ({"token_audience": "here"}, "tokenAudience=here is not allowed: .* together with tokenAudienceClaim"),
+        ({"token_audience": "here"}, "tokenAudience=here is not allowed: .* set if tokenAudienceClaim is set"),
         ({"authentication_providers": ("tls",)}, "tlsTrustCertsFilePath= is not allowed: .* trusted authorities"),
         (
             {

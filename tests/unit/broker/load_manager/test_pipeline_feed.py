@@ -1,6 +1,7 @@
 """The pipeline's publication as the leader reads it."""
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 
@@ -98,6 +99,35 @@ async def test_a_publication_is_read_when_it_changes_and_kept_when_it_is_unreada
     assert await newest() == published(publication(22))
     (tmp_path / "latest.json").unlink()
     assert await newest() == published(publication(22))
+
+
+async def test_an_error_of_the_disk_does_not_hide_a_publication_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = FilePipeline(tmp_path)
+    replace(tmp_path, encode_publication(publication(1)))
+    await feed.read()
+    replace(tmp_path, encode_publication(publication(2)))
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "open", fail_to_open)
+        await feed.read()
+    assert feed.latest() == published(publication(1))
+    await feed.read()
+    assert feed.latest() == published(publication(2))
+
+
+def fail_to_open(*_: object) -> None:
+    raise OSError(errno.EIO, "the disk does not answer")
+
+
+async def test_what_is_no_publication_is_passed_by(tmp_path: Path) -> None:
+    feed = FilePipeline(tmp_path)
+    os.mkfifo(tmp_path / "latest.json")
+    await feed.read()
+    (tmp_path / "latest.json").unlink()
+    replace(tmp_path, b'{"unknown":' + b"[" * 100_000)
+    await feed.read()
+    assert feed.latest() is None
 
 
 async def test_others_go_on_while_a_publication_is_read_and_who_asks_meanwhile_waits_for_it(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ async def test_messages_are_peeked_by_their_place_in_the_backlog() -> None:
             answer = await cluster.expect(200, "GET", f"{PATH}/subscription/a/position/{number}")
             assert (answer.body, answer.headers["X-Pulsar-Message-ID"]) == (b"m%d" % expected, places[expected])
         refused = await cluster.expect(404, "GET", f"{PATH}/subscription/a/position/4")
-        assert refused.reason == "Message not found: place 4 in a backlog of 3 entries"
+        assert refused.reason == "Message not found: the backlog has 3 entries, so it has no message 4"
         await cluster.expect(400, "GET", f"{PATH}/subscription/a/position/0")
         await cluster.expect(404, "GET", f"{PATH}/subscription/b/position/1")
         await cluster.expect(204, "PUT", f"{PATH}/unload")

@@ -160,11 +160,11 @@ def test_key_value_is_an_object_in_json() -> None:
     [
         (b"", {}, "ends before the length of the key"),
         (struct.pack(">i", 9) + b"x", {}, "ends within the key"),
-        (struct.pack(">ii", 0, 0) + b"x", {}, "1 bytes follow"),
+        (struct.pack(">ii", 0, 0) + b"x", {}, "1 bytes after the end"),
         (struct.pack(">ii", 0, 0), {"key.schema.type": "KEY_VALUE"}, "itself a KEY_VALUE"),
         (struct.pack(">ii", 0, 0), {"key.schema.type": "AVRO"}, "not valid JSON"),
         (struct.pack(">ii", 0, 0), {"key.schema.type": "NOPE"}, "is not known"),
-        (struct.pack(">ii", -1, -1), {"key.schema.type": "INT8", "key.schema.properties": "[]"}, "no JSON object"),
+        (struct.pack(">ii", -1, -1), {"key.schema.type": "INT8", "key.schema.properties": "[]"}, "not a JSON object"),
     ],
 )
 def test_damaged_key_value_schemas_are_refused(data: bytes, properties: dict[str, str], reason: str) -> None:
@@ -211,7 +211,7 @@ def test_native_protobuf_keeps_its_root_message() -> None:
         ({"rootFileDescriptorName": "b.proto"}, "has no file 'b.proto'"),
         ({"fileDescriptorSet": "!"}, "no descriptor set in base64"),
         ({"fileDescriptorSet": "/////w=="}, "no descriptor set in base64"),
-        ({"fileDescriptorSet": 1}, "has fileDescriptorSet, a text"),
+        ({"fileDescriptorSet": 1}, "needs the field fileDescriptorSet with a string"),
     ],
 )
 def test_damaged_native_schemas_are_refused(changed: dict[str, Any], reason: str) -> None:
@@ -229,7 +229,7 @@ def test_damaged_native_schemas_are_refused(changed: dict[str, Any], reason: str
         (Schema(SchemaType.STRING, b"", {"a": "b" * MAX_PROPERTIES_LENGTH}), "properties have"),
         (Schema(SchemaType.STRING, b"text"), "Invalid schema definition data for STRING schema"),
         (Schema(SchemaType.INT32, b"null"), "a primitive type has no definition"),
-        (Schema(SchemaType.AUTO_CONSUME), "client-side type"),
+        (Schema(SchemaType.AUTO_CONSUME), "only for clients"),
         (Schema(SchemaType.AVRO, b'["null", "int"]'), "a union at the top"),
         (Schema(SchemaType.PROTOBUF_NATIVE, b"[]"), "a JSON object"),
     ],

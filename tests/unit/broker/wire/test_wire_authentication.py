@@ -130,7 +130,7 @@ async def test_whose_proof_expired_is_asked_for_another_and_goes_on() -> None:
 @pytest.mark.parametrize(
     ("proof", "said"),
     [
-        (by_token("bob"), "of another role"),
+        (by_token("bob"), "another role than the connection"),
         (by_token("alice", expires_at_s=NOW_S + 59), "expired"),
         ({"auth_method_name": "none", "auth_data": None}, "this broker requires authentication"),
     ],

@@ -39,7 +39,7 @@ def test_a_context_is_one_of_pulsar_shells(tmp_path: Path) -> None:
     (tmp_path / CONTEXTS).parent.mkdir()
     (tmp_path / CONTEXTS).write_text(json.dumps(stored))
     assert configured({}, variables, tmp_path, "prod").web_service_url == "http://p:8080"
-    with pytest.raises(ClientConfError, match="it has prod"):
+    with pytest.raises(ClientConfError, match="the file has prod"):
         configured({}, variables, tmp_path, "test")
     (tmp_path / CONTEXTS).write_text("[]")
     with pytest.raises(ClientConfError, match="pulsar-shell"):

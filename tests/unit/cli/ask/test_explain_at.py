@@ -133,10 +133,10 @@ def test_of_a_time_nobody_knows_it_says_which_times_are_known(form: str) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--at", "2h"], "--at TIME goes with"),
-        ([TOPIC, "--at", "2h", "--broker", "a:1"], "--at TIME goes with"),
+        (["--at", "2h"], "give TOPIC, BUNDLE or BROKER with --at TIME"),
+        ([TOPIC, "--at", "2h", "--broker", "a:1"], "give TOPIC, BUNDLE or BROKER with --at TIME"),
         ([TOPIC, "--at", "yesterday"], "give a span like 90s"),
-        ([TOPIC, "--at", "2h", "--snapshot", "x"], "a snapshot holds the state at one time only"),
+        ([TOPIC, "--at", "2h", "--snapshot", "x"], "a snapshot has the state at one time only"),
         (["a/b", "--at", "2h"], "a/b"),
     ],
 )

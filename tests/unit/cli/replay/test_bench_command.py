@@ -96,7 +96,7 @@ def test_traces_make_a_scenario_more_of_days_of_its_own_for_each_seed(tmp_path: 
     ("text", "said"),
     [
         ("", "there are no traces"),
-        ("timestamp,value\n2026-01-01 00:00:00,1\n2026-01-01 01:00:00,1\n", "no 2 days in common"),
+        ("timestamp,value\n2026-01-01 00:00:00,1\n2026-01-01 01:00:00,1\n", "fewer than 2 days in common"),
         ("time,value\n", "line 1 must name the columns"),
     ],
 )

@@ -58,7 +58,7 @@ def refusal(folder: Path, *lines: str) -> str:
         (f"bindAddress={'a' * 64}", "bindAddress must be a host name or an address of this machine"),
         ("advertisedListeners=inside", "advertisedListeners=inside is not allowed: advertisedListeners must be "),
         ("advertisedListeners=a:pulsar://b:1,a:http://b:2", "'a:http://b:2' must have the scheme pulsar or pulsar+ssl"),
-        ("advertisedListeners=a:pulsar://b:1,a:pulsar://b:2", "'a:pulsar://b:2' is a second URL of that listener"),
+        ("advertisedListeners=a:pulsar://b:1,a:pulsar://b:2", "'a:pulsar://b:2' is a second URL of the same listener"),
         ("advertisedListeners=a:pulsar://b", "'a:pulsar://b' lacks a valid host and port"),
         ("advertisedListeners=a:pulsar://[b:1", "'a:pulsar://[b:1' lacks a valid host and port"),
         ("internalListenerName=b\nadvertisedListeners=a:pulsar://b:1", "the name of one of advertisedListeners"),

@@ -99,7 +99,7 @@ MISTAKES = [
     ({"topic": "a/b"}, "option topic: Invalid short topic name"),
     ({"topic": "non-persistent://a/b/c"}, "does not store messages"),
     ({"topic": "", "topics": " , "}, "option topics: it names no topic"),
-    ({"topic": "", "topics": "a,a-partition-1"}, "would be read twice"),
+    ({"topic": "", "topics": "a,a-partition-1"}, "leave out one of them"),
     ({"topic": "", "topicsPattern": "a.*"}, "option admin.url: topicsPattern needs it"),
     ({"topic": "", "topicsPattern": "a(", "admin.url": "http://h:1"}, "is not a regular expression"),
     (

@@ -1,5 +1,6 @@
 """Batches whose windows are folded by shard leave the files of batches folded in the driver, to the last bit."""
 
+import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,6 @@ from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.pipeline.folds.balance import BalanceSettings
 from pulsar_barycenter.pipeline.sharded.blocks import shard_of
 from pulsar_barycenter.pipeline.sharded.windows import ShardedWindows, UnsharedFolderError
-from pulsar_barycenter.pipeline.storage import files
 from pulsar_barycenter.pipeline.storage.layout import SHARDS, PipelineLayout
 from pulsar_barycenter.pipeline.stream import micro_batches
 from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSettings
@@ -32,7 +32,7 @@ _SETTINGS = StreamSettings(
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(micro_batches, "report_rows", lambda lines, *_: lines)
-    monkeypatch.setattr(files, "_sync", lambda file: None)  # no machine loses power
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no machine loses power
 
 
 def layout_in(folder: Path) -> PipelineLayout:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_barycenter.pipeline.storage import files
 from pulsar_barycenter.pipeline.storage.files import LocalStorage
 
 
@@ -43,7 +42,7 @@ def test_folders_are_synced_after_a_name_appeared_in_them(
             synced.append((len(synced), (place.relative_to(tmp_path).as_posix(), *sorted(os.listdir(place)))))
         fsync(descriptor)
 
-    monkeypatch.setattr(files.os, "fsync", note)
+    monkeypatch.setattr(os, "fsync", note)
     step(storage)
     seen = [content for _, content in synced]
     above = (".", "new") if step is move else (".", "new", "old")
@@ -62,7 +61,7 @@ def test_a_file_system_that_cannot_sync_folders_does_without(tmp_path: Path, mon
             raise OSError(number[0], os.strerror(number[0]))
         fsync(descriptor)
 
-    monkeypatch.setattr(files.os, "fsync", refuse)
+    monkeypatch.setattr(os, "fsync", refuse)
     storage = LocalStorage(tmp_path)
     storage.write("file", b"x")
     assert storage.read("file") == b"x"

@@ -1,6 +1,7 @@
 """What the pipeline publishes, as whole publications and changes, and what readers of all kinds make of it."""
 
 import asyncio
+import os
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -86,7 +87,7 @@ class World:
 
 @pytest.fixture
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLayout:
-    monkeypatch.setattr("pulsar_barycenter.pipeline.storage.files._sync", lambda file: None)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     made = PipelineLayout.of(tmp_path)
     made.create()
     return made

@@ -1,5 +1,6 @@
 """States that are changes of the ones before: what they add up to, which are kept, and what is said of damaged ones."""
 
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ from pulsar_barycenter.pipeline.stream.state import (
 
 @pytest.fixture
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLayout:
-    monkeypatch.setattr("pulsar_barycenter.pipeline.storage.files._sync", lambda file: None)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     made = PipelineLayout.of(tmp_path)
     made.create()
     return made

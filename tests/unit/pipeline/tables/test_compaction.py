@@ -1,6 +1,7 @@
 """Compaction and retention: a reader finds each row once, at every step and after a crash at any of them."""
 
 import itertools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pulsar_barycenter.pipeline.storage import files as storage
 from pulsar_barycenter.pipeline.storage.files import LocalStorage
 from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
 from pulsar_barycenter.pipeline.tables.files import Tables, live_files
@@ -58,7 +58,7 @@ def keep_twice(root: Path) -> None:
 
 def at_each_step(patch: pytest.MonkeyPatch, hook: Callable[[], None]) -> None:
     """Call `hook` before and after each change that compaction makes to a folder."""
-    for owner, name in ((Path, "replace"), (Path, "unlink"), (Path, "rename"), (storage, "_sync")):
+    for owner, name in ((Path, "replace"), (Path, "unlink"), (Path, "rename"), (os, "fsync")):
         original = getattr(owner, name)
 
         def wrapped(*args: Any, _original: Any = original, **kwargs: Any) -> Any:

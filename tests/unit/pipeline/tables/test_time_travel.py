@@ -110,4 +110,4 @@ def test_the_command_asks_tables_of_before(tmp_path: Path) -> None:
     assert answer("--as-of", "2026-01-01T23:52:30") == "n\n6"
     assert "there is no batch 9: the tables have the batches 0 to 3" in answer("--as-of-batch", "9")
     assert "not both" in answer("--as-of-batch", "1", "--as-of", "1h")
-    assert "can only be read with DuckDB" in answer("--as-of-batch", "1", "--engine", "spark")
+    assert "Spark cannot read earlier batches" in answer("--as-of-batch", "1", "--engine", "spark")

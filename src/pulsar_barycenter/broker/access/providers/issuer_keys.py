@@ -40,8 +40,9 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class KeyTimes:
-    """Ages of the keys in seconds: when new ones are fetched, when they expire; and the least time between two fetches
-    for a key that is missing."""
+    """Times in seconds. `refresh_s`: the age of the keys at which new keys are fetched. `expiration_s`: the age at
+    which the keys expire. `missing_key_refresh_s`: the least time between two fetches because a key is missing.
+    """
 
     refresh_s: float
     expiration_s: float
@@ -64,7 +65,7 @@ class KeptKeys:
 
 
 def next_step(kept: KeptKeys, key_id: str, now_s: float, times: KeyTimes) -> Step:
-    """Return what to do with a token that names this key: check it (USE), check it and fetch new keys (REFRESH), wait
+    """Return the next step for a token that names this key: check it (USE), check it and fetch new keys (REFRESH), wait
     for new keys (WAIT), or refuse it.
     """
     may_retry = not kept.has_failed or now_s - kept.asked_s >= RETRY_S
@@ -131,7 +132,7 @@ class KeysOfIssuer:
             self._asking = asyncio.create_task(self._renew(), name=f"keys of {self._issuer}")
 
     async def _renew(self) -> None:
-        """Fetch the keys from the issuer and replace all former ones. A failure is logged and recorded."""
+        """Fetch the keys from the issuer, and replace all former keys. A failure is logged and recorded."""
         try:
             self._keys = await self._fetch(self._issuer)
         except CredentialsError as error:

@@ -75,7 +75,11 @@ class OpenIDProvider:
                 allowed = "issuers of the form https://host/path (openIDRequireIssuersUseHttps=false allows http)"
                 raise ConfigError("openIDAllowedTokenIssuers", issuer.rpartition("@")[2], allowed)
         if not audiences:
-            raise ConfigError("openIDAllowedAudiences", "", "what tokens for this cluster have in their claim aud")
+            raise ConfigError(
+                "openIDAllowedAudiences",
+                "",
+                "one or several audiences: a token is accepted if its claim aud has one of them",
+            )
         http.check()
         return cls(
             OpenIDRules(

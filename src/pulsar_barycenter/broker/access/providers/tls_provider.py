@@ -20,10 +20,10 @@ class TlsProvider:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "TlsProvider":
-        """Return a provider. It requires that the TLS ports request certificates from clients.
+        """Return a provider, if the configuration makes the TLS ports request certificates from clients.
 
         Raises:
-            ConfigError: the ports request none; the error has the key that prevents it.
+            ConfigError: the TLS ports request no certificates; the error names the key that has to change.
         """
         if config.tls_allow_insecure_connection:
             raise ConfigError(

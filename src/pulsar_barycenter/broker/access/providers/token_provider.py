@@ -30,7 +30,7 @@ class TokenProvider:
         """
         if bool(config.token_audience) != bool(config.token_audience_claim):
             raise ConfigError(
-                "tokenAudience", config.token_audience, "set together with tokenAudienceClaim, or blank like it"
+                "tokenAudience", config.token_audience, "set if tokenAudienceClaim is set, and blank if it is blank"
             )
         return cls(
             TokenRules(

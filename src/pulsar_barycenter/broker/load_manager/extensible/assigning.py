@@ -37,7 +37,7 @@ class ExtensibleAssigning:
         self._metrics = metrics
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the load that this broker knows now, for files and REST; it has no memory of a shedder."""
+        """Return the load that this broker knows now, for files and REST. It contains no state of a shedder."""
         known = ExtensibleDocument(
             loads=self._load_data.loads(),
             top_bundles=self._load_data.tops(),
@@ -76,7 +76,7 @@ class ExtensibleAssigning:
         return placement if placement.broker is not None else None
 
     async def shed(self) -> None:
-        """Do nothing: which bundles should leave is not known without numpy."""
+        """Do nothing: without numpy, no bundles are selected to be unloaded."""
 
     async def split_own(self) -> None:
-        """Do nothing: which bundles are too large is not known without numpy."""
+        """Do nothing: without numpy, no bundles are selected to be split."""

@@ -62,7 +62,9 @@ class ExtensibleLoadManager:
         loads: LoadStore | None = None,
         tops: LoadStore | None = None,
     ) -> None:
-        """`environment` is that of the machine by default; `loads` and `tops` are the shared tables by default."""
+        """`environment` is by default the environment of this machine (`of_machine`); `loads` and `tops` are the shared
+        tables by default.
+        """
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
         self._loads = loads or _store(context, BROKER_LOAD_TOPIC)
@@ -148,8 +150,8 @@ class ExtensibleLoadManager:
     async def write_report(self, *, force: bool = False) -> bool:
         """Publish this broker's load and its heaviest bundles, each if it is due or with `force`.
 
-        Return whether either was published. The report log for the pipeline gets all bundles, by the rule of the
-        modular load manager.
+        Return whether at least one of the two was published. The report log for the pipeline gets a report of all
+        bundles, when the rule of the modular load manager says that a report is due.
         """
         self._reporter.log_report(force=force)
         logged = self._reporter.written if self._load_data.uses_pipeline else None

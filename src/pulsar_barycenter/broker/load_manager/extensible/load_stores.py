@@ -74,8 +74,8 @@ class LocalLoadStore:
 class TopicLoadStore:
     """A table in a topic of the cluster: the newest message of each broker counts.
 
-    The topic is not persistent, so a broker only gets what is published after it started. No call waits for the topic:
-    while it cannot be reached, the values received last are used.
+    The topic is not persistent, so a broker only gets values that are published after it started. No call waits for the
+    topic: while it cannot be reached, the values received last are used.
     """
 
     def __init__(self, client: SystemTopicClient, topic: str) -> None:

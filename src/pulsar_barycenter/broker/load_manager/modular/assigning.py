@@ -40,7 +40,7 @@ class ModularAssigning:
         self._metrics = metrics
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return the load that this broker knows now, for files and REST; it has no memory of a shedder."""
+        """Return the load that this broker knows now, for files and REST. It contains no state of a shedder."""
         await self._watch.catch_up(with_every_change=True)
         return self._load_data.document(MemoryDocument())
 
@@ -86,10 +86,10 @@ class ModularAssigning:
         return found or {broker: BrokerCount(arriving[broker]) for broker in registered}
 
     async def shed(self) -> None:
-        """Do nothing: which bundles should leave is not known without numpy."""
+        """Do nothing: without numpy, no bundles are selected to be unloaded."""
 
     async def check_splits(self) -> None:
-        """Do nothing: which bundles are too large is not known without numpy."""
+        """Do nothing: without numpy, no bundles are selected to be split."""
 
     async def write_resource_quotas(self) -> None:
         """Do nothing: the averages that a leader stores are computed with numpy."""

@@ -48,7 +48,9 @@ SAME_ANSWER_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Preallocation:
-    """A bundle that is assigned to `broker` since `at_ms` (epoch ms), and the load that it counts for there."""
+    """A bundle that was assigned to `broker` at `at_ms` (ms since 1970). `data` is the load that is added to the
+    broker's load until a report contains the bundle.
+    """
 
     broker: str
     data: BundleData
@@ -153,7 +155,7 @@ class LoadData:
     # ---- preallocations ----
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count `bundle` for `broker` until a broker reports it."""
+        """Count the load of `bundle` as load of `broker`, until the report of a broker contains the bundle."""
         self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
 
     def forget_bundle(self, bundle: str) -> None:
@@ -163,8 +165,8 @@ class LoadData:
         self.changed()
 
     def preallocated_broker(self, bundle: str) -> str | None:
-        """Return the broker that was chosen for `bundle` less than SAME_ANSWER_MS ago; None if there is none, or it is
-        not registered.
+        """Return the broker that was chosen for `bundle` less than SAME_ANSWER_MS ago; None if no broker was chosen, or
+        the chosen broker is not registered.
         """
         found = self.preallocations.get(bundle)
         if found is None or self._context.env.clock.now_ms() - found.at_ms > SAME_ANSWER_MS:
@@ -181,9 +183,11 @@ class LoadData:
         self._reported.clear()
 
     def _end_preallocations(self, report: LocalBrokerData, received_ms: int) -> None:
-        """End the preallocations of the bundles in this report, at their destination or elsewhere.
+        """End the preallocations of the bundles in this report, whether or not the reporting broker is their
+        destination.
 
-        A report that was received before the bundle was assigned may list it with its former owner, and ends nothing.
+        A report that was received before the bundle was assigned may list the bundle with its former owner, so it does
+        not end the preallocation.
         """
         for bundle in self.preallocations.keys() & report.last_stats.keys():
             if received_ms > self.preallocations[bundle].at_ms:
@@ -204,8 +208,8 @@ class LoadData:
         data: Mapping[str, BundleData],
         published: Published | None,
     ) -> TimeAverageBrokerData:
-        """Return a broker's time averages: those published by the pipeline if they belong to this report, else sums
-        over the windows of its bundles.
+        """Return a broker's time averages: those published by the pipeline if this report is the broker's newest report
+        in the publication, else the sums over the windows of the broker's bundles.
         """
         if published is not None and is_exactly(published, broker, report):
             found = published.averages.get(broker)
@@ -224,7 +228,9 @@ class LoadData:
         return sums
 
     def document(self, memory: MemoryDocument) -> SnapshotDocument:
-        """Return the input of a snapshot, and all that is needed to take the same decisions elsewhere."""
+        """Return the document from which a snapshot can be built and the same decisions can be taken in another
+        process.
+        """
         live, published = self._context.registration.brokers, self.pipeline.published()
         data = self.bundle_data(published)
         reports = {broker: report for broker, report in self.fold.reports.items() if broker in live}

@@ -49,7 +49,7 @@ class ModularLoadManager:
     is_centralized = True
 
     def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment | None = None) -> None:
-        """`environment` is that of the machine by default.
+        """`environment` is by default the environment of this machine (`of_machine`).
 
         Raises:
             StrategyError: the configuration names an unknown strategy, or two that do not fit together.

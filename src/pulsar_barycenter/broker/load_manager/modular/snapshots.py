@@ -43,8 +43,8 @@ class _Basis:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A snapshot without preallocations, and the preallocations when the work on it began; `number` counts
-    snapshots.
+    """A snapshot without preallocations, and the preallocations at the time when the work on the snapshot began.
+    `number` counts the snapshots.
     """
 
     basis: _Basis
@@ -93,7 +93,7 @@ class Snapshots:
         return {} if self._made is None else self._made.averages
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count `bundle` for `broker` until a broker reports it."""
+        """Count the load of `bundle` as load of `broker`, until the report of a broker contains the bundle."""
         made, is_new = self._made, bundle not in self._load_data.preallocations
         if self._current is not None and made is not None and is_new and bundle not in made.preallocations:
             self._current = self._current.adding_preallocation(broker, bundle, data)
@@ -126,10 +126,10 @@ class Snapshots:
         return _Made(basis, number, reported, averages, preallocations)
 
     def _made_since(self, called_at: int) -> _Made | None:
-        """Return the last snapshot if it is new enough for a call, None if a new one is needed.
+        """Return the last snapshot if it is new enough for a call, None if a new snapshot is needed.
 
-        It is new enough if nothing changed since, or if its number is higher than `called_at`; not if a broker in it
-        left.
+        The last snapshot is new enough if nothing has changed since, or if its number is higher than `called_at`. It is
+        never new enough if a broker in it has left the cluster.
         """
         made = self._made
         if made is None or not made.basis.live <= self._context.registration.brokers:

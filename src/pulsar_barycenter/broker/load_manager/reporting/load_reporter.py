@@ -177,6 +177,8 @@ class LoadReporter:
 
 
 def _without(names: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names that are not in the written report: a report clears the gains and losses that it has."""
+    """Return the names that are not in the written report. `names` are bundles that this broker got or lost; those in a
+    written report need not be reported again.
+    """
     reported = set(written)
     return tuple(name for name in names if name not in reported)

@@ -44,7 +44,7 @@ class LocalLoad:
     def was_reconnected(self) -> bool:
         """Whether the session or the registration has changed since the last written report.
 
-        That report may have been deleted in between, so the other brokers need a new one.
+        The last written report may have been deleted meanwhile, so the other brokers need a new one.
         """
         return self._written_in is not None and self._written_in != self._connection
 

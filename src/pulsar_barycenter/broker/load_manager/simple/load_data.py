@@ -81,7 +81,9 @@ class SimpleLoadData:
         return ranking
 
     async def begin(self) -> None:
-        """Read the reports for the first time; take the stored factors, and the default quota as the average."""
+        """Read the reports for the first time. Use the factors in the store, and use the default quota as the average
+        quota.
+        """
         await self.refresh()
         stored = self._settings.stored
         self.quotas = replace(
@@ -132,7 +134,9 @@ class SimpleLoadData:
         return None if report is None else self._complete(broker, report)
 
     def _complete(self, broker: str, report: LoadReport) -> LoadReport:
-        """Return the report with its derived values; as long as the broker has the same report, the same object."""
+        """Return the report with its derived values. While the broker's report is the same, the result is the same
+        object.
+        """
         before = self._completed.get(broker)
         if before is None or before[0] is not report:
             before = self._completed[broker] = (report, complete(report))

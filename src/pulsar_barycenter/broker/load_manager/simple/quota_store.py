@@ -20,7 +20,9 @@ _MAX_CACHED: Final = 2_000_000
 
 
 class QuotaStore:
-    """Reads through a cache that follows changes in the store; close it before the store. Only the leader writes."""
+    """Reads quotas through a cache that follows changes in the store, and writes them. Close this object before the
+    store. Only the leader writes.
+    """
 
     def __init__(self, store: MetadataStore, refresh_after_s: float) -> None:
         self._cache = MetadataCache(store, ResourceQuota, refresh_after_s=refresh_after_s, max_entries=_MAX_CACHED)

@@ -15,7 +15,9 @@ _REFRESH_S = 30.0
 
 
 class SimpleSettingsWatch:
-    """The settings in force; warnings about them are logged when they change."""
+    """The settings of the simple load manager: the configuration, and the values in the store, which take precedence.
+    Warnings about the settings are logged when the warnings change.
+    """
 
     def __init__(self, store: MetadataStore, config: ConfigHolder) -> None:
         self._store = store
@@ -42,18 +44,20 @@ class SimpleSettingsWatch:
 
     @property
     def stored(self) -> dict[str, str]:
-        """The values in the nodes, by the name of the setting."""
+        """The settings in the metadata store, by name."""
         return self._stored
 
     async def start(self) -> None:
-        """Read the nodes and start to watch them. If the store does not answer, the configuration applies."""
+        """Read the settings in the store, and start to watch them. If the store does not answer, the configuration
+        applies.
+        """
         await self._watch.start(self._read_quietly)
 
     async def close(self) -> None:
         await self._watch.close()
 
     async def write(self, name: str, value: str) -> None:
-        """Leader: store a setting for the whole cluster; it replaces the content of its node."""
+        """Leader: store a setting for the whole cluster. It replaces the former content of its key."""
         await self._store.put(SETTING_NODES[name], msgspec.json.encode({name: value}))
         self._stored[name] = value
 

@@ -55,7 +55,7 @@ class SimpleLoadManager:
     """The load manager of one broker; `LoadManager` describes the calls of the broker."""
 
     def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment | None = None) -> None:
-        """`environment` is that of the machine by default."""
+        """`environment` is by default the environment of this machine (`of_machine`)."""
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
         self.settings = SimpleSettingsWatch(context.leader_store, context.config)
@@ -198,8 +198,8 @@ class SimpleLoadManager:
         self.metrics.unloaded(brokers=len(unloaded), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:
-        """Unload a bundle, or, if shedding is off, log that it would have been unloaded. It is not shed again in the
-        grace period.
+        """Unload a bundle, or, if shedding is off, log that it would have been unloaded. The bundle is not selected
+        again during the grace period.
         """
         out = False
         if not self._context.config.current.load_balancer_shedding_enabled:

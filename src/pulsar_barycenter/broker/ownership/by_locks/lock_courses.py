@@ -14,7 +14,7 @@ from pulsar_barycenter.broker.ownership.holdings import HoldingState
 
 
 class LockState(enum.Enum):
-    """The state of a bundle on this broker."""
+    """The state of a bundle on this broker, in a cluster with ownership locks."""
 
     ABSENT = "not owned"
     PREPARED = "prepared"
@@ -78,7 +78,7 @@ _STATES: Final[Mapping[HoldingState, LockState]] = {
 
 def lock_state(held: HoldingState | None, *, has_paused: bool) -> LockState:
     """Return the state of a bundle from the state of its holding (None: there is no holding). `has_paused`: the process
-    may have stood still, so that another broker may own the bundle.
+    may have been paused, so another broker may own the bundle.
     """
     if held is None:
         return LockState.ABSENT
@@ -86,5 +86,5 @@ def lock_state(held: HoldingState | None, *, has_paused: bool) -> LockState:
 
 
 def course_of(state: LockState, request: LockRequest) -> LockCourse:
-    """Return what is done for `request` about a bundle in `state`."""
+    """Return the steps that carry out `request` on a bundle in `state`."""
     return COURSES.get((state, request), OTHERWISE[request])

@@ -171,15 +171,16 @@ class LockOwnership:
             if holding is None:
                 return (await self._take(bundle, reason)).owner
             if self._course(holding, LockRequest.ACQUIRE) is LockCourse.REFUSE:
-                raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
+                raise BundleNotAcquiredError(bundle, f"the bundle is {holding.state.value} on this broker")
             return holding.owner
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Close the bundle's topics and release it; return the number of closed topics, None if it is not owned.
+        """Close the bundle's topics and release it; return the number of closed topics, None if this broker does not
+        own the bundle.
 
-        `destination` has no effect here: the broker that gets the next look-up chooses the owner, and may know the
-        destination (`Affinities`). This waits at most `namespaceBundleUnloadingTimeoutMs` for the topics, then releases
-        the bundle all the same; the fence of the ledgers protects topics that are still open.
+        With ownership locks, `destination` has no effect: the broker that gets the next look-up chooses the owner, and
+        may know the destination (`Affinities`). This waits at most `namespaceBundleUnloadingTimeoutMs` for the topics,
+        then releases the bundle all the same; the fence of the ledgers protects topics that are still open.
         """
         async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
@@ -256,7 +257,7 @@ class LockOwnership:
     async def _divide(self, parent: LockHolding, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         def check() -> None:
             if not self._holdings.is_serving(parent):
-                raise BundleNotAcquiredError(parent.term.bundle, "it was lost during the split")
+                raise BundleNotAcquiredError(parent.term.bundle, "the bundle was lost during the split")
 
         parent.splitting = True
         won: list[LockHolding] = []
@@ -305,7 +306,7 @@ class LockOwnership:
     async def _clear(self, holding: LockHolding, reason: str) -> bool:
         """Close the topics of a term that ended without notice, and release the lock if it is still held.
 
-        Return False if another change has cleared the term before; then there is nothing to acquire again.
+        Return False if another change has done this before; then the caller must not acquire the bundle again.
         """
         bundle = holding.term.bundle
         async with self._locks.serial(bundle):

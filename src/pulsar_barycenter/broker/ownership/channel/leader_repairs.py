@@ -102,7 +102,7 @@ class LeaderRepairs:
         return _MIN_PAUSE_S * (1 << self._failed_checks)
 
     async def run(self) -> None:
-        """Check all records, and repair what can be repaired now.
+        """Check all records, and do all repairs that are possible now.
 
         Raises:
             ChannelUnavailableError, MetadataError: nothing can be repaired now.

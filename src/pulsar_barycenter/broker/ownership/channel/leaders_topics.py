@@ -38,8 +38,9 @@ _RETRY_S: Final = 0.2
 
 
 class LeadersTopics:
-    """Implements `LeadersTerm`. `owner_named` returns how to reach a broker, if it is known; `changed` is called when
-    another broker serves the topics."""
+    """Implements `LeadersTerm`. `owner_named` returns the addresses of a broker, None if they are not known; `changed`
+    is called when another broker serves the topics.
+    """
 
     def __init__(
         self,

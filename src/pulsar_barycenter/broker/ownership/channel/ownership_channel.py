@@ -38,13 +38,15 @@ _IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
 
 
 def configured_place(config: BrokerConfig) -> StorageType:
-    """Return the place of the records in a configuration."""
+    """Return where the configuration stores the ownership records: in a topic or in the metadata store."""
     in_store = short_name(config.load_manager_service_unit_state_table_view_class_name) == _IN_STORE
     return StorageType.METADATA_STORE if in_store else StorageType.SYSTEM_TOPIC
 
 
 def first_place(config: BrokerConfig) -> StorageType:
-    """Return the place of the records in a cluster that has no records yet; with a syncer it is the syncer's source."""
+    """Return where the ownership records of a new cluster are stored: in a topic or in the metadata store. If the
+    configuration moves records (a syncer), it is the storage that they are moved from.
+    """
     return SOURCES.get(config.load_balancer_service_unit_table_view_syncer, configured_place(config))
 
 
@@ -184,7 +186,9 @@ class OwnershipChannel:
         self._repairs.due.set()
 
     def monitor_duty(self) -> Duty:
-        """Return the leader's duty that repairs ownership. It runs when brokers join or leave, and periodically."""
+        """Return the leader's duty that repairs ownership. It runs each time a broker joins or leaves, and
+        periodically.
+        """
         return Duty(
             "ownership monitor",
             self._repairs.run,
@@ -194,8 +198,8 @@ class OwnershipChannel:
         )
 
     def syncer_duty(self) -> Duty:
-        """Return the leader's duty that moves the records to the other place. It runs after each change, and
-        periodically.
+        """Return the leader's duty that moves the ownership records between the topic and the metadata store. It runs
+        after each change, and periodically.
         """
         return Duty(
             "ownership records' syncer",

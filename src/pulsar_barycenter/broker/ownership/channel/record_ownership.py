@@ -141,8 +141,8 @@ class RecordOwnership:
         )
 
     def refuse(self, why: str) -> None:
-        """Acquire no more bundles. Owned bundles stay until they are released; bundles that are assigned to this broker
-        are assigned to another one.
+        """Acquire no more bundles. Owned bundles stay until they are released; if another broker assigns a bundle to
+        this broker, this broker assigns it to a third one.
         """
         self._taking.refusal = why
 
@@ -162,7 +162,7 @@ class RecordOwnership:
         return OwnershipMode(self._records.storage.value, holds_locks=self._states.guard.holds_locks)
 
     def on_interruption(self, listener: Callable[[], None]) -> None:
-        """Call `listener` if this process stood still for so long that other brokers may have replaced it."""
+        """Call `listener` if this process was paused for so long that other brokers may have taken over its bundles."""
         self._interrupted.append(listener)
 
     def on_record(self, listener: RecordListener) -> None:
@@ -239,7 +239,9 @@ class RecordOwnership:
             self.lost(holding.term, "the lock went to another session")
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Wait until the bundle is served here, or this broker is not about to serve it, at most _ARRIVES_S."""
+        """Return when this broker serves the bundle, or when it is clear that it will not serve it soon; at the latest
+        after _ARRIVES_S.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ARRIVES_S
         while self._states.role(bundle) in _ARRIVING and self._terms.local_owner(bundle) is None:
@@ -249,8 +251,8 @@ class RecordOwnership:
             await self._terms.changes.wait(bundle, left_s)
 
     def owner_named(self, broker_id: str, epoch: int | None) -> Owner | None:
-        """Return the addresses of a broker; None if they are not known. `epoch` is the epoch of the term if that broker
-        is this one.
+        """Return the addresses of a broker; None if they are not known. If `broker_id` is this broker, `epoch` is the
+        epoch of its term.
         """
         if self._terms.has_identity and broker_id == self._terms.broker_id:
             return self._terms.urls.owner(is_local=True, epoch=epoch)
@@ -293,8 +295,8 @@ class RecordOwnership:
         return await self._states.guard.owner(bundle)
 
     async def _owner_by_lock(self, bundle: Bundle, named: str | None) -> Owner | InTransit | None:
-        """Return the owner in the bundle's lock, if the record names a broker that does not, or no longer, own by
-        records; else None.
+        """Return the owner in the bundle's lock, if the broker `named` in the record does not own by records (any
+        more); else None.
         """
         if named is None or named == self._terms.broker_id or named in self._brokers:
             return None
@@ -343,7 +345,7 @@ class RecordOwnership:
 
 
 def _named(record: ServiceUnitStateData | None) -> str | None:
-    """Return the id of the broker that serves according to a record; None if no broker does."""
+    """Return the id of the broker that serves the bundle according to its record; None if no broker does."""
     if record is None:
         return None
     match record.state:

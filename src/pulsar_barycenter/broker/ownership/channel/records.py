@@ -34,15 +34,17 @@ class OwnershipRecords(Protocol):
 
     @property
     def is_read(self) -> bool:
-        """Whether all records at the time of the start have been read; before that, no bundle's state is known."""
+        """Whether all records that existed at the start have been read; before that, the state of no bundle is
+        known.
+        """
         ...
 
     def get(self, bundle: Bundle) -> ServiceUnitStateData | None:
-        """Return the record as last read, without waiting."""
+        """Return the record that was read last, without waiting; None if there is none."""
         ...
 
     def items(self) -> list[tuple[Bundle, ServiceUnitStateData]]:
-        """Return all records as last read, with their bundles."""
+        """Return all records that were read last, with their bundles."""
         ...
 
     def bundles(self) -> list[Bundle]:
@@ -58,7 +60,7 @@ class OwnershipRecords(Protocol):
         ...
 
     async def catch_up(self) -> None:
-        """Wait until all that was written before this call has been read.
+        """Wait until all records that were written before this call have been read.
 
         Raises:
             ChannelUnavailableError: the records cannot be read now.
@@ -74,8 +76,8 @@ class OwnershipRecords(Protocol):
     ) -> bool:
         """Publish `after` (None: a tombstone) as the replacement of `before`; return whether it was accepted.
 
-        When this returns, the outcome has been read here, and the listener was called. If the metadata store has the
-        records, it checks `guard` in one step with the write; otherwise the caller has to check it.
+        When this returns, this broker has read the outcome and called the listener. If the metadata store has the
+        records, it checks `guard` in one step with the write; otherwise the caller has to check `guard`.
 
         Raises:
             GuardError: the guard's key has another version.

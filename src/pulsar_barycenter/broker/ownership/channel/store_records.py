@@ -54,7 +54,9 @@ class _Known(NamedTuple):
 
 
 class _Reading:
-    """A read in progress; `is_old` after the record changed here, so that the result must be dropped."""
+    """A read in progress. `is_old` is set if this broker changes the record meanwhile; then the result of the read must
+    be dropped.
+    """
 
     is_old = False
 
@@ -155,7 +157,7 @@ class StoreRecords:
         return True
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """See `CopiedRecords`. A record that cannot be decoded is replaced, too."""
+        """Implements `CopiedRecords.copy`. A record that cannot be decoded is replaced, too."""
         self._check_open()
         path, known = _path(bundle), self._known.get(bundle)
         try:
@@ -163,7 +165,7 @@ class StoreRecords:
             if known is None and (stored := await self._store.get(path)) is not None:
                 version = stored.stat.version
             if not holds():
-                raise ChannelUnavailableError("another broker is the leader, or the records are being moved")
+                raise ChannelUnavailableError("another broker is the leader, or the ownership records are being moved")
             if after is not None:
                 stat = await self._store.put(path, encode_record(after), expected_version=version)
                 self._apply(bundle, _Known(after, stat.version))

@@ -59,7 +59,7 @@ def keeps_earlier(earlier: bytes, later: bytes | None) -> bool:
 
 
 class _Offer:
-    """A record that was published here, and its outcome once it was read."""
+    """A record that this broker published, and whether it was accepted (None: not known yet)."""
 
     __slots__ = ("accepted", "value")
 
@@ -153,8 +153,8 @@ class TopicRecords:
             raise ChannelUnavailableError(str(error)) from error
         except TimeoutError:
             raise ChannelUnavailableError(
-                f"a record was published, but was not read back in {_PUBLISH_S:.0f} s, so it is "
-                "not known whether it was accepted"
+                f"an ownership record was published, but was not read back in {_PUBLISH_S:.0f} s, so it is not known "
+                "whether it was accepted"
             ) from None
         finally:
             offers.remove(offer)
@@ -162,8 +162,8 @@ class TopicRecords:
                 self._offers.pop(key, None)
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """See `CopiedRecords`. If the rule (`load.service_units.conflicts`) would refuse the record, a tombstone is
-        published first.
+        """Implements `CopiedRecords.copy`. If the rule (`load.service_units.conflicts`) would refuse the record, a
+        tombstone is published first.
         """
         before = self.get(bundle)
         if after is None or conflict(before, after, self.storage):
@@ -180,13 +180,13 @@ class TopicRecords:
         holds: Callable[[], bool],
     ) -> None:
         if not holds():
-            raise ChannelUnavailableError("another broker is the leader, or the records are being moved")
+            raise ChannelUnavailableError("another broker is the leader, or the ownership records are being moved")
         if not await self.put(bundle, before, after):
-            raise ChannelUnavailableError("another broker wrote a record that only the leader may copy")
+            raise ChannelUnavailableError("another broker wrote an ownership record that only the leader may copy")
 
     async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
-        """Wait until a published record was read here; return whether it was accepted. False also if it was compacted
-        before it was read.
+        """Wait until this broker has read a record that it published; return whether the record was accepted. False
+        also if compaction removed the record before it was read.
         """
         while offer.accepted is None and (
             message_id == UNKNOWN_PLACE or self._read_to is None or self._read_to < message_id

@@ -49,10 +49,10 @@ class LeavingGroup(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class DrainPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The effect of draining one broker.
 
-    `value` is the value of `key` that drains this broker in addition to those drained before, `without` the value that
-    does not drain it; both are valid while `stored` is the present value. `count` is the number of bundles that the
-    broker reports and that may leave; `groups` have the first MOST_PLACED of them by name. `sides` are the loads of all
-    brokers before and after these bundles leave.
+    `value` is the value of the setting `key` that drains this broker in addition to the drained brokers, `without` is
+    the value that does not drain it. Both can be stored only while `stored` is the present value. `count` is the number
+    of bundles that the broker reports and that may leave; `groups` have the first MOST_PLACED of them by name. `sides`
+    are the loads of all brokers before and after these bundles leave.
     """
 
     broker: str
@@ -80,7 +80,7 @@ class DrainPreviews:
         with_it = (*others, broker)
         if not services.control.registration.brokers - {*with_it}:
             raise RestError(
-                412, f"No broker could take the bundles of {broker}: no other broker is active and not drained"
+                412, f"No broker could take the bundles of {broker}: every other broker is drained or not active"
             )
         config = services.control.config.changed(DRAINED_KEY, drained_text(with_it))
         document = await snapshot_document(services)
@@ -107,7 +107,7 @@ def _leaving(
     document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind, broker: str
 ) -> tuple[int, list[LeavingGroup], list[Any]]:
     """Return the number of bundles that may leave the broker, the destinations of the first MOST_PLACED, and the loads
-    before and after. Each placement counts the ones before it.
+    before and after. Each destination is chosen with the load of the bundles that were assigned before.
     """
     from pulsar_barycenter.broker.rest.dashboard.loads_after import bundle_counts, sides_of  # brings numpy
     from pulsar_barycenter.load.rounds.round import selection_of

@@ -26,8 +26,9 @@ MOST_LINES: Final = 200
 
 
 class DecisionInWords(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A line of `load.rounds.decided` as text: `sentence` is the whole reason, `short` a short form of it, and
-    `placement` the reason why a bundle goes to `destination`."""
+    """A decision of `load.rounds.decided` as text. `sentence` is the whole reason, `short` is a short form of it, and
+    `placement` is the reason why a bundle goes to `destination`.
+    """
 
     kind: str
     sentence: str
@@ -55,10 +56,10 @@ class Move(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The answer to a request for an explanation.
 
-    `states` say where the bundle is and `lines` what the leader would decide now (the first MOST_LINES); `shedding` are
-    the brokers that would shed. `load` is the bundle's load in the newest report, None if it is not in one; `states`
-    have the load of the short-term window. `placed` is where the bundle would be placed now, and `move` the effect of
-    the move in the request.
+    `states` has the bundle's owner and load, `lines` the decisions that the leader would take now (the first
+    MOST_LINES), `shedding` the brokers from which it would unload bundles. `load` is the bundle's load in the newest
+    report, None if it is not in one; `states` have the load of the short-term window. `placed` is the owner that would
+    be chosen for the bundle now, and `move` is the effect of the move in the request.
     """
 
     taken_at: int
@@ -71,8 +72,9 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class ClusterBalance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """How evenly brokers are used, and what the current shedder would do now: the number of `unloads` and why. `short`
-    is a short form of `sentence`."""
+    """How evenly brokers are used, and the decision that the current shedder would take now: the number of `unloads`,
+    and the reason (`sentence`). `short` is a short form of `sentence`.
+    """
 
     taken_at: int
     balance: Balance
@@ -133,7 +135,7 @@ def explained(
 
 
 def cluster_balance(known: SnapshotDecisions, config: BrokerConfig) -> ClusterBalance:
-    """Return how evenly the brokers of a snapshot are used, and what the shedder decides on it."""
+    """Return how evenly the brokers of a snapshot are used, and what the shedder decides on this snapshot."""
     [outcome] = [line for line in known.lines if line.kind == "shed"]
     return ClusterBalance(
         taken_at=known.snapshot.taken_at_ms,

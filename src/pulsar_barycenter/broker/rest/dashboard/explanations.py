@@ -150,7 +150,7 @@ class Explanations:
             raise RestError(412, str(error)) from error
 
     async def _decided(self, config: BrokerConfig, manager: ManagerKind) -> _Decided:
-        """Return what the leader would decide now; the result is at most DECIDE_AGAIN_S old.
+        """Return the decisions that the leader would take now. They were computed at most DECIDE_AGAIN_S ago.
 
         Raises:
             PolicyError, StrategyError: the snapshot or the configuration is not valid.

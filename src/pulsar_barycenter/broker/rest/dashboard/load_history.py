@@ -21,7 +21,9 @@ class LoadHistory:
         self._count = 0
 
     def add(self, at_ms: int, shares: Iterable[BrokerShare]) -> None:
-        """Add the loads of a moment, unless the last is less than APART_MS ago; drop the oldest beyond the bounds."""
+        """Add the loads of a moment, unless the last is less than APART_MS ago; drop the oldest ones if there are too
+        many.
+        """
         if self._moments and at_ms - self._moments[-1].at < APART_MS:
             return
         loads = tuple(

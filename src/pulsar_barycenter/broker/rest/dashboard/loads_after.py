@@ -24,8 +24,9 @@ from pulsar_barycenter.load.snapshot.reported import users_bundles
 
 
 class Sides(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The load of a broker before and after moves: usage in percent, msg/s, bytes/s, and the number of bundles without
-    the broker's own."""
+    """The load of a broker before and after moves: usage in percent, msg/s, bytes/s, and the number of bundles, not
+    counting those of the broker's own namespaces (heartbeat, SLA monitor).
+    """
 
     broker: str
     usage: tuple[float, float]
@@ -46,7 +47,7 @@ def sides_of(
     `every`.
 
     A move is a bundle, its source ("" if it has no owner), and its destination. A bundle that is in no report counts as
-    one without load. `counts` is the number of bundles of each broker (`bundle_counts`).
+    a bundle without load. `counts` is the number of bundles of each broker (`bundle_counts`).
     """
     brokers, settings = snapshot.brokers, Settings.of(config)
     before = reported_usage(snapshot, settings)
@@ -63,7 +64,9 @@ def sides_of(
 
 
 def bundle_counts(document: SnapshotDocument) -> Mapping[str, int]:
-    """Return the number of bundles of each broker, without its own ones, which its heartbeat topics use."""
+    """Return the number of bundles of each broker, not counting those of the broker's own namespaces (heartbeat, SLA
+    monitor).
+    """
     return Counter(broker for broker, _, _ in users_bundles(document))
 
 

@@ -58,8 +58,8 @@ class BrokerShare(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Whether decisions use the pipeline's windows (else the leader's own), and `lag_s`, how long its oldest
-    unpublished report has been waiting.
+    """Whether decisions use the pipeline's windows or the leader's own. `lag_s` is the time for which the pipeline's
+    oldest unpublished report has been waiting.
 
     `silent_s` is the time since the pipeline last looked for reports; 0 while it looks regularly, even if there are no
     reports, or if this is not known.
@@ -74,9 +74,10 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A cluster as its leader sees it.
 
     `decisions` is the number of decisions that this leader has taken since it started; a page compares it to find new
-    decisions. `epoch` is the leader's. `drained` brokers get no bundles; `drain_change` is the last change of that
-    setting (None: no broker is drained, or the change was not recorded), with its texts `before` and after (`value`),
-    and in `earlier` the changes that drained the others. `pipeline` is None if it is neither in use nor late.
+    decisions. `epoch` is the epoch of the leader's term. `drained` brokers get no bundles. `drain_change` is the last
+    change of the list of drained brokers: its value `before` the change and after it (`value`), and in `earlier` the
+    changes that added the other brokers; None: no broker is drained, or the change was not recorded. `pipeline` is None
+    if it is neither in use nor late.
     """
 
     cluster: str

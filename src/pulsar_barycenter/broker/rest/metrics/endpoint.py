@@ -157,7 +157,9 @@ class Metrics:
 
 
 def _provider(method: str) -> dict[str, str]:
-    """Return Pulsar's labels of an authentication provider. Without credentials it is the list of all providers."""
+    """Return Pulsar's labels of an authentication provider. For requests without credentials, the name is that of
+    Pulsar's list of all providers.
+    """
     name = "List" if method == "none" else method.capitalize()
     return {"provider_name": f"AuthenticationProvider{name}", "auth_method": method}
 
@@ -191,7 +193,7 @@ class _Bundles:
 
 
 class _Read(Collector):
-    """A collector of metric families whose values were read before."""
+    """A collector of metric families whose values were read earlier."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families

@@ -70,7 +70,9 @@ def write_text(
     openmetrics: bool,
     compress: bool,
 ) -> list[bytes]:
-    """Return all samples in one of the two formats, in pieces, optionally compressed by gzip. Runs on any thread."""
+    """Return all samples in the OpenMetrics or the plain text format, in pieces, optionally compressed by gzip. Runs on
+    any thread.
+    """
     all_collectors = _All(collectors)
     text: bytes = (
         generate_openmetrics(all_collectors)  # type: ignore[no-untyped-call]
@@ -96,12 +98,12 @@ def _head(name: str, help_text: str, openmetrics: bool) -> str:
 
 
 def escaped(value: str) -> str:
-    """Return a label value in the form of both formats, without quotes."""
+    """Return a label value, escaped as the OpenMetrics and the plain text format need it, without quotes."""
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
 class Samples(Collector):
-    """Collects samples that were read before, grouped by name, with help and type."""
+    """Collects samples that were read earlier, grouped by name, with help and type."""
 
     def __init__(self, samples: Iterable[Sample], help_of: Mapping[str, str]) -> None:
         self._samples = samples
@@ -119,7 +121,8 @@ class Samples(Collector):
 
 
 class Labelled(Collector):
-    """Collects the samples of a registry, and adds labels: `ours`, or `pulsar` for names that begin with `pulsar_`.
+    """Collects the samples of a registry, and adds labels: `pulsar` to metrics whose name begins with `pulsar_`, `ours`
+    to all others.
 
     The `_created` samples of counters are left out: the plain format would show each of them as a further gauge.
     """

@@ -44,7 +44,9 @@ _NAMESPACE = (*(name for name in _TOPIC if name != "pulsar_msg_backlog"), *_OF_N
 
 
 class TopicsRead:
-    """Reads topics one after the other into `lines`: of each topic, or of each namespace, as configured."""
+    """Reads the metrics of topics, one topic after the other, into `lines`: one sample for each topic, or one for each
+    namespace, as configured.
+    """
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config

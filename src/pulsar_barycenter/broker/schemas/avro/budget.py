@@ -12,10 +12,10 @@ class Budget:
         self._left = MAX_STEPS
 
     def spend(self, steps: int, depth: int) -> None:
-        """Count steps of work at a depth.
+        """Count steps of the comparison, at this depth of nesting.
 
         Raises:
-            TooComplexError: they are too many, or too deep.
+            TooComplexError: there are too many steps, or the depth is too great.
         """
         self._left -= steps
         if self._left < 0 or depth > MAX_NESTED_PAIRS:

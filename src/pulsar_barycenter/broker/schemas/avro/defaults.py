@@ -22,12 +22,15 @@ _LARGEST_BYTE: Final = 0xFF
 
 
 def is_valid_default(schema: AvroSchema, type_: AvroType, value: Any, budget: Budget, depth: int) -> bool:
-    """Return whether `value` is valid for a type of `schema`: of a union, for one of its branches.
+    """Return whether `value` is a valid default for a type of `schema`; for a union, whether it is valid for one of the
+    branches.
 
-    `depth` is that of the comparison that asks. A record takes the defaults of the fields that the value lacks.
+    `depth` is the depth of the comparison that calls this. For a record, fields that `value` lacks get their own
+    defaults.
 
     Raises:
-        TooComplexError: this costs more than is left of `budget`, as with a default that needs itself.
+        TooComplexError: the check takes more steps than are left in `budget`, for example because a default contains
+            itself.
     """
     budget.spend(1, depth)
 

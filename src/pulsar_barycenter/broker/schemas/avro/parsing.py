@@ -42,7 +42,8 @@ _KEPT: Final = 16
 
 @lru_cache(maxsize=_KEPT)
 def parse(data: bytes) -> AvroSchema:
-    """Return the Avro schema that `data` defines; the last ones are kept, as a definition is read several times.
+    """Return the Avro schema that `data` defines; the results for the last definitions are cached, because a definition
+    is read several times.
 
     Raises:
         InvalidSchemaError: the definition is not valid, has more than MAX_TYPES types or more than MAX_DEPTH levels.
@@ -67,7 +68,9 @@ def read_json(data: bytes) -> Any:
 
 
 class _Parser:
-    """`named` has the named types that were read; `_heights` how many levels each has, 0 while it is being read."""
+    """Parses one definition. `named` has the named types that were read; `_heights` has the number of levels of each of
+    them, 0 while it is being read.
+    """
 
     def __init__(self) -> None:
         self.named: dict[str, Named] = {}
@@ -163,7 +166,9 @@ class _Parser:
         )
         order = item.get("order", "ascending")
         if order not in _ORDERS if isinstance(order, str) else True:
-            raise InvalidSchemaError(f"the order of field {_shown(name)} is {_shown(order)}")
+            raise InvalidSchemaError(
+                f"the order of field {_shown(name)} is {_shown(order)}: use ascending, descending or ignore"
+            )
         properties = {key: value for key, value in item.items() if key not in _OF_FIELD}
         default = item.get("default", NO_DEFAULT)
         return Field(name, type_, default, order, _aliases(item, ""), properties), levels
@@ -200,7 +205,7 @@ class _Parser:
         full = _full_name(name, space) if isinstance(name, str) else name
         _require_full_name(full)
         if full.rpartition(".")[2] in PRIMITIVES:
-            raise InvalidSchemaError(f"{_shown(full)} is the name of a primitive type")
+            raise InvalidSchemaError(f"{_shown(full)} is the name of a primitive type: use another name")
         if full in self._heights:
             raise InvalidSchemaError(f"type {_shown(full)} is defined twice")
         self._heights[full] = 0

@@ -114,7 +114,9 @@ class _Comparison:
         return reason
 
     def _forget_since(self, pair: tuple[str, str]) -> None:
-        """Forget a pair that cannot be read, and those that were found readable because it seemed to be."""
+        """Forget that a pair of types is readable, and also all pairs that were found readable after it: their result
+        may depend on it.
+        """
         while self._readable.popitem()[0] != pair:
             pass
 
@@ -158,7 +160,7 @@ class _Comparison:
         return self.unreadable(chosen, writer, path, depth + 1)
 
     def _names_of(self, branch: AvroType) -> int:
-        """Return the number of names that a branch may be found by."""
+        """Return the number of names under which a branch can be found: its own and its aliases."""
         return 1 + len(self._reader.named[branch.name].aliases) if isinstance(branch, Reference) else 1
 
     def _is_exact(self, branch: AvroType, written: Defined) -> bool:
@@ -172,8 +174,8 @@ class _Comparison:
     def _matching_record(
         self, reader: Union, writer: AvroType, written: Record, path: Path, depth: int
     ) -> AvroType | None:
-        """Return the first record branch with the same unqualified name that can read a record, else the first one of
-        any name that can.
+        """Return the first record branch with the same unqualified name that can read a record, else the first record
+        branch of any name that can.
         """
         readable = [
             branch

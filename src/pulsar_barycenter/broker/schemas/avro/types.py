@@ -74,7 +74,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
-    """`known` has the same symbols, to look them up."""
+    """An enum. `known` has the same symbols as `symbols`, as a set for look-ups."""
 
     name: str
     symbols: tuple[str, ...]

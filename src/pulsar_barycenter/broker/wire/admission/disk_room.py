@@ -45,7 +45,9 @@ class DiskRoom:
                 room.producer_admitted()
                 return
             if now_s >= give_up_at_s:
-                raise LedgerFullError(f"{topic}: the disk of the broker is full; no message can be stored")
+                raise LedgerFullError(
+                    f"{topic}: the disk of the broker is full; no message can be stored until there is free space"
+                )
             await asyncio.sleep(min(ASK_S, give_up_at_s - now_s))
 
     async def _has_room_now(self) -> bool:

@@ -22,13 +22,15 @@ class PublishBuffer:
     """The memory of unanswered SENDs of all connections, in bytes.
 
     `paused` has the connections that the broker does not read from, for any reason. When the buffer has room again,
-    each of them checks whether it may resume.
+    each of these connections checks whether reading may resume.
     """
 
     __slots__ = ("_limit", "is_full", "paused", "size")
 
     def __init__(self, limit_mib: int) -> None:
-        """`limit_mib` in MiB; 0 or less means no limit. One read of each connection may exceed it."""
+        """`limit_mib` in MiB; 0 or less means no limit. Each connection may exceed the limit by the bytes of one
+        read.
+        """
         self._limit = limit_mib * _MIB
         self.size = 0
         self.is_full = False
@@ -71,11 +73,13 @@ class Unanswered:
         self._buffer.remove(size)
 
     def are_many(self, limit: int) -> bool:
-        """Return whether there are so many that reading has to stop; `limit` is the maximum number of SENDs of one
-        connection.
+        """Return whether there are so many unanswered SENDs that reading has to stop; `limit` is the maximum number of
+        SENDs of one connection.
         """
         return self.count > limit or self.size > PENDING_BYTES or self._buffer.is_full
 
     def are_few(self, limit: int) -> bool:
-        """Return whether there are so few that reading may resume after it stopped: at most half of the limits."""
+        """Return whether there are so few unanswered SENDs that reading may resume after it stopped: at most half of
+        the limits.
+        """
         return self.count * 2 <= limit and self.size * 2 <= PENDING_BYTES and not self._buffer.is_full

@@ -32,8 +32,8 @@ _TURN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class CommandRight:
-    """The right that a command needs. `needs` returns it for a request; `who` names the clients that have it, as text
-    for the documentation.
+    """The right that a command needs. `needs` returns the right for a request; `who` names the clients that have the
+    right, as text for the documentation.
     """
 
     needs: NeedsOf

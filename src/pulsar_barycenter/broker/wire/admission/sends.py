@@ -41,7 +41,7 @@ def of_run(producer: Producer, run: SendRun) -> Sends:
 
 def following(producer: Producer, received: Sequence[Received], start: int) -> tuple[Sends, Damage | None, int]:
     """Return the consecutive valid SENDs of a producer from index `start` on, the damaged SEND that ends them (else
-    None), and the index after all of these. The SENDs are all chunks, or none of them is.
+    None), and the index after all of these. Either all returned SENDs are chunks, or none is.
     """
     producer_id, are_chunks = received[start][1][0], received[start][1][4]
     sent: list[Sent] = []

@@ -52,7 +52,7 @@ def received(message: api.Schema) -> Schema:
 
 
 def sent(topic: TopicName, stored: StoredSchema) -> api.Schema:
-    """Return a stored schema for an answer; its name is that of the topic without domain and partition."""
+    """Return a stored schema for an answer; its name is the name of the topic without domain and partition."""
     base = topic.partitioned_name
     schema = stored.schema
     return api.Schema(

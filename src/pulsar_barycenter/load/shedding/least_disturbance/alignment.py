@@ -33,7 +33,9 @@ def rows_before(before: Sequence[str], names: Sequence[str]) -> Integers | None:
 
 
 def _common(before: Sequence[str], old: int, names: Sequence[str], new: int) -> int:
-    """Return how many names are equal from these positions on; the first ones are."""
+    """Return how many names are equal from the positions `old` and `new` on. The names at these positions must be
+    equal.
+    """
     most, known, step = min(len(before) - old, len(names) - new), 1, 2
     while step and known < most:
         step = min(step, most - known)

@@ -62,8 +62,9 @@ _TOO_MANY: Final = 8
 class RowMove(NamedTuple):
     """The bundle in `row` moves from one broker to another (rows). `why` is one of the constants below.
 
-    `before` and `after` are how far the giver is above its reachable usage (fractions), `taker` how far the taker is
-    after the move. For BY_NUMBER they are numbers of idle bundles. Only a move by its price (EVENS) has a `price`.
+    `before` and `after` are how far the source is above its reachable usage (fractions), `taker` how far the
+    destination is after the move. In a move BY_NUMBER, the three are numbers of idle bundles. Only a move EVENS has a
+    `price`.
     """
 
     row: int
@@ -86,8 +87,10 @@ EVENS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The moves in their order, the flags of the brokers that had to give bundles, of those among them at which the
-    search did not arrive before the round was full, and for each broker what its best move has missed (`unevenness`).
+    """The result of a search: the moves in their order.
+
+    `asked` flags the brokers that had to give bundles, `unseen` those of them that the search did not reach before the
+    round was full. `missed` is the gain that the best move of each broker has missed (`unevenness`).
     """
 
     moves: tuple[RowMove, ...]
@@ -131,10 +134,11 @@ class Search:
         return self._found(np.zeros(len(self._snapshot.brokers)))
 
     def run_by_price(self, missed: Floats, minutes: float) -> Found:
-        """Return the single moves that are worth their price, `minutes` after the round that `missed` is from.
+        """Return the single moves whose missed gain has reached their price (`unevenness`).
 
-        If there is none, return a plan like that of `run`, which begins when a broker is far above the band, and in
-        which only brokers above the band give.
+        `missed` is the missed gain of each broker after the last round, which was `minutes` ago. If there is no such
+        move, return a plan like that of `run`, but only if a broker is far above the band; then only brokers above the
+        band give bundles.
         """
         if not self._is_possible:
             return self._found(np.zeros(len(missed)))
@@ -176,7 +180,7 @@ class Search:
     def _by_price(self, offers: dict[int, Offer], missed: Floats, minutes: float) -> Floats:
         """Make the moves whose price was reached before this round, best first.
 
-        Return what the best move of each broker has missed with this round.
+        Return the gain that the best move of each broker has missed, this round included.
         """
         now = np.zeros(len(missed))
         for source, offer in offers.items():
@@ -238,7 +242,7 @@ class Search:
     # ---- brokers above the band ----
 
     def _relieve(self, limit: float, edge: float) -> None:
-        """Relieve the brokers whose excess is more than `edge`, if that of one is more than `limit`."""
+        """If the excess of any broker is more than `limit`, relieve all brokers whose excess is more than `edge`."""
         lower = self._apart.min(axis=0)
         if not (self._gives & (lower > limit)).any():
             return
@@ -264,8 +268,8 @@ class Search:
     def _take_best(self, giver: Giver, source: int, apart: float) -> bool:
         """Move the bundle with the most relief per cost that fits on the broker with the most room.
 
-        Return whether there was one. Of bundles that relieve more than needed, the best is the one that leaves the
-        giver nearest to its reachable usage.
+        Return whether there was such a bundle. Of bundles that relieve more than needed, the best is the one that
+        leaves the giver nearest to its reachable usage.
         """
         # the giver is above the goal, so it has no room itself
         goal, room = self._settings.goal, self._room_to_goal
@@ -288,9 +292,9 @@ class Search:
         return True
 
     def _take_better(self, giver: Giver, source: int, apart: float) -> bool:
-        """Move the bundle after which the fuller of the two brokers has the least excess.
+        """Move the bundle after which the fuller one of giver and taker has the least excess.
 
-        Return whether there was one. That excess must be below the giver's present one by at least the goal.
+        Return whether there was such a bundle: that excess must be below the giver's present one by at least the goal.
         """
         best = int(np.argmax(np.where(self._takes, (apart - self._upper) / self._slope, -np.inf)))
         upper, slope = float(self._upper[best]), float(self._slope[best])
@@ -318,7 +322,7 @@ class Search:
     def _exchange(self, giver: Giver, source: int, apart: float) -> bool:
         """Move a bundle to one of the least loaded brokers, and a lighter one back; return whether a pair was found.
 
-        The fuller of the two brokers must end with an excess below the giver's present one by more than the goal.
+        The fuller one of giver and taker must end with an excess below the giver's present one by more than the goal.
         """
         upper = np.where(self._takes & self._gives, self._upper, np.inf)
         upper[source] = np.inf
@@ -354,7 +358,9 @@ class Search:
         return True
 
     def _room(self, limit: float) -> Floats:
-        """Return how much work each broker can take until it is `limit` above its reachable usage; -1: none."""
+        """Return how much work each broker can take until it is `limit` above its reachable usage; -1: it can take
+        none.
+        """
         return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 
     def _move(self, giver: Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
@@ -411,7 +417,11 @@ class Search:
             self._adopt(moves, apart)
 
     def _adopt(self, moves: list[RowMove], apart: Floats) -> bool:
-        """Replace the moves, unless one would leave its taker with more than its giver had; return whether it did."""
+        """Replace the chosen moves by `moves`; return whether this was done.
+
+        It is not done if a broker that takes a bundle would have at least the excess that the giver of the bundle had
+        before.
+        """
         slope, before = self._slope.tolist(), self._view.apart.T.tolist()
         adopted = []
         for move in moves:

@@ -83,7 +83,8 @@ def usage_after(snapshot: LoadSnapshot, settings: Settings, moves: Iterable[tupl
 
 
 def _newest(snapshot: LoadSnapshot, settings: Settings) -> tuple[BundleLoads, UsageLines]:
-    """Return the work of bundles by the newest report alone, and lines that explain the reported usages by it.
+    """Return the work of bundles by the newest report alone, and usage lines that give the reported usages for this
+    work.
 
     One report cannot separate background from slope. So the slope is at most usage divided by work, but at least
     _LEAST_PART of the usual slope. A broker without work gets the slope of the others, by its strength.

@@ -50,7 +50,7 @@ class Budget:
         return NO_LIMIT if self.is_free(now_ms) else max(0, int(self.left + 1e-6))
 
     def spent(self, moves: int, now_ms: int) -> "Budget":
-        """Return the budget after a round made so many moves."""
+        """Return the budget after a round made this number of moves."""
         return self if self.is_free(now_ms) else replace(self, left=self.left - moves)
 
 
@@ -62,7 +62,7 @@ def is_new_structure(before: BundleLoads, after: BundleLoads) -> bool:
 
 
 def made(moves: tuple[RowMove, ...], budget: int, settings: Settings) -> int:
-    """Return how many of the moves a round makes, the first ones.
+    """Return the number of `moves` that a round makes; it makes the first ones.
 
     An exchange is made whole or not at all: it may use one move more than the budget, but not more than the maximum of
     a round.

@@ -81,7 +81,7 @@ class Away(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleLoads:
-    """Columns over the rows of the newest bundle table, and what is remembered of other bundles.
+    """Columns over the rows of the newest bundle table, and the remembered data of other bundles.
 
     `lasted_min` is for how many minutes the recent estimate has been above the settled one; negative: below it.
     `moved_at_ms` is when a bundle came to its owner, LONG_AGO if it was there at the start. `sums` has a column for
@@ -120,7 +120,9 @@ class BundleLoads:
     __hash__ = None  # type: ignore[assignment]
 
     def of(self, bundle: str) -> tuple[float, float] | None:
-        """Return both estimates of a bundle, its part of those of the bundle that it was split from, or None."""
+        """Return both estimates of a bundle. For a part of a bundle that was split, return the part's share of that
+        bundle's estimates. None: neither bundle is known.
+        """
         row, part = self._found(bundle)
         if row >= 0:
             return float(self.recent[row]) * part, float(self.settled[row]) * part
@@ -136,12 +138,14 @@ class BundleLoads:
         return None if found is None else found.broker
 
     def was_split_into(self, bundle: str) -> bool:
-        """Return whether a bundle is a part of one of these."""
+        """Return whether `bundle` is a part of a bundle that has a row here."""
         row, part = self._found(bundle)
         return row >= 0 and part < 1
 
     def _found(self, bundle: str) -> tuple[int, float]:
-        """Return the row of a bundle and 1, or of the bundle that it was split from and its fraction; -1 if none."""
+        """Return the row of a bundle, and 1. For a part of a bundle that has a row, return that row, and the part's
+        fraction of the hash range. -1 if there is no such row.
+        """
         row = bisect_left(self.names, bundle)
         if row < len(self.names) and self.names[row] == bundle:
             return row, 1.0
@@ -170,7 +174,9 @@ def part_of(bundle: str, whole: str) -> float:
 
 
 def first_loads(snapshot: LoadSnapshot) -> BundleLoads:
-    """Return the loads without any memory: by the newest reports, and by the long windows."""
+    """Return the loads without any memory: the recent estimates by the newest reports, the settled ones by the long
+    windows.
+    """
     bundles, units = snapshot.bundles, Units.of(snapshot)
     recent = _measured(snapshot, units)
     has_past = bundles.has_windows & (bundles.short_samples > 1)

@@ -25,7 +25,9 @@ _AT_ONCE: Final = 256
 def movable_rows(
     snapshot: LoadSnapshot, loads: BundleLoads, view: Prediction, settings: Settings, now_ms: int
 ) -> Flags:
-    """Flag the rows that may move: with load data, at their owner, not just moved, neither bound nor excluded."""
+    """Flag the rows of the bundles that may move: they have load data, are at their owner, have not moved recently, and
+    are neither bound to a broker nor excluded.
+    """
     bundles = snapshot.bundles
     found = bundles.listed & ~bundles.broker_bound & ~bundles.recently_unloaded & ~bundles.suspect
     if snapshot.extensible is None:
@@ -43,8 +45,8 @@ def movable_rows(
 class Giver:
     """The bundles that one broker may give, the cost of each, and how much usage leaves the broker with it.
 
-    `order` has positions sorted by worth (relief per cost), highest first, of equals the lightest first. All before
-    `first` have left.
+    `order` has positions sorted by worth (relief per cost), highest first, of equals the lightest first. All bundles
+    before `first` have left.
     """
 
     __slots__ = ("cost", "first", "heavy", "order", "relief", "rows", "there", "work", "worth")
@@ -65,7 +67,7 @@ class Giver:
         self.first = 0
 
     def in_order(self, heaviest: float) -> Iterator[int]:
-        """Yield the positions of bundles that are still here and at most this heavy, in `order`."""
+        """Yield the positions of the bundles that have not left and whose work is at most `heaviest`, in `order`."""
         for start in range(self.first, len(self.order), _AT_ONCE):
             places = self.order[start : start + _AT_ONCE]
             places = places[self.there[places]]
@@ -74,14 +76,17 @@ class Giver:
             yield from places[self.heavy[places] <= heaviest].tolist()
 
     def heaviest(self, most: int) -> Integers:
-        """Return the positions of the `most` heaviest bundles that are still here."""
+        """Return the positions of the `most` heaviest bundles that have not left."""
         there = np.flatnonzero(self.there)
         return there[np.argsort(-self.heavy[there], kind="stable")[:most]]
 
 
 def _looked_at(work: Floats) -> Flags | slice:
-    """Return which bundles of a broker are considered: all, or of too many the heaviest and as many spread over the
-    rest, from which the last bundle to move is chosen."""
+    """Return which bundles of a broker the search considers: all of them, or at most about MOST_LOOKED_AT.
+
+    If there are too many, these are the heaviest bundles, and as many from the rest, at equal distances: the last
+    bundle to move is chosen from the light ones.
+    """
     if len(work) <= MOST_LOOKED_AT:
         return slice(None)
     half = MOST_LOOKED_AT // 2

@@ -57,8 +57,9 @@ _LONGEST_MIN: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceMemory:
-    """What is carried from round to round: the time of the last round (epoch ms), its loads and lines (None at first),
-    the budget, and what the best move of each broker has missed (`unevenness`)."""
+    """The memory between rounds: the time of the last round (epoch ms), its loads and lines (None before the first
+    round), the budget, and the gain that the best move of each broker has missed (`unevenness`).
+    """
 
     at_ms: int = 0
     loads: BundleLoads | None = None
@@ -69,7 +70,9 @@ class DisturbanceMemory:
 
 @dataclass(frozen=True, slots=True)
 class LeastDisturbance(Shedder[DisturbanceMemory]):
-    """`filters` are those of the extensible load manager, which carries out destinations without asking them again."""
+    """The strategy. `filters` are those of the extensible load manager: it carries out destinations without a further
+    check, so the strategy applies them.
+    """
 
     name: ClassVar[str] = NAME
     settings: Settings = field(default_factory=Settings)
@@ -134,14 +137,18 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
 
 
 def _missed_after(found: Found, made_moves: int, names: tuple[str, ...]) -> dict[str, float]:
-    """Return what the best move of each broker has missed; a broker that gives a bundle begins anew."""
+    """Return the gain that the best move of each broker has missed; it is 0 for a broker that gives a bundle in this
+    round.
+    """
     missed = found.missed.copy()
     missed[[move.source for move in found.moves[:made_moves]]] = 0.0
     return {names[row]: float(missed[row]) for row in np.flatnonzero(missed).tolist()}
 
 
 def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, float]:
-    """Return the time of the snapshot (epoch ms) and the minutes since the last one: 1 if they are not both known."""
+    """Return the time of the snapshot (epoch ms), and the minutes since the last round; 1 if there was no round before
+    it.
+    """
     newest = int(reported_at_ms(snapshot).max(initial=0))
     now_ms = snapshot.taken_at_ms or max(newest, memory.at_ms + MINUTE_MS if memory.loads is not None else 0)
     if memory.loads is None or now_ms <= memory.at_ms:
@@ -150,7 +157,10 @@ def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, floa
 
 
 class AllowedBrokers:
-    """Which brokers may take a bundle: those that policies allow (computed once per namespace), but not recent ones."""
+    """The brokers that may take a bundle: those that policies allow, without those that the bundle left recently.
+
+    The policies are evaluated once for each namespace.
+    """
 
     def __init__(
         self, snapshot: LoadSnapshot, loads: BundleLoads, filters: ExtensibleFilterSettings, since_ms: int

@@ -69,12 +69,12 @@ class Settings:
         return _weight(minutes, min(self.patience_min / 2, _RECENT_MIN))
 
     def settled_weight(self, minutes: float) -> float:
-        """Return its weight in the settled estimate."""
+        """Return the weight of a new measurement in the settled estimate, after this many minutes."""
         return _weight(minutes, self.patience_min * _SETTLED)
 
     @property
     def soon_ms(self) -> int:
-        """How long a broker with many new bundles is left alone."""
+        """How long (ms) a bundle counts as new. Brokers with much work of new bundles are left alone."""
         return round(self.patience_min * MINUTE_MS)
 
     def moves_of_an_hour(self, brokers: int) -> int:
@@ -83,12 +83,14 @@ class Settings:
 
     @property
     def goal(self) -> float:
-        """How near to the reachable usage moves bring a broker (fraction)."""
+        """The distance to the reachable usage (fraction) up to which moves bring a broker."""
         return 0.18 * self.band
 
     @property
     def scale(self) -> float:
-        """The scale of the unevenness (fraction): brokers this much less full count for little."""
+        """The scale of the unevenness (fraction): a broker whose excess is lower by more than the scale counts for
+        little.
+        """
         return self.band / 2
 
     @property
@@ -98,7 +100,9 @@ class Settings:
 
     @property
     def price(self) -> float:
-        """What a single move must have missed until it is made (fraction × minutes)."""
+        """The price of a single move (fraction × minutes): the move is made when it has missed this much gain
+        (`unevenness`).
+        """
         return self.band * self.patience_min / 9
 
     @property

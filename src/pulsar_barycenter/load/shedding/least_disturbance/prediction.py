@@ -117,8 +117,11 @@ def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage:
 
 
 def _least(background: Floats, slope: Floats, heaviest: Floats, fresh: Flags, settings: Settings) -> Floats:
-    """Return the least possible usage of each broker, by both estimates: that of its heaviest bundle alone, or on the
-    broker that has the least usage with it, if that is clearly less."""
+    """Return the least possible usage of each broker, by both estimates.
+
+    This is its usage with its heaviest bundle alone. If another broker would have a clearly lower usage with that
+    bundle alone, it is that usage.
+    """
     found: Floats = background + slope * heaviest
     rows = np.flatnonzero(heaviest.any(axis=0))
     if len(rows) and fresh.any():
@@ -143,7 +146,7 @@ def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fr
 
 
 def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.0) -> float:
-    """Return the level at which all brokers have the same usage, with `more` work to share.
+    """Return the level at which all brokers have the same usage, after they share `more` additional work.
 
     Brokers whose background alone is above the level take no part.
     """
@@ -158,10 +161,11 @@ def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.
 
 
 def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, Floats]:
-    """Return for each row the broker that has the bundle or is about to have it, and what arrives without a row.
+    """Return for each row the broker that has the bundle or is about to have it, and the load of arriving bundles
+    without a row.
 
-    The second is an array of 3 rows over brokers: work by both estimates and number of the bundles on their way to the
-    broker that no broker reports.
+    The second value is an array of 3 rows over brokers. It has the work, by both estimates, and the number of the
+    bundles that are on their way to the broker and that no broker reports.
     """
     bundles, count = snapshot.bundles, len(snapshot.brokers)
     owner: Indices = bundles.owner
@@ -195,7 +199,9 @@ def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, F
 
 
 def typical_work(snapshot: LoadSnapshot, loads: BundleLoads) -> dict[str, tuple[float, float]]:
-    """Return namespace to the mean of both estimates over its bundles; "" has the mean over all bundles."""
+    """Return the mean work of a bundle by namespace, by the recent and by the settled estimate; "" has the mean over
+    all bundles.
+    """
     namespace, spaces = snapshot.bundles.namespace, snapshot.namespaces
     if not len(namespace):
         return {"": (0.0, 0.0)}

@@ -32,8 +32,9 @@ _MOST_SOURCES: Final = 8
 
 
 class Offer(NamedTuple):
-    """The best single move of a broker: its gain without the least gain, its gain (fractions), the position of the
-    bundle in its giver, and the taker (row)."""
+    """The best single move of a broker: its gain above the least gain (`net`), its whole gain (fractions), the position
+    of the bundle in its giver, and the row of the taker.
+    """
 
     net: float
     gain: float
@@ -42,8 +43,9 @@ class Offer(NamedTuple):
 
 
 class Price(NamedTuple):
-    """Why a single move was made: its gain (fraction), and what the best move of its broker had missed before (fraction
-    × minutes). `others` are the best moves of other brokers at that time: bundle (row) and gain."""
+    """Why a single move was made: its gain (fraction), and the gain that the best move of its broker had missed before
+    (fraction × minutes). `others` are the best moves of other brokers at that time: bundle (row) and gain.
+    """
 
     gain: float
     missed: float
@@ -60,9 +62,10 @@ class Unevenness:
         self._total = max(float(self._weight.sum()), 1e-300)
 
     def promising(self, least_gain: float) -> Integers:
-        """Return the brokers (rows) that could lower the unevenness by half of `least_gain` if they gave all they have.
+        """Return the brokers (rows) that would lower the unevenness by more than half of `least_gain` if they gave all
+        bundles.
 
-        They are the first _MOST_SOURCES, by how much that is.
+        At most _MOST_SOURCES are returned, those that would lower it most first.
         """
         share = np.minimum(self._weight / self._total, 1 - 1e-12)
         bound = -self._scale * np.log1p(-share)
@@ -70,7 +73,9 @@ class Unevenness:
         return rows[np.argsort(-bound[rows], kind="stable")][:_MOST_SOURCES]
 
     def gains(self, source: int, taker: int, slope: Floats, work: Floats) -> Floats:
-        """Return the gain of moving each bundle of this work from one broker to another; negative if it is a loss."""
+        """Return for each bundle, given by its work, the gain of moving it from one broker to another; negative if it
+        is a loss.
+        """
         less = self._weight[source] * -np.expm1(-slope[source] * work / self._scale)
         more = self._weight[taker] * np.expm1(np.minimum(slope[taker] * work / self._scale, _MOST_STEPS))
         after = np.maximum((self._total - less + more) / self._total, 1e-12)

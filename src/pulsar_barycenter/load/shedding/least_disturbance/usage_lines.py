@@ -38,12 +38,12 @@ _STEEPEST: Final = 8.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UsageLines:
-    """The lines of all brokers, as columns over brokers.
+    """The usage lines (see the module) of all brokers, as columns over brokers.
 
     `variance` has rows for the variance of the background, the covariance, and the variance of the slope. `beyond` is
     the smoothed part of the newest usage that the line does not explain. `odd_min` is for how many minutes reports were
     ignored, `hot_min` for how many the broker is overloaded. `reports` counts reports; with the extensible load
-    manager, whose brokers smooth what they report, it counts rounds.
+    manager, whose brokers smooth the usage that they report, it counts rounds.
     """
 
     names: tuple[str, ...]
@@ -70,8 +70,9 @@ _COLUMNS: Final = ("background", "slope", "variance", "beyond", "odd_min", "hot_
 
 
 def reported_usage(snapshot: LoadSnapshot, settings: Settings) -> Floats:
-    """Return the usage that counts, a fraction: the weighted usage of the modular load manager, the smoothed usage of
-    the extensible one."""
+    """Return the usage that the strategy uses, a fraction: the weighted usage of the modular load manager, the smoothed
+    usage of the extensible one.
+    """
     load = snapshot.extensible
     usage = snapshot.brokers.weighted_usage(settings.weights) if load is None else load.weighted_max_ema
     return np.clip(usage, 0.0, 100.0)

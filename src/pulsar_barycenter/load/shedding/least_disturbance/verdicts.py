@@ -120,12 +120,12 @@ class Verdicts:
 
 
 def _missed(missed: float, relation: str, price: float) -> Compared:
-    """Compare what a move has missed with its price, in points × minutes."""
+    """Return the comparison of the gain that a move has missed with its price, in points × minutes."""
     return Compared("gain missed so far in points × minutes", 100 * missed, relation, "price", 100 * price)
 
 
 def limit_of(budget: int, most: int) -> RoundLimit:
-    """Return what limits a round: the maximum of a round, or the budget of an hour if that leaves fewer moves."""
+    """Return the limit of a round: the maximum of a round, or the budget of an hour if that leaves fewer moves."""
     if budget >= most:
         return ROUND_LIMIT
     return RoundLimit(Code.BUDGET_USED, "what the budget of an hour allows", MOVES_KEY)
@@ -133,7 +133,7 @@ def limit_of(budget: int, most: int) -> RoundLimit:
 
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan(ShedPlan):
-    """`moves` are parallel to `rows`. `loads` and `lines` are what the round knew; placement uses them as well."""
+    """`moves` are parallel to `rows`. `loads` and `lines` are the knowledge of the round, which placement uses, too."""
 
     verdicts: Verdicts
     loads: BundleLoads

@@ -19,16 +19,18 @@ _WITHOUT_LOCK: Final = frozenset({Role.NONE, Role.EXPECTANT, Role.PREDECESSOR})
 
 
 class TermRecord(NamedTuple):
-    """The record with which a term was begun."""
+    """The epoch and the version of the record with which a term began."""
 
     epoch: int
     version_id: int
 
 
 class BundleStates:
-    """The state of each bundle for this broker: its role in the record, and what this broker holds of the bundle.
-    `guard` says what a term needs in addition to its record (a lock, if some brokers own by locks). The start of the
-    broker sets it, because only then this is known.
+    """The state of each bundle on this broker: the broker's role in the bundle's record, and the term and lock that the
+    broker has.
+
+    `guard` knows whether a term also needs a lock (if some brokers own by locks). It is set when the broker starts,
+    because this is not known before.
     """
 
     def __init__(self, terms: LocalTerms[TermRecord], records: OwnershipRecords, life: OwnLife) -> None:
@@ -68,7 +70,9 @@ class BundleStates:
         return Held.ENDED if holding.is_ended else Held.SERVING
 
     def is_to_be(self, bundle: Bundle) -> bool:
-        """Return whether the bundle is a child of a split in progress, here or on another broker."""
+        """Return whether the bundle is a child of a split in progress, on this or another broker. It does not exist
+        until the split is complete.
+        """
         return bundle in self.children or self._splitter_of(bundle) is not None
 
     def is_split_elsewhere(self, bundle: Bundle) -> bool:

@@ -47,7 +47,9 @@ class Giving:
         self._keeps_clients = keeps_clients
 
     async def hand_over(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Close the bundle, and assign it to the broker that the record names."""
+        """Close a bundle that is transferred, and assign it to the broker that the record names. Return the next
+        step.
+        """
         holding = self._terms.holdings.get(bundle)
         if holding is not None and not holding.keeps_clients:
             keeps = self._keeps_clients()
@@ -64,7 +66,7 @@ class Giving:
         return await offer(self._records, bundle, record, after)
 
     async def give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Close the bundle, and publish that it has no owner."""
+        """Close a bundle that is released, and publish that it has no owner. Return the next step."""
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
             if holding.keeps_clients:
@@ -78,8 +80,8 @@ class Giving:
         return await offer(self._records, bundle, record, events.freed(record, self._terms.clock.now_ms()))
 
     async def let_go(self, bundle: Bundle, record: ServiceUnitStateData | None) -> NextStep:
-        """End the term and release the lock of a bundle that this broker does not own; its topics are closed after the
-        term has ended.
+        """End the term and release the lock of a bundle that this broker does not own any more; its topics are closed
+        after the term has ended.
         """
         holding = self._terms.holdings.get(bundle)
         if holding is not None:

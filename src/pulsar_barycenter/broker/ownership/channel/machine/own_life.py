@@ -34,16 +34,18 @@ _RETRY_S: Final = 0.2
 
 
 class Life(msgspec.Struct, frozen=True):
-    """The value of a broker's key. The broker does not serve records with a number of `since` or lower."""
+    """The value of a broker's key for its present life. The broker serves a bundle only if the number in the bundle's
+    record is higher than `since`.
+    """
 
     since: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class OwnLife:
-    """The life of this broker. Also keeps what is valid in this life only: floors of bundles (see `raise_floor`), and
-    numbers taken in advance.
+    """The life of this broker: the time in which its ownership records count.
 
-    `begun` is called after each life has begun.
+    It also has values that are valid in this life only: the floors of bundles (see `raise_floor`), and the numbers of
+    `prepare`. `begun` is called after each life has begun.
     """
 
     def __init__(
@@ -128,21 +130,21 @@ class OwnLife:
         return await next_counter_value(self._store, EPOCH_COUNTER, later=forget)
 
     def has_numbered(self, record: ServiceUnitStateData | None) -> bool:
-        """Return whether the number of a record was taken in this life."""
+        """Return whether the number in a record was taken in this life of the broker."""
         return (
             record is not None and record.epoch is not None and self._since is not None and record.epoch > self._since
         )
 
     def may_serve(self, bundle: Bundle, record: ServiceUnitStateData | None, above: int = 0) -> bool:
-        """Return whether the bundle may be served by this record: its number is of this life, and above both `above`
-        and the bundle's floor.
+        """Return whether `record` allows this broker to serve the bundle: its number was taken in this life, and is
+        above both `above` and the bundle's floor (see `raise_floor`).
         """
         lowest = max(above, self._floors.get(bundle, 0))
         return self.has_numbered(record) and record is not None and (record.epoch or 0) > lowest
 
     def raise_floor(self, bundle: Bundle, number: int) -> None:
-        """Serve the bundle only by a record whose number is above `number` (the floor), until another broker owns
-        it.
+        """Set the bundle's floor: this broker serves the bundle only if the number in its record is above `number`,
+        until another broker owns it.
         """
         self._floors[bundle] = max(number, self._floors.get(bundle, 0))
 
@@ -150,18 +152,22 @@ class OwnLife:
         self._floors.pop(bundle, None)
 
     def prepare(self, bundle: Bundle, prepared: PreparedNumber) -> None:
-        """Keep a number that was taken in advance, for the term that a transfer to this broker will begin."""
+        """Keep a number that was taken when a transfer of the bundle to this broker began; it is for the term that the
+        transfer begins.
+        """
         self._prepared[bundle] = prepared
 
     def take_prepared(self, bundle: Bundle, record: ServiceUnitStateData) -> int | None:
-        """Return the number that was taken in advance for the claim after `record`, None without one; only once."""
+        """Return and forget the number that `prepare` kept, if `record` is the next record of that transfer; else
+        None.
+        """
         prepared = self._prepared.pop(bundle, None)
         return prepared.epoch if prepared is not None and prepared.version_id == record.version_id - 1 else None
 
     def record_changed(
         self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
     ) -> None:
-        """Forget a number taken in advance, unless the change is the next step of the transfer that it is for."""
+        """Forget the number that `prepare` kept for a bundle, unless this change is the next step of its transfer."""
         prepared = self._prepared.get(bundle)
         if prepared is not None and not prepared.goes_on(before, after):
             del self._prepared[bundle]

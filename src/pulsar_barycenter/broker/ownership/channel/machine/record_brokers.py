@@ -58,7 +58,7 @@ class RecordBrokers:
         return self._owners.get(broker_id)
 
     def is_of_former_life(self, broker_id: str, record: ServiceUnitStateData) -> bool:
-        """Return whether the owner in a record is known to have begun another life since."""
+        """Return whether the owner in a record has begun another life after this record, as far as is known."""
         return record.epoch is not None and record.epoch <= self._lives_began.get(broker_id, -1)
 
     def _on_life(self, change: Notification) -> None:

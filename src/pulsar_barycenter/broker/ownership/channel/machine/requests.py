@@ -72,8 +72,9 @@ class RecordRequests:
         """Whether the channel did not answer when this broker was stopping."""
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
-        """Make `source` unload a bundle, for `destination` (None: no owner is named); return whether it did. False:
-        `source` does not own the bundle. Any broker may request it; a leader does so with the `guard` of its epoch.
+        """Make `source` unload a bundle, for `destination` (None: no owner is named); return True after the unload,
+        False if `source` does not own the bundle. Any broker may request it; a leader does so with the `guard` of its
+        epoch.
 
         Raises:
             GuardError: another leader has a later epoch.
@@ -114,8 +115,8 @@ class RecordRequests:
             raise BundleNotAcquiredError(bundle, detail)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
-        """Assign a bundle without an owner to a broker, which owns it when its record is Owned. Do nothing if another
-        broker owns it by then.
+        """Publish that a bundle without an owner is assigned to a broker; the broker owns the bundle as soon as it has
+        published the state Owned. Do nothing if another broker owns the bundle by then.
 
         Raises:
             BundleNotFoundError: the bundle was split, or is not one of its namespace.
@@ -153,7 +154,7 @@ class RecordRequests:
                 raise BundleNotAcquiredError(bundle, self._taking.refusal)
             record = self._records.get(bundle)
             if record is not None and record.state is ServiceUnitState.OWNED and record.dst_broker != me:
-                raise LockBusyError(f"bundle {bundle}, owned by {record.dst_broker}")
+                raise LockBusyError(f"bundle {bundle}, which broker {record.dst_broker} owns")
             if loop.time() >= deadline:
                 raise BundleNotAcquiredError(bundle, failure)
             if self._records.is_read:
@@ -164,9 +165,11 @@ class RecordRequests:
             await self._terms.changes.wait(bundle, _CHECK_AGAIN_S)
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Release the bundle, for `destination` (None: no owner is named); return the number of closed topics. None:
-        the bundle is not owned here. A call during another unload of the bundle waits for that one, and returns None. A
-        broker that is stopping chooses a destination itself.
+        """Release the bundle, for `destination` (None: no owner is named); return the number of closed topics, None if
+        this broker does not own the bundle.
+
+        A call during another unload of the bundle waits for the end of that unload, and returns None. A broker that is
+        stopping chooses the destination itself.
 
         Raises:
             BundleNotAcquiredError: the bundle was not released in time, or the destination is this broker, or cannot
@@ -180,8 +183,8 @@ class RecordRequests:
     async def _leave_bundle(self, bundle: Bundle, reason: str) -> int | None:
         """Transfer a bundle while this broker stops; if the channel does not answer, only end its term.
 
-        Its record then still names this broker. After this broker's session has expired, the leader assigns the bundle
-        to another broker.
+        In the second case, the bundle's record still names this broker. After this broker's session has expired, the
+        leader assigns the bundle to another broker.
         """
         try:
             async with asyncio.timeout(0 if self._is_cut_off else _LEAVE_S):
@@ -199,7 +202,7 @@ class RecordRequests:
     async def _release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
         me = self._terms.broker_id
         if destination == me:
-            raise BundleNotAcquiredError(bundle, f"broker {destination} owns it already")
+            raise BundleNotAcquiredError(bundle, f"broker {destination} owns the bundle already")
         self._check_destination(bundle, destination)
         if destination is None and self._taking.refusal is not None and not is_broker_bound(bundle.namespace):
             destination = await self._choose(bundle, (me,))

@@ -32,8 +32,8 @@ _SWEEP_S: Final = 5.0
 
 
 class Settling:
-    """Checks bundles and does their duties. `actions` has the action for each duty except LET_GO, the only duty for a
-    bundle without a record.
+    """Checks bundles, and does the duty that the state of a bundle requires. `actions` has a function for each duty
+    except LET_GO, which is the only duty for a bundle without a record.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Settling:
         self._is_stopped = True
 
     def is_at(self, bundle: Bundle) -> bool:
-        """Return whether a duty of the bundle is being done."""
+        """Return whether a duty of the bundle is in progress."""
         return bundle in self._at_work
 
     def soon(self, bundle: Bundle) -> None:
@@ -96,7 +96,7 @@ class Settling:
             del self._at_work[bundle]
 
     async def _attend(self, duty: Duty, bundle: Bundle) -> NextStep:
-        """Do a duty of a bundle, and return what follows. If the duty fails, it is tried again later (RETRY)."""
+        """Do a duty of a bundle, and return the next step. If the duty fails, it is tried again later (RETRY)."""
         record = self._records.get(bundle)
         try:
             with serving(_request_of(duty, record)):
@@ -109,6 +109,6 @@ class Settling:
 
 
 def _request_of(duty: Duty, record: ServiceUnitStateData | None) -> str:
-    """Return the id of the request that a duty is done for; "" if the change in its record has ended."""
+    """Return the id of the request that caused a duty; "" if the change in the record has ended."""
     has_ended = record is None or duty in (Duty.LET_GO, Duty.CLAIM_AGAIN)
     return "" if has_ended or record is None else record.request_id or ""

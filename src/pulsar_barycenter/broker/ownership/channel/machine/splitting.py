@@ -99,20 +99,22 @@ class Splitting:
             ranges = [str(child.range) for child in children]
             after = events.splitting(record, ranges, self._now_ms(), request_id=current_request_id())
             if not await self._records.put(parent, record, after):
-                raise BundleNotAcquiredError(parent, "its ownership changed in between")
+                raise BundleNotAcquiredError(parent, "the ownership of the bundle changed meanwhile: try again")
             await self._until_split(parent, done, within_s)
         finally:
             del self._splits[parent]
             done.cancel()
 
     async def _until_split(self, parent: Bundle, done: asyncio.Future[None], within_s: float) -> None:
-        """Wait for the end of a split that began here; another broker continues it if this one lost its session."""
+        """Wait for the end of a split that began here; if this broker loses its session, another broker continues the
+        split.
+        """
 
         def is_pending() -> bool:
             if done.done():
                 return False
             if self._states.role(parent) is not Role.SPLITTER and not self._settling.is_at(parent):
-                raise BundleNotAcquiredError(parent, "it went to another broker during the split")
+                raise BundleNotAcquiredError(parent, "another broker got the bundle during the split")
             return True
 
         done.add_done_callback(lambda _: self._terms.changes.notify(parent))
@@ -125,7 +127,7 @@ class Splitting:
     # ---- the duty ----
 
     async def carry_out(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Carry out a split that began here, or at a lost broker; return the step that follows."""
+        """Carry out a split that began on this broker, or on a lost broker; return the next step."""
         holding, children = self._terms.holdings.get(parent), _children_of(parent, record)
         pending = self._pending(parent, children)
         if not self._life.has_begun or not children:
@@ -160,7 +162,7 @@ class Splitting:
 
     async def _parent_is_locked(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
         """Abandon a split, because a broker that owns by locks acquired the parent before the boundaries were written.
-        Return the step.
+        Return the next step.
         """
         if await self._states.is_owned_by_lock(parent) and await self._states.is_current(parent):
             log.info("bundle_split_given_up", bundle=str(parent), reason="a broker that owns by locks has the parent")
@@ -172,7 +174,7 @@ class Splitting:
         return NextStep.RETRY
 
     def _pending(self, parent: Bundle, children: list[Bundle]) -> PendingSplit | None:
-        """Return the split into these children for which a request here waits."""
+        """Return the split into these children for which a request on this broker waits; None if there is none."""
         pending = self._splits.get(parent)
         return pending if pending is not None and pending.children == children else None
 
@@ -206,12 +208,14 @@ class Splitting:
         children: list[Bundle],
         pending: PendingSplit | None,
     ) -> NamespaceBundles:
-        """Write the boundaries: by the waiting request, or for the broker that began the split."""
+        """Write the boundaries, with the function of the request that waits (`pending`), or on behalf of the broker
+        that began the split.
+        """
 
         def check() -> None:
             is_lost = pending is not None and (holding is None or not self._terms.holdings.is_serving(holding))
             if is_lost or self._records.get(parent) is not record:
-                raise BundleNotAcquiredError(parent, "it was lost during the split")
+                raise BundleNotAcquiredError(parent, "the bundle was lost during the split")
 
         if pending is not None:
             return await pending.write_boundaries(check)
@@ -224,8 +228,8 @@ class Splitting:
     def _replace_by_children(self, parent: Bundle, children: list[Bundle], boundaries: NamespaceBundles) -> None:
         """Replace the parent in one step: new boundaries, end of the parent, children active, topics in their terms.
 
-        If the parent was not served here, another broker may have served it under a higher number. From now on none
-        can, so the children need new numbers before they are served.
+        If the parent was not served here, another broker may have served it under a higher number. Now no broker can
+        serve the parent any more, so the children need new numbers before they are served.
         """
         holdings = self._terms.holdings
         holding = holdings.get(parent)
@@ -254,8 +258,8 @@ class Splitting:
     async def _failed(
         self, parent: Bundle, record: ServiceUnitStateData, children: list[Bundle], error: Exception
     ) -> NextStep:
-        """Take the split back and continue with the parent, if the boundaries were certainly not written; otherwise try
-        the split again. Return the step.
+        """Cancel the split and continue with the parent, if the boundaries were certainly not written; otherwise try
+        the split again. Return the next step.
         """
         holdings = self._terms.holdings
         pending, holding = self._pending(parent, children), holdings.get(parent)
@@ -278,7 +282,9 @@ class Splitting:
 
 
 def _children_of(parent: Bundle, record: ServiceUnitStateData) -> list[Bundle]:
-    """Return the children in a record, in order; [] if together they are not the parent."""
+    """Return the children of `parent` in a split record, in order; [] if they do not cover exactly the range of the
+    parent.
+    """
     try:
         ranges = sorted(
             map(BundleRange.parse, record.split_service_unit_to_dest_broker or ()), key=lambda range_: range_.lower

@@ -12,13 +12,15 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 @dataclass(frozen=True, slots=True)
 class PreparedNumber:
-    """A number that was taken when a transfer to this broker began, for the claim after the very next record."""
+    """A number that was taken when a transfer to this broker began. It is valid only for the claim of the bundle in the
+    next version of the record.
+    """
 
     version_id: int
     epoch: int
 
     def goes_on(self, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> bool:
-        """Return whether a change of the record is the next step of this transfer."""
+        """Return whether a change of the record is the next step of the transfer for which the number was taken."""
         return (
             before is not None
             and after is not None
@@ -29,7 +31,7 @@ class PreparedNumber:
 
 
 class NextStep(enum.Enum):
-    """What follows after a duty."""
+    """The next step after a duty."""
 
     LOOK = "check again at once"
     WAIT = "wait for a change"
@@ -44,7 +46,7 @@ Raises LookupFailedError or MetadataError if it failed; then it is tried again."
 
 @dataclass(slots=True)
 class RequestNotes:
-    """What requests and duties record for each other, by bundle."""
+    """Information about bundles that requests and duties share."""
 
     reasons: dict[Bundle, str] = field(default_factory=dict)
     """Why a bundle is acquired or released, for the serving log."""

@@ -73,7 +73,7 @@ class Taking:
         return NextStep.LOOK
 
     def activate(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
-        """Begin the term that a record of this life has a number for."""
+        """Begin the term whose number is in `record`. The number was taken in this life."""
         assert record.epoch is not None
         owner = self._terms.urls.owner(is_local=True, epoch=record.epoch)
         holding = self._terms.holdings.prepare(bundle, TermRecord(record.epoch, record.version_id), owner)
@@ -95,8 +95,8 @@ class Taking:
         return await self._own(bundle, record, lambda epoch: events.owned(record, self._now_ms(), epoch))
 
     async def claim_again(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Publish again that this broker owns a bundle, with a number of this life. This record replaces any
-        former one.
+        """Publish again that this broker owns a bundle, with a number of this life. The new record replaces any former
+        record.
         """
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
@@ -139,8 +139,10 @@ class Taking:
     async def _own(
         self, bundle: Bundle, record: ServiceUnitStateData, owned: Callable[[int], ServiceUnitStateData]
     ) -> NextStep:
-        """Take a number and publish the record that `owned` makes with it, which begins a term; free the bundle if
-        another broker owns it by a lock.
+        """Take a number, and publish the record that `owned` returns for this number; the record begins a term.
+
+        If another broker owns the bundle by a lock, publish that the bundle has no owner by records. Return the next
+        step.
         """
         try:
             epoch = await self.term_number(bundle)
@@ -152,13 +154,17 @@ class Taking:
         return await offer(self._records, bundle, record, owned(epoch))
 
     async def _await_split(self, bundle: Bundle) -> NextStep:
-        """Wait for the boundaries of a split; release the lock for the broker that splits, if it is another one."""
+        """Return the step that waits for the boundaries of a split. If another broker splits the parent, release the
+        bundle's lock for that broker.
+        """
         if self._states.is_split_elsewhere(bundle):
             await self._states.guard.give_back(bundle)
         return NextStep.WAIT
 
     async def _pass_on(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Assign the bundle to another broker, because this one acquires nothing now."""
+        """Assign the bundle to another broker, because this broker does not accept bundles now. Return the next
+        step.
+        """
         successor = None
         if not is_broker_bound(bundle.namespace):
             successor = await self._choose(bundle, (self._terms.broker_id,))

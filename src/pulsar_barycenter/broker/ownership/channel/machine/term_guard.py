@@ -31,8 +31,8 @@ class TermGuard(Protocol):
         ...
 
     async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
-        """Take the number of a term, under the bundle's lock if there are locks. `is_child` returns whether a split in
-        progress makes the bundle, so that it is not in its namespace yet.
+        """Take the number of a term, under the bundle's lock if there are locks. `is_child` returns whether the bundle
+        is a child of a split in progress, so that it is not in its namespace yet.
 
         Raises:
             LockBusyError: another broker has the lock.
@@ -45,13 +45,15 @@ class TermGuard(Protocol):
         ...
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the broker that owns the bundle by its lock alone; None if there is none, or it is not known without
-        waiting.
+        """Return the broker that owns the bundle by a lock, without a record; None if there is none, or if a read would
+        be needed.
         """
         ...
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker in the lock; InTransit if it does not serve, or owns by a record that is not read yet."""
+        """Return the broker that has the bundle's lock; InTransit if that broker does not serve the bundle, or if its
+        record has not been read yet.
+        """
         ...
 
     def interrupted(self) -> None:

@@ -29,7 +29,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 class TermLocks:
     """Implements `TermGuard`. `owns_by_records` is called with a broker's id; `changed` with a bundle whose lock was
-    created, deleted or changed; `lost` with one whose lock this broker had and lost."""
+    created, deleted or changed; `lost` is called with a bundle whose lock this broker had and lost.
+    """
 
     def __init__(
         self,
@@ -126,14 +127,16 @@ class TermLocks:
     # ---- locks of other brokers ----
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the broker that owns the bundle by its lock alone; None if there is none, or it is not known without
-        waiting.
+        """Return the broker that owns the bundle by a lock, without a record; None if there is none, or if a read would
+        be needed.
         """
         owner = self._others.get(bundle)
         return None if owner is None or self._owns_by_records(owner.broker_id) else owner
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker in the lock; InTransit if it does not serve, or owns by a record that is not read yet."""
+        """Return the broker that has the bundle's lock; InTransit if that broker does not serve the bundle, or if its
+        record has not been read yet.
+        """
         record = await self._others.read(bundle)
         if record is None:
             return None

@@ -50,8 +50,8 @@ class FollowingRecords:
         first_place: Callable[[], StorageType],
         make: Callable[[StorageType], OwnershipRecords],
     ) -> None:
-        """`first_place` returns the place of the records in a cluster that has no records yet; `make` returns the
-        records of a place, not started.
+        """`first_place` returns the storage of the records (topic or metadata store) in a cluster that has no records
+        yet. `make` returns the records in a storage, before their `start`.
         """
         self._store = store
         self._key = f"{READERS_ROOT}/{incarnation}"
@@ -87,7 +87,9 @@ class FollowingRecords:
 
     @property
     def may_write(self) -> bool:
-        """Whether this broker follows the key, and does not have to stop."""
+        """Whether this broker may write records: it watches the key that names the place of the records, and no move of
+        the records stops the writers.
+        """
         return self._may_write
 
     @property
@@ -134,19 +136,21 @@ class FollowingRecords:
     async def catch_up(self) -> None:
         inner = self._inner
         if inner is None or not self._may_write:
-            raise ChannelUnavailableError("its records are being moved, or the metadata store does not answer")
+            raise ChannelUnavailableError(
+                "the ownership records are being moved, or the metadata store does not answer"
+            )
         await inner.catch_up()
         if inner is not self._inner:
-            raise ChannelUnavailableError("its records were moved")
+            raise ChannelUnavailableError("the ownership records were moved")
 
     async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
-        """Read and return all records of the present place, also while this reader has stopped.
+        """Read and return all records in their present place, even while this broker may not write.
 
         Raises:
             ChannelUnavailableError: the records cannot be read now.
         """
         if self._inner is None:
-            raise ChannelUnavailableError("the place of its records is not known yet")
+            raise ChannelUnavailableError("the place of the ownership records is not known yet")
         await self._inner.catch_up()
         return dict(self._inner.items())
 
@@ -180,7 +184,9 @@ class FollowingRecords:
         while not self._may_write:
             left_s = deadline - loop.time()
             if self._closed or self._session != session or left_s <= 0:
-                raise ChannelUnavailableError("its records are being moved, or the metadata store does not answer")
+                raise ChannelUnavailableError(
+                    "the ownership records are being moved, or the metadata store does not answer"
+                )
             await self._progress.wait(left_s)
         if self._session != session:
             raise ChannelUnavailableError("the session ended")
@@ -212,7 +218,7 @@ class FollowingRecords:
             await self._go_on(place, session)
 
     async def _show(self) -> None:
-        """Create this reader's key in the present session.
+        """Create this broker's ephemeral key as a reader of the records, in the present session.
 
         Raises:
             MetadataError: the key of a former session still exists, or the store did not answer.
@@ -253,7 +259,7 @@ class FollowingRecords:
             self._progress.notify()
 
     async def _change_over(self, place: Place) -> None:
-        """Read the records in the other place, then close the former ones."""
+        """Read the records in their new place, then close those in the former place."""
         self._may_write = False
         self._is_still = True
         new = self._make(place.place)
@@ -271,7 +277,7 @@ class FollowingRecords:
             await former.close()
 
     def _notify_differences(self) -> None:
-        """Notify the listener of the records that changed while this reader had stopped."""
+        """Notify the listener of the records that changed while this broker followed a move of the records."""
         assert self._inner is not None
         before, self._known = self._known, dict(self._inner.items())
         for bundle in [*before, *(bundle for bundle in self._known if bundle not in before)]:

@@ -30,20 +30,24 @@ SOURCES: Final = {
 
 
 def other_place(place: StorageType) -> StorageType:
-    """Return the other one of the two places."""
+    """Return METADATA_STORE for SYSTEM_TOPIC, and the reverse."""
     in_topic = place is StorageType.SYSTEM_TOPIC
     return StorageType.METADATA_STORE if in_topic else StorageType.SYSTEM_TOPIC
 
 
 class PlaceUnreadableError(MetadataError):
-    """The key that names the place cannot be decoded; until it can, no record is known."""
+    """The key that names the place of the records (topic or metadata store) cannot be decoded; until it can, no record
+    is known.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(PLACE_PATH, f"it does not name the place of the ownership records: {reason}")
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel"):
-    """The place of the records in one generation, and whether they are being moved to the other place."""
+    """The place of the records (topic or metadata store), and whether they are being moved to the other place.
+    `generation` counts the moves.
+    """
 
     place: StorageType
     generation: int
@@ -59,7 +63,7 @@ class StoredPlace(NamedTuple):
 
 
 async def read_place(store: MetadataStore) -> StoredPlace | None:
-    """Return the key's value; None if there is no key yet.
+    """Read the key that names the place of the records; None if there is no key yet.
 
     Raises:
         PlaceUnreadableError: the value has more than 1 KiB, or is not a `Place`.
@@ -77,8 +81,9 @@ async def read_place(store: MetadataStore) -> StoredPlace | None:
 
 
 async def read_or_make_place(store: MetadataStore, first: StorageType) -> StoredPlace:
-    """Return the key's value; if there is no key, create it with `first`. If several brokers do this at once, the first
-    write counts for all.
+    """Read the key that names the place of the records; if there is no key, create it with `first`.
+
+    If several brokers do this at the same time, all get the value of the first write.
     """
     while (found := await read_place(store)) is None:
         try:
@@ -89,7 +94,7 @@ async def read_or_make_place(store: MetadataStore, first: StorageType) -> Stored
 
 
 async def write_place(store: MetadataStore, place: Place, version: int) -> StoredPlace:
-    """Replace the key's value if the key has this version, and return the new value and version.
+    """Replace the value of the key that names the place, if the key has this version; return the new value and version.
 
     Raises:
         BadVersionError: another broker replaced the value.
@@ -100,7 +105,9 @@ async def write_place(store: MetadataStore, place: Place, version: int) -> Store
 
 
 async def readers_not_stopped(store: MetadataStore, generation: int) -> list[str]:
-    """Return the incarnations of the readers that have not stopped at `generation`."""
+    """Return the incarnations of the brokers that have not stopped writing records for the move with this
+    `generation`.
+    """
     found = []
     for reader in await store.children(READERS_ROOT):
         stored = await store.get(f"{READERS_ROOT}/{reader}")

@@ -52,10 +52,12 @@ _CONCURRENT_COPIES: Final = 64
 
 
 class CopiedRecords(OwnershipRecords, Protocol):
-    """Records of a place that is not authoritative: only the leader writes there, without the rules of a change."""
+    """The copy of the records in the place that is not authoritative. Only the leader writes it, and no rule about
+    changes is checked.
+    """
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Store `after` (None: delete the record). Nothing is written once `holds` returns False.
+        """Store `after` (None: delete the record). Nothing is written after `holds` has returned False.
 
         Raises:
             ChannelUnavailableError: the record was not written, or this is not known.
@@ -64,8 +66,8 @@ class CopiedRecords(OwnershipRecords, Protocol):
 
 
 class RecordsSyncer:
-    """Moves the ownership records while this broker is the leader. `make` returns the records of a place, for the
-    leader's copies, not started.
+    """Moves the ownership records while this broker is the leader. `make` returns the records in a place, to which the
+    leader copies them, before their `start`.
     """
 
     def __init__(
@@ -156,7 +158,9 @@ class RecordsSyncer:
             await self._move(stored, other_place(source), other)
 
     async def _open(self, place: StorageType) -> CopiedRecords:
-        """Start to read the records of `place`, the target of the copies; wait until they are read, and return them."""
+        """Start to read the records in `place`, to which records are copied; wait until all of them are read, and
+        return them.
+        """
         if self._other is not None and self._other.storage is not place:
             await self._leave_other()
         if self._other is None:
@@ -168,11 +172,13 @@ class RecordsSyncer:
                 while not other.is_read:
                     await self._change.wait(_CHECK_AGAIN_S)
         except TimeoutError:
-            raise ChannelUnavailableError(f"the {place.value} could not be read in {_READ_S:.0f} s") from None
+            raise ChannelUnavailableError(
+                f"the ownership records in the {place.value} could not be read in {_READ_S:.0f} s"
+            ) from None
         return other
 
     async def _follow_up(self, other: CopiedRecords) -> None:
-        """Copy the records that differ, while all brokers write."""
+        """Copy the records that differ, while all brokers can still change records."""
         session, place = self._records.session, self._records.place
 
         def holds() -> bool:
@@ -209,7 +215,8 @@ class RecordsSyncer:
                 raise outcome
 
     async def _move(self, stored: StoredPlace, target: StorageType, other: CopiedRecords) -> None:
-        """Stop all readers, copy the remaining differences, and write the other place into the key.
+        """Make all brokers stop writing records, copy the remaining differences, and write the other place into the key
+        that names the place.
 
         Raises:
             ChannelUnavailableError: the place has not changed.
@@ -229,7 +236,9 @@ class RecordsSyncer:
             await self._copy(await self._records.all_read(), other, holds)
             await other.catch_up()
             if dict(other.items()) != await self._records.all_read() or not holds():
-                raise ChannelUnavailableError("the two places still differ after everything was copied")
+                raise ChannelUnavailableError(
+                    "the ownership records in the two places still differ after all of them were copied"
+                )
         except (LookupFailedError, MetadataError):
             with suppress(MetadataError):
                 await write_place(self._store, stored.place.next(place.place, is_moving=False), stored.version)
@@ -244,5 +253,7 @@ class RecordsSyncer:
         deadline = loop.time() + within_s
         while writing := await readers_not_stopped(self._store, generation):
             if loop.time() >= deadline:
-                raise ChannelUnavailableError(f"{count_of(len(writing), 'broker')} did not stop in {within_s:.0f} s")
+                raise ChannelUnavailableError(
+                    f"{count_of(len(writing), 'broker')} did not stop writing ownership records in {within_s:.0f} s"
+                )
             await self._change.wait(_CHECK_AGAIN_S)

@@ -20,7 +20,7 @@ from pulsar_barycenter.balancer.rounds import RoundRecord
 from pulsar_barycenter.balancer.running import BalanceError, balance_until
 from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY
 from pulsar_barycenter.balancer.state_folder import StateFolder
-from pulsar_barycenter.cli.asking.client import asking_client, asking_conf
+from pulsar_barycenter.cli.asking.client import asking_client, asking_conf, why_headers
 from pulsar_barycenter.standalone.cluster import StandaloneCluster
 from support.numbered_flow import NumberedFlow
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
@@ -117,7 +117,9 @@ class Running:
             quiet_s=600.0,
             lease_s=6.0,
         )
-        self.task = asyncio.create_task(balance_until(self.stop, asking_client, asking_conf(), wanted, self._tell))
+        self.task = asyncio.create_task(
+            balance_until(self.stop, asking_client, asking_conf(), wanted, self._tell, why_headers)
+        )
 
     def _tell(self, found: RoundRecord | str) -> None:
         if isinstance(found, RoundRecord):
@@ -205,6 +207,8 @@ async def test_each_mode_does_what_it_may_and_gives_back_what_it_took(tmp_path: 
         await acting.until_state("acting")
         await acting.until(lambda: states(state)[-1]["state"] == "served", "what was under way is served")
         assert await found.is_spread()
+        decisions = await found.admin.expect(200, "GET", "/barycenter/v1/decision-log?kind=unload")
+        assert f"[{STRATEGY}]" in json.dumps(decisions), "brokers know why"
         await found.more_arrive()
         topic = next(topic for topic, owner in (await found.owners()).items() if owner == first)
         await found.move(topic, found.ids[1])

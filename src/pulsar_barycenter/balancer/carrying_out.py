@@ -12,6 +12,8 @@ from pulsar_barycenter.operations.journal import Entry, MoveState
 from pulsar_barycenter.operations.plan import PlannedMove, plan_of
 
 BY: Final = "barycenter balance"
+_MAX_REASON: Final = 400
+"""The number of characters of a reason that brokers store with a move."""
 
 
 class TellMove(Protocol):
@@ -22,13 +24,17 @@ class TellMove(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """Carries moves out in `cluster`, within `caps`. `stop` returns why no other move may begin, blank if it may."""
+    """Carries moves out in `cluster`, within `caps`. `stop` returns why no other move may begin, blank if it may.
+
+    `reasons` has the reason of each move while a round is carried out, by bundle; `cluster` sends it with the move.
+    """
 
     cluster: Cluster
     state: StateFolder
     caps: Caps
     stop: Callable[[], str]
     tell: TellMove
+    reasons: dict[str, str]
 
     async def carry_out(self, moves: Sequence[PlannedMove], *, by: str = BY) -> Outcome:
         """Carry out moves, each noted in the journal before it begins; `by` is who asked for them.
@@ -57,6 +63,8 @@ class Carrier:
             )
             self.tell(move, state, detail, took_s)
 
+        self.reasons.clear()
+        self.reasons.update((move.bundle, f"{by}: {move.sentence}"[:_MAX_REASON]) for move in plan.moves)
         pace = Pace(self.caps.at_once, self.caps.per_minute, self.caps.timeout_s)
         try:
             return await execute(plan.moves, self.cluster, pace, tell, self.stop)

@@ -13,9 +13,11 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.config.broker_conf import ConfigError, parse_value
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.load_balancing_config import LoadBalancingConfig
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.doctor.reading.clock_offset import clock_offset
 from pulsar_barycenter.load.managers import MANAGER_KEY
 from pulsar_barycenter.load.policies import (
+    DRAINED_KEY,
     ClusterPolicies,
     FailureDomain,
     IsolationPolicies,
@@ -92,7 +94,8 @@ async def one_cluster(clusters: Mapping[str, AdminCluster]) -> Identity:
 @cache
 def _balancing_keys() -> frozenset[str]:
     own = LoadBalancingConfig.__annotations__
-    return frozenset(field.encode_name for field in structs.fields(BrokerConfig) if field.name in own) - _OWN_CHOICE
+    names = frozenset(field.encode_name for field in structs.fields(BrokerConfig) if field.name in own)
+    return names - _OWN_CHOICE | {DRAINED_KEY, COMPATIBILITY_KEY}
 
 
 def balancing_settings(settings: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, TypeAlias
@@ -57,14 +57,19 @@ Tell: TypeAlias = Callable[[RoundRecord | str], None]
 """Receives the record of each round, and sentences about what happens in between."""
 
 
+Reasons: TypeAlias = Callable[[str], Mapping[str, str]]
+"""Returns the headers of a request that has this reason."""
+
+
 class BalanceError(Exception):
     """The balancer cannot go on; the text says why, and what to do."""
 
 
-async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell) -> None:
+async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons) -> None:
     """Balance until SIGINT or SIGTERM, or for the wanted number of rounds.
 
-    `conf` has the credentials for the binary protocol.
+    `conf` has the credentials for the binary protocol. `reasons` makes the headers by which brokers of Barycenter store
+    the reason of a move.
 
     Raises:
         BalanceError: the first round failed, the lease was lost, or what is to be put back cannot be.
@@ -73,11 +78,11 @@ async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await balance_until(stop, new_client, conf, wanted, tell)
+    await balance_until(stop, new_client, conf, wanted, tell, reasons)
 
 
 async def balance_until(
-    stop: asyncio.Event, new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell
+    stop: asyncio.Event, new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons
 ) -> None:
     """Balance until `stop` is set; else as `balance`."""
     client = new_client(timeout_s=_REQUEST_TIMEOUT_S, why=BY)
@@ -87,16 +92,23 @@ async def balance_until(
         state = StateFolder(wanted.state)
         state.check(identity)
         with state.journal.held():
-            async with _open(new_client, conf, wanted, state, client) as run:
+            of_moves: dict[str, str] = {}
+            cluster = AdminCluster(client, wanted.urls[0], headers_of=lambda bundle: reasons(of_moves.get(bundle, BY)))
+            async with _open(new_client, conf, wanted, state, client, cluster) as run:
                 tell(f"balancing {identity} in the mode {wanted.mode}; the state is in {wanted.state}")
-                await _Run(run, conf, wanted, state, stop, tell).go()
+                await _Run(run, conf, wanted, state, stop, tell, of_moves).go()
     finally:
         await client.close()
 
 
 @asynccontextmanager
 async def _open(
-    new_client: NewClient, conf: ClientConf, wanted: Wanted, state: StateFolder, client: AdminClient
+    new_client: NewClient,
+    conf: ClientConf,
+    wanted: Wanted,
+    state: StateFolder,
+    client: AdminClient,
+    cluster: AdminCluster,
 ) -> AsyncIterator[Rounds]:
     log = FileReportLog(wanted.state / "load-reports", retention_hours=wanted.keep_days * 24)
     view = LoadView(log.append)
@@ -104,7 +116,6 @@ async def _open(
     collection = Collection(wanted.urls, wanted.state, wanted.interval_s, 0, wanted.keep_days, service_url)
     state.read_moves()
     async with open_collector(new_client, conf, collection, view, view.published, subscription=_name()) as collector:
-        cluster = AdminCluster(client, wanted.urls[0])
         yield Rounds(wanted, client, collector, view, cluster, state, state.kept(wanted.strategy))
 
 
@@ -119,6 +130,7 @@ class _Run:
         state: StateFolder,
         stop: asyncio.Event,
         tell: Tell,
+        of_moves: dict[str, str],
     ) -> None:
         self._rounds = rounds
         self._conf = conf
@@ -133,7 +145,7 @@ class _Run:
         self._proposal: Proposal | None = None
         self._is_standby = False
         self._looked_ms = 0
-        self._carrier = Carrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_move)
+        self._carrier = Carrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_move, of_moves)
 
     async def go(self) -> None:
         """Run the rounds; whatever happens, give back what was taken."""

@@ -17,7 +17,7 @@ from pulsar_barycenter.balancer.facts import FactsError
 from pulsar_barycenter.balancer.options import Mode, Wanted
 from pulsar_barycenter.balancer.rounds import RoundRecord
 from pulsar_barycenter.balancer.running import BalanceError, balance_until
-from pulsar_barycenter.cli.asking.client import asking_client, asking_conf
+from pulsar_barycenter.cli.asking.client import asking_client, asking_conf, why_headers
 from pulsar_barycenter.cli.main import main
 
 HOUR = timedelta(hours=1)
@@ -83,7 +83,7 @@ async def serving(*brokers: Broker) -> AsyncIterator[None]:
 async def observed(state: Path, *urls: str, mode: Mode = Mode.OBSERVE) -> list[RoundRecord | str]:
     told: list[RoundRecord | str] = []
     wanted = Wanted(urls=urls, state=state, mode=mode, rounds=1)
-    await balance_until(asyncio.Event(), asking_client, asking_conf(), wanted, told.append)
+    await balance_until(asyncio.Event(), asking_client, asking_conf(), wanted, told.append, why_headers)
     return told
 
 

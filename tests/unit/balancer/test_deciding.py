@@ -7,6 +7,7 @@ from pulsar_barycenter.balancer.judging.deciding import Decider, checked_strateg
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView, document_of
 from pulsar_barycenter.balancer.options import MINUTE_MS, Caps
 from pulsar_barycenter.load.policies import (
+    DRAINED_KEY,
     AutoFailoverData,
     ClusterPolicies,
     IsolationPolicies,
@@ -20,9 +21,8 @@ from pulsar_barycenter.snapshots.decided_by import WrongWordError, configuration
 A, B = "a:1", "b:1"
 BUNDLES = [f"t/n/0x{number:08x}_0x{number + 1:08x}" for number in range(6)]
 SYSTEM = "pulsar/a:1/0x00000000_0xffffffff"
-CONFIG = configuration_of(
-    {}, changes=("minUnloadMessage=1", "minUnloadMessageThroughput=1"), strategy="UniformLoadShedder"
-)
+SETTINGS = ("minUnloadMessage=1", "minUnloadMessageThroughput=1")
+CONFIG = configuration_of({}, changes=SETTINGS, strategy="UniformLoadShedder")
 NOW_MS = 10_000_000
 ROOMY = Caps(per_minute=60)
 
@@ -72,6 +72,14 @@ def test_bundles_that_moved_lately_and_those_of_a_broker_itself_stay() -> None:
     found = view(report(A, *BUNDLES, SYSTEM), report(B))
     lately = dict.fromkeys(BUNDLES[:5], NOW_MS)
     assert decided(found, recently_moved=lately)[0] == BUNDLES[5:]
+
+
+def test_a_drained_broker_gets_nothing() -> None:
+    config = configuration_of({DRAINED_KEY: B}, changes=SETTINGS, strategy="UniformLoadShedder")
+    found = view(report(A, *BUNDLES), report(B))
+    snapshot = document_of(found.reports, found.bundles, Facts(brokers=(A, B), taken_at_ms=NOW_MS)).snapshot()
+    room = Room(ROOMY, (), now_ms=NOW_MS, round_ms=MINUTE_MS)
+    assert Decider(config, MemoryDocument()).decide(snapshot, room).moves == ()
 
 
 def test_an_isolation_policy_keeps_bundles_where_they_may_be() -> None:

@@ -140,8 +140,10 @@ def test_settings_of_a_cluster_that_are_unknown_or_not_allowed_here_are_left_out
         "loadBalancerBrokerOverloadedThresholdPercentage": "many",
         "loadBalancerLoadSheddingStrategy": "org.example.Own",
         "webServicePort": "8080",
+        "barycenterDrainedBrokers": "b:1",
     }
-    assert balancing_settings(told) == {"loadBalancerSheddingGracePeriodMinutes": "7"}
+    used = balancing_settings(told)
+    assert used == {"loadBalancerSheddingGracePeriodMinutes": "7", "barycenterDrainedBrokers": "b:1"}
 
 
 @pytest.mark.parametrize(

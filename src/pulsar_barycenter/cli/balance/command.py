@@ -20,7 +20,7 @@ from pulsar_barycenter.balancer.options import (
 )
 from pulsar_barycenter.balancer.running import BalanceError, balance
 from pulsar_barycenter.balancer.state_folder import StateError
-from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, asking_conf, named_url
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, asking_conf, named_url, why_headers
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.balance.approve import command as approve
 from pulsar_barycenter.cli.balance.lines import printer
@@ -142,7 +142,8 @@ def _run(*, url: str | None, state: Path | None, form: str, **options: Any) -> N
     keep_private()
     configure_logging(as_json=not sys.stderr.isatty())
     try:
-        asyncio.run(balance(asking_client, asking_conf(), wanted, printer(as_json=form == "json")))
+        printed = printer(as_json=form == "json")
+        asyncio.run(balance(asking_client, asking_conf(), wanted, printed, why_headers))
     except (BalanceError, FactsError, StateError, JournalError, OSError) as error:
         fail(in_words(error))
 

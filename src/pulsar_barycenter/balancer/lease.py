@@ -117,17 +117,24 @@ class Lease:
         return True, note
 
     def _last_note(self) -> Note | None:
-        """Return the note in the last message of the topic; None if there is none, or it cannot be read."""
+        """Return the note in the last message of the topic; None if there is none.
+
+        Raises:
+            LeaseError: it cannot be read. What is to be put back would be lost with the next message.
+        """
         import pulsar
 
-        with suppress(pulsar.PulsarException):
+        try:
             reader = self._client.create_reader(self._topic, pulsar.MessageId.latest, start_message_id_inclusive=True)
             try:
-                if reader.has_message_available():
-                    return read_note(reader.read_next(_READ_MS).data())
+                return read_note(reader.read_next(_READ_MS).data()) if reader.has_message_available() else None
             finally:
                 reader.close()
-        return None
+        except pulsar.PulsarException as error:
+            raise LeaseError(
+                f"cannot read the last message of {self._topic}, which has what is to be put back: {error}; check that "
+                "the token may consume from this topic, and start again"
+            ) from error
 
     def _send(self, note: Note) -> None:
         import pulsar

@@ -143,7 +143,9 @@ class _Run:
         self._lost = ""
         self._taken_over: TakenOver | None = None
         self._proposal: Proposal | None = None
+        self._one_note = asyncio.Lock()
         self._is_standby = False
+        self._is_ready = False
         self._looked_ms = 0
         self._carrier = Carrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_move, of_moves)
 
@@ -257,6 +259,8 @@ class _Run:
             return self._lost
         if self._lease is None or not self._lease.is_held:
             return "standby: another process holds the lease" if self._is_standby else "the lease is not proven"
+        if not self._is_ready:
+            return "what this mode takes over is not taken over yet"
         interval_ms = round(self._wanted.interval_s * 1000)
         return self._rounds.watch.why or blind(looked_ms=self._looked_ms, now_ms=_now_ms(), interval_ms=interval_ms)
 
@@ -324,8 +328,13 @@ class _Run:
     # ---- the lease, and the cluster's own shedding ----
 
     async def _hold_lease(self, look: Look) -> None:
-        if self._lease is not None and not self._is_standby:
-            return
+        """Take the lease, if nobody holds it, and then what this mode takes over; what failed is tried again."""
+        if self._lease is None or self._is_standby:
+            await self._take_lease(look)
+        if not self._is_standby and not self._is_ready:
+            await self._make_ready()
+
+    async def _take_lease(self, look: Look) -> None:
         if self._lease is None:
             service_url = self._service_url(look)
             self._lease = Lease(
@@ -335,21 +344,22 @@ class _Run:
                 valid_s=self._wanted.lease_s,
             )
         is_held, note = await self._lease.try_to_take()
-        if not is_held:
-            if not self._is_standby:
-                self._tell("standby: another process holds the lease; trying again in each round")
-            self._is_standby = True
-            return
-        self._is_standby = False
-        self._tell(f"this process holds the lease on {self._wanted.lease_topic}")
-        # the last note is newer than a file that another process may have made obsolete
-        self._taken_over = self._state.taken_over() if note is None else note.taken_over
+        if not is_held and not self._is_standby:
+            self._tell("standby: another process holds the lease; trying again in each round")
+        self._is_standby = not is_held
+        if is_held:
+            self._tell(f"this process holds the lease on {self._wanted.lease_topic}")
+            # the last note is newer than a file that another process may have made obsolete
+            self._taken_over = self._state.taken_over() if note is None else note.taken_over
+
+    async def _make_ready(self) -> None:
         if self._wanted.mode is Mode.ACT:
             await self._take_over()
         elif self._taken_over is not None:  # of a process that acted and died
             await put_back(self._rounds.cluster, self._taken_over)
             await self._forget()
             self._tell(f"the cluster's own shedding is as it was before a process that acted ({SHEDDING_KEY})")
+        self._is_ready = True
         await self._go_on()
 
     def _service_url(self, look: Look) -> str:
@@ -364,18 +374,29 @@ class _Run:
         return found
 
     async def _take_over(self) -> None:
-        self._taken_over = await switch_off(self._rounds.cluster, self._taken_over, self._remember, _now_ms())
+        taken_over = await switch_off(self._rounds.cluster, self._taken_over, self._remember, _now_ms())
+        self._taken_over = taken_over
         self._tell(
             f"the cluster's own shedding is off ({SHEDDING_KEY}=false); at the end it gets back what it had, "
-            f"{self._taken_over.value if self._taken_over.override is None else self._taken_over.override}"
+            f"{taken_over.before}"
         )
 
     async def _remember(self, taken_over: TakenOver) -> None:
+        self._taken_over = taken_over
         self._state.remember(taken_over)
-        assert self._lease is not None, "the lease comes first"
-        await self._lease.renew(taken_over)
-        if not self._lease.is_held:
+        if not await self._prove():
             raise LeaseError("the lease could not be renewed, so nothing was changed; start again")
+
+    async def _prove(self) -> bool:
+        """Renew the lease with what is to be put back now; return whether it is proven.
+
+        Raises:
+            LeaseLostError: another process holds it.
+        """
+        assert self._lease is not None, "the lease comes first"
+        async with self._one_note:  # a note must not overtake a newer one
+            await self._lease.renew(self._taken_over)
+        return self._lease.is_held
 
     async def _go_on(self) -> None:
         """Carry out the moves that a killed process left under way."""
@@ -386,7 +407,7 @@ class _Run:
 
     async def _hand_back_if_over(self) -> None:
         watch = self._rounds.watch
-        if watch.state is not Watched.HANDED_BACK or self._taken_over is None:
+        if watch.state is not Watched.HANDED_BACK or self._taken_over is None or not await self._prove():
             return
         if Cause.SHEDDING_ON not in watch.reasons:  # else somebody has done so
             await put_back(self._rounds.cluster, self._taken_over)
@@ -399,18 +420,19 @@ class _Run:
             return
         try:
             if self._taken_over is not None and not self._lost:
-                await self._lease.renew(self._taken_over)
-                if not self._lease.is_held:
+                if not await self._prove():
                     raise NotNowError("the lease cannot be renewed")
                 await put_back(self._rounds.cluster, self._taken_over)
                 await self._forget()
                 self._tell(f"the cluster's own shedding is as it was ({SHEDDING_KEY})")
-        except (NotNowError, RefusedError, TimeoutError, LeaseLostError) as error:
+        except LeaseLostError as error:
+            raise BalanceError(f"{error}; this process changes nothing any more") from error
+        except (NotNowError, RefusedError, TimeoutError) as error:
             assert self._taken_over is not None
-            value = self._taken_over.value if self._taken_over.override is None else self._taken_over.override
             raise BalanceError(
-                f"{SHEDDING_KEY} was not put back to {value}: {str(error) or 'the cluster did not answer in time'}; "
-                "start balance again with the same --state, or set it with `barycenter config set`"
+                f"{SHEDDING_KEY} was not put back to {self._taken_over.before}: "
+                f"{str(error) or 'the cluster did not answer in time'}; start balance again with the same --state, or "
+                "use `barycenter balance restore`"
             ) from error
         finally:
             withdraw(self._wanted.state)
@@ -418,8 +440,7 @@ class _Run:
 
     async def _forget(self) -> None:
         self._taken_over = None
-        assert self._lease is not None, "what was taken over, was so with the lease"
-        await self._lease.renew(None)
+        await self._prove()
         self._state.remember(None)
 
     async def _renew(self) -> None:
@@ -429,7 +450,7 @@ class _Run:
             if self._lease is None or self._is_standby:
                 continue
             try:
-                await self._lease.renew(self._taken_over)
+                await self._prove()
             except LeaseLostError as error:
                 self._lost = str(error)
                 return

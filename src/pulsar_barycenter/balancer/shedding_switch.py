@@ -30,6 +30,11 @@ class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
     override: str | None
     value: str
 
+    @property
+    def before(self) -> str:
+        """The value that brokers get back."""
+        return self.value if self.override is None else self.override
+
 
 def is_on(settings: Mapping[str, str]) -> bool:
     """Return whether brokers with these settings shed bundles on their own."""
@@ -64,7 +69,7 @@ async def put_back(cluster: AdminCluster, before: TakenOver) -> None:
         NotNowError, RefusedError, TimeoutError: as `switch_off`; a repetition goes on.
     """
     async with asyncio.timeout(_WITHIN_S):
-        await _set(cluster, before.value if before.override is None else before.override)
+        await _set(cluster, before.before)
         if before.override is None and SHEDDING_KEY in await cluster.overrides():
             await when_told(partial(cluster.delete_dynamic, SHEDDING_KEY))
 

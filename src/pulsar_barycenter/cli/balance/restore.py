@@ -41,8 +41,7 @@ def command(url: str | None, state: Path, yes: bool) -> None:
             if taken_over is None:
                 click.echo(f"nothing is to be put back by {state}")
                 return
-            value = taken_over.value if taken_over.override is None else taken_over.override
-            click.echo(f"{SHEDDING_KEY} was {value} before")
+            click.echo(f"{SHEDDING_KEY} was {taken_over.before} before")
             if yes:
                 asyncio.run(_put_back(asked_url(url), folder, taken_over))
             click.echo("put back" if yes else "nothing is done without --yes")

@@ -34,6 +34,7 @@ MAX_CLOCK_DIFFERENCE_MS: Final = 60_000
 MAX_NAMESPACES: Final = 10_000
 """The number of namespaces whose anti-affinity groups are read; bundles of others are not moved."""
 _ALIVE: Final = "/admin/v2/brokers/version"
+_ANSWERS_S: Final = 5.0
 _AT_ONCE: Final = 8
 _WITHIN_S: Final = 120.0
 _OWN_CHOICE: Final = frozenset({MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY})
@@ -143,9 +144,11 @@ async def _groups(cluster: AdminCluster, namespaces: Iterable[str]) -> dict[str,
     return {namespace: key for namespace, key in found if key is not None}
 
 
-async def answering(client: AdminClient, urls: Iterable[str], now_ms: Callable[[], int]) -> tuple[str, str]:
-    """Return the first of the addresses at which a broker answers, and how its clock differs from this machine's by
-    more than MAX_CLOCK_DIFFERENCE_MS; blank if it does not, or the broker tells no time.
+async def answering(
+    client: AdminClient, urls: Iterable[str], now_ms: Callable[[], int], *, within_s: float = _ANSWERS_S
+) -> tuple[str, str]:
+    """Return the first of the addresses at which a broker answers within this time, and how its clock differs from this
+    machine's by more than MAX_CLOCK_DIFFERENCE_MS; blank if it does not, or the broker tells no time.
 
     Raises:
         FactsError: none answers.
@@ -154,9 +157,13 @@ async def answering(client: AdminClient, urls: Iterable[str], now_ms: Callable[[
     for url in dict.fromkeys(urls):
         sent_ms = now_ms()
         try:
-            answer = await client.ask(url, _ALIVE)
+            async with asyncio.timeout(within_s):
+                answer = await client.ask(url, _ALIVE)
         except AdminRequestError as error:
             failure = failure or str(error)
+            continue
+        except TimeoutError:
+            failure = failure or f"GET {url}{_ALIVE}: no answer within {within_s:g} s"
             continue
         return url, clock_difference(url, clock_offset(answer.headers.get("date", ""), sent_ms, now_ms()))
     raise FactsError(f"no broker answers: {failure}")

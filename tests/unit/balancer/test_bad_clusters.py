@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from click.testing import CliRunner
 
-from pulsar_barycenter.balancer.facts import FactsError
+from pulsar_barycenter.balancer.facts import FactsError, answering
 from pulsar_barycenter.balancer.options import Mode, Wanted
 from pulsar_barycenter.balancer.rounds import RoundRecord
 from pulsar_barycenter.balancer.running import BalanceError, balance_until
@@ -29,6 +29,10 @@ REPORT = {
 }
 
 
+def now_ms() -> int:
+    return round(datetime.now(UTC).timestamp() * 1000)
+
+
 class Broker:
     """A web server that answers as the one broker of a cluster; `changed` are the requests that were not GETs."""
 
@@ -37,6 +41,7 @@ class Broker:
         self.ahead = ahead
         self.report = report
         self.status = 200
+        self.holds: asyncio.Event | None = None
         self.changed: list[str] = []
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
@@ -49,6 +54,8 @@ class Broker:
     async def _answer(self, request: web.Request) -> web.Response:
         if request.method != "GET":
             self.changed.append(f"{request.method} {request.path}")
+        if self.holds is not None:
+            await self.holds.wait()
         headers = {"Date": format_datetime(datetime.now(UTC) + self.ahead, usegmt=True)}
         status, body = self._content(request.path.removeprefix("/admin/v2/"))
         if self.status != 200:
@@ -143,6 +150,18 @@ async def test_a_named_broker_that_is_gone_is_passed_over(tmp_path: Path) -> Non
     broker = Broker()
     async with serving(broker):
         assert len(await observed(tmp_path, "http://127.0.0.1:1", broker.url)) == 2
+
+
+async def test_a_broker_that_takes_requests_and_says_nothing_is_passed_over() -> None:
+    silent, broker = Broker(), Broker()
+    silent.holds = asyncio.Event()
+    client = asking_client()
+    async with serving(silent, broker):
+        assert await answering(client, (silent.url, broker.url), now_ms, within_s=0.05) == (broker.url, "")
+        with pytest.raises(FactsError, match=r"no answer within 0.05 s"):
+            await answering(client, (silent.url,), now_ms, within_s=0.05)
+        silent.holds.set()
+    await client.close()
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,9 @@ from pulsar_barycenter.operations.plan import PlannedMove
 
 _REQUEST_TIMEOUT_S: Final = 70.0
 _CHECK_S: Final = 0.5
+_ATTEMPTS: Final = 12
+"""How often the end of a process tries to write to the lease topic, with a pause of _PAUSE_S in between."""
+_PAUSE_S: Final = 5.0
 _RENEWALS: Final = 3
 """How often the lease is renewed within its time."""
 _UNREADABLE: Final = (
@@ -398,6 +401,19 @@ class _Run:
             await self._lease.renew(self._taken_over)
         return self._lease.is_held
 
+    async def _prove_patiently(self) -> None:
+        """Renew the lease, also while its topic moves to another broker.
+
+        Raises:
+            LeaseLostError: another process holds it.
+            NotNowError: the topic cannot be written, in _ATTEMPTS attempts.
+        """
+        for _ in range(_ATTEMPTS):
+            if await self._prove():
+                return
+            await asyncio.sleep(_PAUSE_S)
+        raise NotNowError("the lease cannot be renewed")
+
     async def _go_on(self) -> None:
         """Carry out the moves that a killed process left under way."""
         left = under_way(self._state.moves_since(0))
@@ -420,8 +436,7 @@ class _Run:
             return
         try:
             if self._taken_over is not None and not self._lost:
-                if not await self._prove():
-                    raise NotNowError("the lease cannot be renewed")
+                await self._prove_patiently()
                 await put_back(self._rounds.cluster, self._taken_over)
                 await self._forget()
                 self._tell(f"the cluster's own shedding is as it was ({SHEDDING_KEY})")

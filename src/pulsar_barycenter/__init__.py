@@ -12,9 +12,10 @@ gives these to programs as tables and answers.
 
 The other packages serve people: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual
 time, `observer` records a cluster, `lab` replays recordings and advises, `doctor` diagnoses a cluster, `status` shows
-it, `operations` move its bundles, `questions` ask why, `screen` follows it. `standalone` and `demo` start whole
-clusters, `run` runs one broker, `testing` starts clusters for tests, `strategies` is for strategies of others. `cli` is
-the program `barycenter`, also started by `python -m pulsar_barycenter` (`__main__`).
+it, `operations` move its bundles, `balancer` balances it from outside, `questions` ask why, `screen` follows it.
+`standalone` and `demo` start whole clusters, `run` runs one broker, `testing` starts clusters for tests, `strategies`
+is for strategies of others. `cli` is the program `barycenter`, also started by `python -m pulsar_barycenter`
+(`__main__`).
 
 Five journeys through the packages, file by file, are in docs/architecture.md.
 """

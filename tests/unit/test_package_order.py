@@ -38,6 +38,7 @@ lab           naming config html_pages terminal whole_files load cluster_logs pi
 doctor        naming config metadata load ledger admin observer
 status        naming config load doctor
 operations    naming bounds whole_files load cluster_logs admin snapshots observer
+balancer      naming config whole_files load cluster_logs admin snapshots observer doctor operations
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
 screen        naming terminal load cluster_logs observer status questions
 strategies    config load snapshots
@@ -47,7 +48,7 @@ run           config terminal metadata load ledger cluster_logs broker pipeline 
 testing       naming config admin broker standalone run
 cli           naming config credentials html_pages terminal whole_files metadata load ledger cluster_logs admin broker
               pipeline
-              snapshots replay observer lab doctor status operations questions screen standalone demo run
+              snapshots replay observer lab doctor status operations balancer questions screen standalone demo run
 """
 """A package, and the packages that it may import."""
 
@@ -214,6 +215,15 @@ lab
     benches advising
     programs
 
+balancer
+    options
+    judging
+    facts shedding_switch
+    state_folder lease
+    approval metrics
+    carrying_out rounds
+    running
+
 questions
     topics monitored examination
     past_state
@@ -236,6 +246,7 @@ cli
     record
     ask
     operate
+    balance
     admin
     pipeline
     history

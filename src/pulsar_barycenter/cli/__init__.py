@@ -4,8 +4,8 @@ Commands decide, collect and compute nothing themselves. `main` lists them; a co
 that it starts fast and needs only its own libraries. The folders group commands by purpose:
 
 - `run` starts processes: a cluster, one broker, the demo.
-- `ask` shows the state of a cluster and explains decisions; `operate` moves bundles and drains brokers; `admin` has the
-  commands of pulsar-admin.
+- `ask` shows the state of a cluster and explains decisions; `operate` moves bundles and drains brokers; `balance`
+  balances a cluster from outside; `admin` has the commands of pulsar-admin.
 - `record` fills a data folder with load reports, recorded or synthetic; `pipeline` turns them into tables; `history`
   queries these tables; `replay` tries strategies on load in virtual time and recommends one.
 - `ledger` checks and repairs messages; `tokens` creates keys and tokens for clients.

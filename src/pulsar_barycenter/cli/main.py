@@ -31,6 +31,7 @@ _COMMANDS: Final = {
         "replay.bench",
         "Run every strategy in every scenario, and compare the results.",
     ),
+    "balance": ("balance.command", "Balance a running cluster from outside, or show what would be moved."),
     "move": ("operate.move", "Move a bundle to a broker, and wait until the broker serves it."),
     "execute": ("operate.execute", "Carry out a plan of moves at a bounded rate."),
     "drain": ("operate.drain", "Move all bundles away from a broker, and keep it empty until undrain."),

@@ -5,7 +5,8 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any, Final, TypeAlias
 
 from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
-from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
+from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog, ReportLog
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.observer.answers import CERTIFICATES_VARIABLE
 from pulsar_barycenter.observer.collected_snapshot import keep_snapshot
 from pulsar_barycenter.observer.collector import CollectError, Collector, ExtensibleTopics, Round
@@ -23,6 +25,9 @@ _TIMEOUT_S: Final = 20.0
 _MAX_ANSWER_BYTES: Final = 256 * 2**20
 """The limit of one answer: the load report of a broker with half a million bundles has this size."""
 _SNAPSHOT: Final = "snapshot.json"
+_SUBSCRIPTION: Final = "barycenter-collect"
+"""It has one consumer, so that a second collector of a cluster is refused."""
+_ERRORS: Final = "/dev/stderr"
 
 Tell: TypeAlias = Callable[[Round | str], None]
 """Receives the result of a round, or why it failed."""
@@ -53,42 +58,66 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
         CollectError: the first round failed.
         OSError: the folder cannot be written.
     """
-    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MAX_ANSWER_BYTES)
-    clients: list[Any] = []
-
-    def open_topics() -> ExtensibleTopics:
-        opened, topics = open_load_topics(str(wanted.service_url), conf)
-        clients[:] = [opened]
-        return topics
-
     report_log = FileReportLog(wanted.out / "load-reports", retention_hours=wanted.keep_days * 24)
-    collector = Collector(
-        wanted.urls,
-        client,
-        report_log,
-        ReportNumbers(wanted.out / "collect.json", now_ms=_now_ms()),
-        clock_ms=_now_ms,
-        extensible=open_topics if wanted.service_url else None,
-        keep_snapshot=partial(keep_snapshot, wanted.out / _SNAPSHOT),
-    )
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
-        return await collect_until(collector, stop, wanted.interval_s, wanted.rounds, tell)
+        keeps = partial(keep_snapshot, wanted.out / _SNAPSHOT)
+        async with open_collector(new_client, conf, wanted, report_log, keeps, subscription=_SUBSCRIPTION) as collector:
+            return await collect_until(collector, stop, wanted.interval_s, wanted.rounds, tell)
     finally:
         report_log.close()
+
+
+@asynccontextmanager
+async def open_collector(
+    new_client: NewClient,
+    conf: ClientConf,
+    wanted: Collection,
+    report_log: ReportLog,
+    keeps: Callable[[SnapshotDocument], None],
+    *,
+    subscription: str,
+) -> AsyncIterator[Collector]:
+    """Open a collector that numbers its reports in `wanted.out` and appends them to `report_log`; close it at the end.
+
+    `keeps` receives the snapshot of brokers with the extensible load manager in each round. `subscription` is the name
+    of the one on their topics; only one process may use it.
+
+    Raises:
+        OSError: the numbers cannot be read.
+    """
+    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MAX_ANSWER_BYTES)
+    clients: list[Any] = []
+
+    def open_topics() -> ExtensibleTopics:
+        opened, topics = open_load_topics(str(wanted.service_url), conf, subscription)
+        clients[:] = [opened]
+        return topics
+
+    try:
+        yield Collector(
+            wanted.urls,
+            client,
+            report_log,
+            ReportNumbers(wanted.out / "collect.json", now_ms=_now_ms()),
+            clock_ms=_now_ms,
+            extensible=open_topics if wanted.service_url else None,
+            keep_snapshot=keeps,
+        )
+    finally:
         await client.close()
         for client_of_topics in clients:
             client_of_topics.close()
 
 
 def open_load_topics(
-    service_url: str, conf: ClientConf, *, logger: logging.Logger | None = None
+    service_url: str, conf: ClientConf, subscription: str, *, logger: logging.Logger | None = None
 ) -> tuple[Any, ExtensibleTopics]:
     """Subscribe to the load topics of the extensible load manager; return Pulsar's client, which the caller closes, and
-    the topics. Blocks. `conf` has the credentials and the trust; the client writes its errors to `logger`, by default
-    to standard output.
+    the topics. Blocks. `conf` has the credentials and the trust; only one process may use the `subscription`. The
+    client writes its errors to `logger`, by default to standard error.
 
     Raises:
         CollectError: the topics cannot be reached.
@@ -99,9 +128,8 @@ def open_load_topics(
 
     clients: list[Any] = []
     try:
-        writes_to = logger or pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        clients.append(pulsar.Client(service_url, logger=writes_to, **_binary_options(conf)))
-        return clients[0], PulsarExtensibleTopics(clients[0])
+        clients.append(binary_client(service_url, conf, logger=logger))
+        return clients[0], PulsarExtensibleTopics(clients[0], subscription)
     except (pulsar.PulsarException, ValueError) as error:
         for client in clients:
             client.shutdown()
@@ -133,6 +161,20 @@ async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: f
         except TimeoutError:
             continue
         return is_well
+
+
+def binary_client(service_url: str, conf: ClientConf, *, logger: logging.Logger | None = None) -> Any:
+    """Return Pulsar's client for the binary protocol, with the credentials and the trust of `conf`; the caller closes
+    it. The client writes its errors to `logger`, by default to standard error.
+
+    Raises:
+        pulsar.PulsarException, ValueError: the address or the credentials are not valid.
+    """
+    import pulsar
+
+    # its console logger would print between the lines of a command's output
+    writes_to = logger or pulsar.FileLogger(pulsar.LoggerLevel.Error, _ERRORS)
+    return pulsar.Client(service_url, logger=writes_to, **_binary_options(conf))
 
 
 def _binary_options(conf: ClientConf) -> dict[str, Any]:

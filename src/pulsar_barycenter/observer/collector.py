@@ -146,6 +146,11 @@ class Collector:
         self._keep_snapshot = keep_snapshot
         self._topics: ExtensibleTopics | None = None
 
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Broker id to web address, of the brokers that were queried in the last round."""
+        return self._address
+
     async def collect(self) -> Round:
         """Query all brokers once and append their reports.
 

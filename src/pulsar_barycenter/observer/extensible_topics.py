@@ -28,7 +28,6 @@ log = structlog.get_logger(__name__)
 
 MAX_BROKERS: Final = 10_000
 """The maximum number of brokers whose data is kept."""
-_SUBSCRIPTION: Final = "barycenter-collect"
 _MAX_ID_LENGTH: Final = 2_048
 _MAX_LOGGED: Final = 1_000
 
@@ -38,8 +37,8 @@ _T = TypeVar("_T")
 class PulsarExtensibleTopics:
     """The newest data that each broker published since the subscription. Implements `collector.ExtensibleTopics`."""
 
-    def __init__(self, client: pulsar.Client) -> None:
-        """Subscribe with `client`, which the caller closes.
+    def __init__(self, client: pulsar.Client, subscription: str) -> None:
+        """Subscribe under this name with `client`, which the caller closes.
 
         Raises:
             pulsar.PulsarException: the topics cannot be reached.
@@ -50,8 +49,8 @@ class PulsarExtensibleTopics:
         self._loads: dict[str, BrokerLoadData] = {}
         self._tops: dict[str, TopBundlesLoadData] = {}
         self._consumers = [
-            client.subscribe(BROKER_LOAD_TOPIC, _SUBSCRIPTION, message_listener=self._on_load),
-            client.subscribe(TOP_BUNDLES_TOPIC, _SUBSCRIPTION, message_listener=self._on_top),
+            client.subscribe(BROKER_LOAD_TOPIC, subscription, message_listener=self._on_load),
+            client.subscribe(TOP_BUNDLES_TOPIC, subscription, message_listener=self._on_top),
         ]
 
     @property

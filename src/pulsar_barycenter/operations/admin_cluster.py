@@ -62,6 +62,15 @@ class AdminCluster:
         self._topics: dict[str, TopicName | None] = {}
         self._listed: dict[str, list[TopicName]] = {}
 
+    @property
+    def url(self) -> str:
+        """The web address of the broker that is asked."""
+        return self._url
+
+    def turn_to(self, url: str) -> None:
+        """Ask the broker at this web address from now on; it belongs to the same cluster."""
+        self._url = url
+
     async def brokers(self) -> list[str]:
         """Return the registered brokers, by name.
 
@@ -198,6 +207,16 @@ class AdminCluster:
         `set_dynamic`."""
         await self._call("DELETE", self._url, f"/admin/v2/brokers/configuration/{quote(key)}")
 
+    async def stores(self) -> dict[str, Any]:
+        """Return the addresses of the cluster's stores, as a broker tells them.
+
+        Raises:
+            NotNowError, RefusedError: they cannot be read.
+        """
+        return msgspec.convert(
+            await self._call("GET", self._url, "/admin/v2/brokers/internal-configuration"), dict[str, Any]
+        )
+
     async def isolation(self) -> Mapping[str, Any]:
         """Return the stored isolation policies of the cluster, by name.
 
@@ -205,13 +224,33 @@ class AdminCluster:
             NotNowError, RefusedError: the policies cannot be read.
         """
         path = f"/admin/v2/clusters/{quote(await self._name(), safe='')}/namespaceIsolationPolicies"
+        return await self._call_or_none(path) or {}
+
+    async def failure_domains(self) -> Mapping[str, Any]:
+        """Return the stored failure domains of the cluster, by name.
+
+        Raises:
+            NotNowError, RefusedError: the domains cannot be read.
+        """
+        path = f"/admin/v2/clusters/{quote(await self._name(), safe='')}/failureDomains"
+        return await self._call_or_none(path) or {}
+
+    async def anti_affinity_group(self, namespace: str) -> str:
+        """Return the anti-affinity group of a namespace; blank if it has none, or does not exist.
+
+        Raises:
+            NotNowError, RefusedError: the group cannot be read.
+        """
+        return str(await self._call_or_none(f"/admin/v2/namespaces/{quote(namespace)}/antiAffinity", text=True) or "")
+
+    async def _call_or_none(self, path: str, *, text: bool = False) -> Any:
+        """Return the answer to a GET, None if there is nothing of that name."""
         try:
-            found: Mapping[str, Any] = await self._client.call("GET", self._url, path) or {}
+            return await self._client.call("GET", self._url, path, or_text=text)
         except AdminRequestError as error:
-            if error.status == 404:  # there are none
-                return {}
+            if error.status == 404:
+                return None
             raise translated(error) from error
-        return found
 
     async def unload(self, bundle: str, destination: str) -> None:
         path = f"/admin/v2/namespaces/{quote(bundle)}/unload"

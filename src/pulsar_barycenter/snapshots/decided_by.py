@@ -1,7 +1,7 @@
 """Chooses the configuration, the load manager and the strategies for a decision, and reads a shedder's memory."""
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -69,10 +69,21 @@ def configured(
     strategy: str | None = None,
     placement: str | None = None,
 ) -> BrokerConfig:
+    """Return the configuration for a decision on a snapshot: `configuration_of` with what came with the snapshot."""
+    return configuration_of(found.configuration, conf, changes, strategy, placement)
+
+
+def configuration_of(
+    configuration: Mapping[str, str],
+    conf: Path | None = None,
+    changes: Collection[str] = (),
+    strategy: str | None = None,
+    placement: str | None = None,
+) -> BrokerConfig:
     """Return the configuration for a decision.
 
-    It starts with the configuration that came with the snapshot. `conf` overrides it, then `changes` (key=value), then
-    the strategies that `strategy` and `placement` name.
+    It starts with `configuration`, of which unknown keys are ignored. `conf` overrides it, then `changes` (key=value),
+    then the strategies that `strategy` and `placement` name.
 
     Raises:
         WrongWordError: a key or a strategy does not exist.
@@ -80,7 +91,7 @@ def configured(
         OSError: the file cannot be read.
     """
     known = keys()
-    texts = {key: text for key, text in found.configuration.items() if key in known}
+    texts = {key: text for key, text in configuration.items() if key in known}
     if conf is not None:
         load_broker_conf(conf)
         texts |= {key: text for key, text in read_pairs(read_conf_text(conf), str(conf)).items() if key in known}

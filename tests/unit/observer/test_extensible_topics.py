@@ -52,7 +52,7 @@ def client() -> Client:
 
 @pytest.fixture
 def topics(client: Client) -> PulsarExtensibleTopics:
-    return PulsarExtensibleTopics(cast(pulsar.Client, client))
+    return PulsarExtensibleTopics(cast(pulsar.Client, client), "test")
 
 
 def test_the_newest_of_each_broker_counts_until_a_tombstone(client: Client, topics: PulsarExtensibleTopics) -> None:

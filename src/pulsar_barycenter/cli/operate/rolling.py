@@ -60,6 +60,7 @@ _MAX_NAMED: Final = 20
 _BEGIN_WITHIN_S: Final = 60.0
 _STOPPING: Final = "barycenter: stopping after the moves and the command in progress; again to end at once"
 _MOVING_PLAN: Final = "roll"
+_SUBSCRIPTION: Final = "barycenter-roll"
 """The name of the plan in the journal of moves: a roll plans anew in each step."""
 
 
@@ -154,7 +155,9 @@ async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningC
         conf = asking_conf(given.urls[0])
         logger = logging.getLogger("pulsar")  # standard output is for the commands' own lines
         logger.setLevel(logging.ERROR)
-        pulsar_client, topics = await asyncio.to_thread(open_load_topics, given.service_url, conf, logger=logger)
+        pulsar_client, topics = await asyncio.to_thread(
+            open_load_topics, given.service_url, conf, _SUBSCRIPTION, logger=logger
+        )
         opened.append(pulsar_client)
         return TopicReports(topics)
 

@@ -16,7 +16,7 @@ Source: Pulsar's `ModularLoadManagerImpl.doLoadShedding`, `SimpleLoadManagerImpl
 
 import random
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
@@ -129,9 +129,16 @@ class Round(Generic[Memory]):
         return self.shedder.document(memory.shedding)
 
     def run(
-        self, snapshot: LoadSnapshot, memory: RoundMemory[Memory], rng: random.Random
+        self,
+        snapshot: LoadSnapshot,
+        memory: RoundMemory[Memory],
+        rng: random.Random,
+        takes: Callable[[Unload], bool] = lambda _unload: True,
     ) -> tuple[RoundOutcome, RoundMemory[Memory]]:
-        """Return what the leader would do if every unload succeeds, and its next memory."""
+        """Return what the leader would do if every unload succeeds that `takes` accepts, and its next memory.
+
+        `takes` is called once for each unload, in the order of the round; the others count as failed.
+        """
         snapshot = with_drained(snapshot, self.selection.drained)
         plan, shedding = shed(self.shedder, snapshot, memory.shedding)
         destinations = self.selection.destinations(plan, snapshot, memory.selection, rng)
@@ -139,7 +146,7 @@ class Round(Generic[Memory]):
         try:
             step = next(steps)
             while True:
-                step = steps.send(None if isinstance(step, Refusal) else CARRIED_OUT)
+                step = steps.send(None if isinstance(step, Refusal) else UnloadOutcome(takes(step)))
         except StopIteration as end:
             outcome: RoundOutcome = end.value
         for move in outcome.moves:

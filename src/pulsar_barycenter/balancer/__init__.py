@@ -1,0 +1,18 @@
+"""Balances a running cluster of Apache Pulsar or Barycenter from outside, as a process beside it.
+
+Problem. The brokers of a cluster have a balancer of their own. An operator wants to see what another strategy would do,
+then let it act, without replacing a broker. Two balancers at the same time move bundles to and fro, and a process
+beside the cluster can lose its view, its disk or its life at any time.
+
+Rules. The decisions are those of a leader: the reports that `collect` reads, the windows of `load.reports.windows`, the
+round of `load.rounds`. What may be done depends on the mode: `observe` only reads, `advise` waits for an approval of
+each round, `act` carries rounds out. A move begins only while this process holds the lease, the watchdog is content and
+the caps have room. Whatever was changed in the cluster is on the disk and in the lease before it is changed.
+
+- `options` has the modes and limits; `judging` decides, as pure code.
+- `facts` reads settings, policies, identity and clock of a cluster; `state_folder` keeps the state on the disk.
+- `lease` holds the right to act; `shedding_switch` switches the cluster's own shedding off, and puts it back.
+- `approval` passes a round to a person and back; `metrics` serves numbers for Prometheus.
+- `carrying_out` carries moves out with the executor of `operations`; `rounds` makes a round of all parts; `running`
+  repeats it until the process ends.
+"""

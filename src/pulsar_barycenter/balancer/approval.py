@@ -1,0 +1,98 @@
+"""Passes a round to a person, and the answer back, by two files in the state folder.
+
+The answer names the round by the hash of its moves, so nobody can approve moves that were not shown. Whoever may write
+to the folder may approve.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.balancer.state_folder import StateError, read_file, write_file
+from pulsar_barycenter.operations.plan import PlannedMove, plan_of
+
+PROPOSAL: Final = "proposal.json"
+_APPROVAL: Final = "approval.json"
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A round that waits for an answer. Times are epoch ms; from `until` on it is no longer valid."""
+
+    at: int
+    until: int
+    moves: tuple[PlannedMove, ...]
+    why: str = ""
+    throughputs: dict[str, float] = {}
+
+    @property
+    def name(self) -> str:
+        """The hash of the moves."""
+        return plan_of(self.moves).name
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's answer to the proposal of this name; `at` is epoch ms."""
+
+    proposal: str
+    is_approved: bool
+    by: str
+    at: int
+    why: str = ""
+
+
+class ApprovalError(Exception):
+    """There is nothing to answer; the text says why."""
+
+
+def propose(folder: Path, proposal: Proposal) -> None:
+    """Show a proposal, and drop an answer to an earlier one.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    (folder / _APPROVAL).unlink(missing_ok=True)
+    write_file(folder / PROPOSAL, proposal)
+
+
+def withdraw(folder: Path) -> None:
+    """Drop the proposal and its answer. Idempotent."""
+    (folder / PROPOSAL).unlink(missing_ok=True)
+    (folder / _APPROVAL).unlink(missing_ok=True)
+
+
+def waiting(folder: Path, now_ms: int) -> Proposal:
+    """Return the proposal that waits for an answer.
+
+    Raises:
+        ApprovalError: there is none, it is too old, or it was answered.
+        StateError: the file cannot be read.
+    """
+    proposal = read_file(folder / PROPOSAL, Proposal)
+    if proposal is None:
+        raise ApprovalError(
+            f"no round waits for approval in {folder}; `barycenter balance --mode advise` proposes rounds"
+        )
+    if now_ms >= proposal.until:
+        raise ApprovalError(f"round {proposal.name} in {folder} is no longer valid; wait for the next one")
+    if answer_to(folder, proposal) is not None:
+        raise ApprovalError(f"round {proposal.name} in {folder} was answered already")
+    return proposal
+
+
+def answer(folder: Path, given: Answer) -> None:
+    """Store an answer for the balancer.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_file(folder / _APPROVAL, given)
+
+
+def answer_to(folder: Path, proposal: Proposal) -> Answer | None:
+    """Return the answer to a proposal; None if there is none, or it is to another one or cannot be read."""
+    try:
+        given = read_file(folder / _APPROVAL, Answer)
+    except StateError:
+        return None
+    return given if given is not None and given.proposal == proposal.name else None

@@ -1,0 +1,72 @@
+"""Carries out the moves of a round with the executor of `operations`, and keeps the journal."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pulsar_barycenter.balancer.options import Caps
+from pulsar_barycenter.balancer.state_folder import StateFolder
+from pulsar_barycenter.operations.executor import Cluster, Outcome, Pace, execute
+from pulsar_barycenter.operations.journal import Entry, MoveState
+from pulsar_barycenter.operations.plan import PlannedMove, plan_of
+
+BY: Final = "barycenter balance"
+_MAX_REASON: Final = 400
+"""The number of characters of a reason that brokers store with a move."""
+
+
+class TellMove(Protocol):
+    """Receives each state of a move."""
+
+    def __call__(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """Carries moves out in `cluster`, within `caps`. `stop` returns why no other move may begin, blank if it may.
+
+    `reasons` has the reason of each move while a round is carried out, by bundle; `cluster` sends it with the move.
+    """
+
+    cluster: Cluster
+    state: StateFolder
+    caps: Caps
+    stop: Callable[[], str]
+    tell: TellMove
+    reasons: dict[str, str]
+
+    async def carry_out(self, moves: Sequence[PlannedMove], *, by: str = BY) -> Outcome:
+        """Carry out moves, each noted in the journal before it begins; `by` is who asked for them.
+
+        A bundle that is not where the move says ends the round: something else moves bundles too.
+
+        Raises:
+            OSError: the journal cannot be written; no other move begins.
+        """
+        plan = plan_of(moves)
+
+        def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
+            self.state.note_move(
+                Entry(
+                    at=time.time_ns() // 1_000_000,
+                    plan=plan.name,
+                    by=by,
+                    bundle=move.bundle,
+                    source=move.source,
+                    destination=move.destination,
+                    state=state,
+                    detail=detail,
+                    why=move.sentence,
+                    took_s=took_s,
+                )
+            )
+            self.tell(move, state, detail, took_s)
+
+        self.reasons.clear()
+        self.reasons.update((move.bundle, f"{by}: {move.sentence}"[:_MAX_REASON]) for move in plan.moves)
+        pace = Pace(self.caps.at_once, self.caps.per_minute, self.caps.timeout_s)
+        try:
+            return await execute(plan.moves, self.cluster, pace, tell, self.stop)
+        except ExceptionGroup as errors:  # of the moves in progress; they are alike, as of a full disk
+            raise errors.exceptions[0] from errors

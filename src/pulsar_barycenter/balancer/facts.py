@@ -1,0 +1,182 @@
+"""Reads what a decision needs beside the load: settings, policies, identity and clock of a cluster. Changes nothing."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from typing import Final
+
+import msgspec
+from msgspec import structs
+
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.config.broker_conf import ConfigError, parse_value
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.load_balancing_config import LoadBalancingConfig
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from pulsar_barycenter.doctor.reading.clock_offset import clock_offset
+from pulsar_barycenter.load.managers import MANAGER_KEY
+from pulsar_barycenter.load.policies import (
+    DRAINED_KEY,
+    ClusterPolicies,
+    FailureDomain,
+    IsolationPolicies,
+    domains_of_brokers,
+    group_key,
+)
+from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
+from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.operations.admin_cluster import AdminCluster
+from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told
+
+MAX_CLOCK_DIFFERENCE_MS: Final = 60_000
+"""The difference of clocks up to which the ages of reports can be compared."""
+MAX_NAMESPACES: Final = 10_000
+"""The number of namespaces whose anti-affinity groups are read; bundles of others are not moved."""
+_ALIVE: Final = "/admin/v2/brokers/version"
+_ANSWERS_S: Final = 5.0
+_AT_ONCE: Final = 8
+_WITHIN_S: Final = 120.0
+_OWN_CHOICE: Final = frozenset({MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY})
+"""Keys that say what the cluster's own balancer runs."""
+
+
+class FactsError(Exception):
+    """The cluster cannot be read, or is not the one that was meant; the text says what to do."""
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster it is: its name, and the address of its metadata store, since names repeat."""
+
+    cluster: str
+    store: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster} (metadata in {self.store})" if self.store else self.cluster
+
+
+async def identity_of(cluster: AdminCluster) -> Identity:
+    """Return which cluster it is.
+
+    Raises:
+        NotNowError, RefusedError: a broker does not tell it.
+    """
+    settings, stores = await cluster.settings(), await cluster.stores()
+    store = next((stores[key] for key in ("metadataStoreUrl", "zookeeperServers") if stores.get(key)), "")
+    return Identity(cluster=settings.get("clusterName", ""), store=str(store))
+
+
+async def one_cluster(clusters: Mapping[str, AdminCluster]) -> Identity:
+    """Return which cluster the brokers at these addresses belong to; addresses without an answer do not count.
+
+    Raises:
+        FactsError: no broker answers, or two belong to different clusters.
+    """
+    known: dict[str, Identity] = {}
+    failures = []
+    for url, cluster in clusters.items():
+        try:
+            known[url] = await identity_of(cluster)
+        except (NotNowError, RefusedError) as error:
+            failures.append(str(error))
+        except msgspec.ValidationError:
+            failures.append(f"{url} answers, but is not the web service of a broker")
+    if not known:
+        raise FactsError(f"cannot read the cluster: {failures[0]}")
+    (first, identity), *others = known.items()
+    for url, other in others:
+        if other != identity:
+            raise FactsError(
+                f"{first} belongs to the cluster {identity}, and {url} to {other}; name brokers of one cluster"
+            )
+    return identity
+
+
+@cache
+def _balancing_keys() -> frozenset[str]:
+    own = LoadBalancingConfig.__annotations__
+    names = frozenset(field.encode_name for field in structs.fields(BrokerConfig) if field.name in own)
+    return names - _OWN_CHOICE | {DRAINED_KEY, COMPATIBILITY_KEY}
+
+
+def balancing_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return those settings of a broker that a decision uses; values that are not allowed here are left out, and their
+    defaults apply."""
+    return {key: text for key, text in settings.items() if key in _balancing_keys() and _is_allowed(key, text)}
+
+
+def _is_allowed(key: str, text: str) -> bool:
+    try:
+        parse_value(key, text)
+    except ConfigError:
+        return False
+    return True
+
+
+async def policies_of(cluster: AdminCluster, namespaces: Collection[str]) -> ClusterPolicies:
+    """Return the rules of administrators for these namespaces, MAX_NAMESPACES at most.
+
+    Raises:
+        NotNowError, RefusedError, TimeoutError: they cannot be read, or an isolation policy is not valid.
+    """
+    if len(namespaces) > MAX_NAMESPACES:
+        raise RefusedError(
+            f"the cluster has load in {count_of(len(namespaces), 'namespace')}, and the policies of at most "
+            f"{MAX_NAMESPACES:,} are read: nothing may move without them"
+        )
+    async with asyncio.timeout(_WITHIN_S):
+        isolation, errors = IsolationPolicies.decode(await when_told(cluster.isolation))
+        if errors:
+            raise RefusedError(f"{errors[0]}; nothing may move while a policy cannot be followed")
+        domains = msgspec.convert(await when_told(cluster.failure_domains), dict[str, FailureDomain])
+        groups = await _groups(cluster, namespaces)
+    return ClusterPolicies(isolation, domains_of_brokers(domains), groups)
+
+
+async def _groups(cluster: AdminCluster, namespaces: Iterable[str]) -> dict[str, str]:
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def group(namespace: str) -> tuple[str, str | None]:
+        async with gate:
+            return namespace, group_key(await when_told(lambda: cluster.anti_affinity_group(namespace)))
+
+    found = await asyncio.gather(*map(group, namespaces))
+    return {namespace: key for namespace, key in found if key is not None}
+
+
+async def answering(
+    client: AdminClient, urls: Iterable[str], now_ms: Callable[[], int], *, within_s: float = _ANSWERS_S
+) -> tuple[str, str]:
+    """Return the first of the addresses at which a broker answers within this time, and how its clock differs from this
+    machine's by more than MAX_CLOCK_DIFFERENCE_MS; blank if it does not, or the broker tells no time.
+
+    Raises:
+        FactsError: none answers.
+    """
+    failure = ""
+    for url in dict.fromkeys(urls):
+        sent_ms = now_ms()
+        try:
+            async with asyncio.timeout(within_s):
+                answer = await client.ask(url, _ALIVE)
+        except AdminRequestError as error:
+            failure = failure or str(error)
+            continue
+        except TimeoutError:
+            failure = failure or f"GET {url}{_ALIVE}: no answer within {within_s:g} s"
+            continue
+        return url, clock_difference(url, clock_offset(answer.headers.get("date", ""), sent_ms, now_ms()))
+    raise FactsError(f"no broker answers: {failure}")
+
+
+def clock_difference(url: str, offset: tuple[int, int] | None) -> str:
+    """Return in words that a clock differs too much; `offset` is how far it may be ahead of ours, at least and at most
+    (ms). Blank if it does not, or is not known."""
+    if offset is None or (offset[0] <= MAX_CLOCK_DIFFERENCE_MS and offset[1] >= -MAX_CLOCK_DIFFERENCE_MS):
+        return ""
+    ahead = offset[0] > 0
+    by_s = (offset[0] if ahead else -offset[1]) / 1000
+    return (
+        f"the clock of {url} is {by_s:,.0f} s {'ahead of' if ahead else 'behind'} that of this machine, so the age of "
+        "load cannot be told; set both by NTP: timedatectl set-ntp true, or chronyc makestep"
+    )

@@ -1,0 +1,50 @@
+"""The score: how evenly the brokers were used, and at which price, as the cluster did it and as this program would."""
+
+import msgspec
+
+from pulsar_barycenter.load.rounds.balance import Balance
+
+
+class Side(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The score of one side. `rounds` counts the rounds with a known balance; `above_mean_sum` is the sum of their
+    usage above the mean, `worst` the highest one. `moves` is the number of moves. `throughput` (bytes/s) and `sessions`
+    are sums over the moved bundles, at their moves."""
+
+    rounds: int = 0
+    above_mean_sum: float = 0.0
+    worst: float = 0.0
+    moves: int = 0
+    throughput: float = 0.0
+    sessions: int = 0
+
+    @property
+    def mean(self) -> float:
+        """The mean usage above the mean, a fraction of a broker; 0 before the first round."""
+        return self.above_mean_sum / self.rounds if self.rounds else 0.0
+
+    def with_balance(self, balance: Balance) -> "Side":
+        """Return the score after one more round; a balance of fewer than two brokers does not count."""
+        if balance.brokers < 2:
+            return self
+        return msgspec.structs.replace(
+            self,
+            rounds=self.rounds + 1,
+            above_mean_sum=self.above_mean_sum + balance.above_mean,
+            worst=max(self.worst, balance.above_mean),
+        )
+
+    def with_move(self, throughput: float, sessions: int) -> "Side":
+        """Return the score after a move of a bundle with this throughput (bytes/s) and this number of clients."""
+        return msgspec.structs.replace(
+            self, moves=self.moves + 1, throughput=self.throughput + throughput, sessions=self.sessions + sessions
+        )
+
+
+class Score(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`cluster` is what happened, `ours` what would have happened with the moves of this program alone.
+
+    While this program acts, both are the same: its moves happen.
+    """
+
+    cluster: Side = Side()
+    ours: Side = Side()

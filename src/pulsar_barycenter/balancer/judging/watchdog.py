@@ -1,0 +1,180 @@
+"""Says when the balancer must not act: a state machine without a clock, whose input is one observation per round.
+
+| state | moves may begin | leaves it |
+|---|---|---|
+| acting | yes | when a reason to pause shows |
+| paused | no | to acting once the reason has passed; to handed back after `hand_back_ms` |
+| handed back | no | never: a person starts the process again |
+
+| reason to pause | passes |
+|---|---|
+| the view is older than two report intervals | with a current view |
+| a foreign move: something else moves bundles too | `quiet_ms` after the last one |
+| the imbalance grew after moves of this program | when it is back at the value before them |
+| somebody switched the cluster's own shedding on | never: it is handed back at once, for that is what they did |
+| the clocks of this machine and of the brokers differ too much | when they agree again |
+
+Several reasons may hold; the state is paused while any does.
+"""
+
+import enum
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pulsar_barycenter.balancer.options import WatchLimits
+from pulsar_barycenter.naming.counted import count_of
+
+_INTERVALS: Final = 2
+"""The age of a view, in report intervals, up to which it is current."""
+
+
+class Watched(enum.StrEnum):
+    ACTING = "acting"
+    PAUSED = "paused"
+    HANDED_BACK = "handed back"
+
+
+class Cause(enum.StrEnum):
+    OLD_VIEW = "old view"
+    FOREIGN_MOVE = "foreign move"
+    GREW = "imbalance grew"
+    SHEDDING_ON = "shedding switched on"
+    CLOCK = "clock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a round saw. `oldest_ms` is the time of the oldest of the brokers' newest loads, `silent` are the brokers
+    that told no load at all. `above_mean` is the usage above the mean (a fraction of a broker), None if it is not
+    known. `foreign` are the foreign moves since the last round, as text. `sheds` is whether the cluster's own shedding
+    is on; `clock` says how the clocks differ, blank if they agree. `acts` is whether this program has taken over from
+    the cluster's own balancer, so that there is something to hand back."""
+
+    at_ms: int
+    oldest_ms: int
+    silent: tuple[str, ...] = ()
+    above_mean: float | None = None
+    foreign: tuple[str, ...] = ()
+    sheds: bool = False
+    clock: str = ""
+    acts: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Own moves whose effect is not judged yet: the imbalance before the first, and the time of the last."""
+
+    before: float
+    last_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The state. `reasons` says for each cause why it pauses, `since_ms` when the pause began; `foreign_ms` is the time
+    of the last foreign move, `worse_than` the imbalance before moves that made it worse."""
+
+    state: Watched = Watched.ACTING
+    reasons: dict[Cause, str] = field(default_factory=dict)
+    since_ms: int = 0
+    foreign_ms: int | None = None
+    trial: Trial | None = None
+    worse_than: float | None = None
+
+    @property
+    def may_act(self) -> bool:
+        return self.state is Watched.ACTING
+
+    @property
+    def why(self) -> str:
+        """Why nothing may move; blank while acting."""
+        return "; ".join(self.reasons.values())
+
+
+def watched(before: Watch, seen: Observed, limits: WatchLimits) -> Watch:
+    """Return the state after one more observation."""
+    if before.state is Watched.HANDED_BACK:
+        return before
+    after = _judged(_with_foreign(before, seen), seen, limits)
+    reasons = _reasons(before, after, seen, limits)
+    if not reasons:
+        return replace(after, state=Watched.ACTING, reasons={}, since_ms=0)
+    since_ms = before.since_ms if before.state is Watched.PAUSED else seen.at_ms
+    is_over = seen.acts and (Cause.SHEDDING_ON in reasons or seen.at_ms - since_ms >= limits.hand_back_ms)
+    state = Watched.HANDED_BACK if is_over else Watched.PAUSED
+    return replace(after, state=state, reasons=reasons, since_ms=since_ms)
+
+
+def _with_foreign(before: Watch, seen: Observed) -> Watch:
+    return replace(before, foreign_ms=seen.at_ms) if seen.foreign else before
+
+
+def _judged(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
+    """Return the state after the trial has begun, gone on or ended."""
+    if seen.above_mean is None:
+        return watch
+    if watch.worse_than is not None and seen.above_mean <= watch.worse_than:
+        watch = replace(watch, worse_than=None)
+    if watch.trial is None or seen.at_ms - watch.trial.last_ms < limits.settle_ms:
+        return watch
+    grew = seen.above_mean - watch.trial.before > limits.grown
+    return replace(watch, trial=None, worse_than=watch.trial.before if grew else watch.worse_than)
+
+
+def _reasons(before: Watch, after: Watch, seen: Observed, limits: WatchLimits) -> dict[Cause, str]:
+    found: dict[Cause, str] = {}
+    if seen.sheds:
+        found[Cause.SHEDDING_ON] = (
+            "somebody switched the cluster's own shedding on (loadBalancerSheddingEnabled=true), so two balancers "
+            "would move bundles; start balance again to take over"
+        )
+    if old := _old(seen, limits):
+        found[Cause.OLD_VIEW] = old
+    if seen.clock:
+        found[Cause.CLOCK] = seen.clock
+    if after.foreign_ms is not None and seen.at_ms - after.foreign_ms < limits.quiet_ms:
+        found[Cause.FOREIGN_MOVE] = _foreign(seen) or before.reasons.get(
+            Cause.FOREIGN_MOVE, "something else moved bundles"
+        )
+    if after.worse_than is not None:
+        grown = "" if seen.above_mean is None else f", and it is {100 * seen.above_mean:.1f} points now"
+        found[Cause.GREW] = (
+            "the usage above the mean grew after moves of this program: "
+            f"it was {100 * after.worse_than:.1f} points{grown}"
+        )
+    return found
+
+
+def _old(seen: Observed, limits: WatchLimits) -> str:
+    if seen.silent:
+        return f"{seen.silent[0]} has told no load yet"
+    age_ms, most_ms = seen.at_ms - seen.oldest_ms, _INTERVALS * limits.report_interval_ms
+    if age_ms <= most_ms:
+        return ""
+    return (
+        f"the oldest load of a broker is {age_ms / 1000:,.0f} s old, more than two report intervals "
+        f"({most_ms / 1000:,.0f} s)"
+    )
+
+
+def _foreign(seen: Observed) -> str:
+    if not seen.foreign:
+        return ""
+    more = f" and {count_of(len(seen.foreign) - 1, 'other move')}" if len(seen.foreign) > 1 else ""
+    return f"something else moves bundles too: {seen.foreign[0]}{more}"
+
+
+def blind(*, looked_ms: int, now_ms: int, interval_ms: int) -> str:
+    """Return why no other move of a round may begin, because the last look at the cluster is more than two intervals
+    ago: moves took long, or the cluster cannot be read. Blank if moves may begin; times are epoch ms."""
+    age_ms = now_ms - looked_ms
+    if age_ms <= _INTERVALS * interval_ms:
+        return ""
+    return f"the last look at the cluster was {age_ms / 1000:,.0f} s ago, more than two intervals"
+
+
+def moved_after(watch: Watch, before: float | None, at_ms: int) -> Watch:
+    """Return the state after moves of this program ended at this time (epoch ms); `before` is the usage above the mean
+    before they began, None if it is not known."""
+    if before is None:
+        return watch
+    return replace(watch, trial=Trial(watch.trial.before if watch.trial else before, at_ms))

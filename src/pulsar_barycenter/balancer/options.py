@@ -1,0 +1,86 @@
+"""The modes, and the limits of moves."""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 3_600_000
+MAX_AT_ONCE: Final = 100
+MAX_PER_MINUTE: Final = 6_000.0
+MAX_PER_HOUR: Final = 100_000
+LEASE_TOPIC: Final = "persistent://public/default/barycenter-balance-lease"
+
+
+class Mode(enum.StrEnum):
+    OBSERVE = "observe"
+    """Reads, decides and keeps the score; changes nothing in the cluster."""
+    ADVISE = "advise"
+    """Carries out a round once a person has approved it; the cluster's own shedding stays as it is."""
+    ACT = "act"
+    """Carries out every round; the cluster's own shedding is off meanwhile."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether this mode may move bundles, and so needs the lease."""
+        return self is not Mode.OBSERVE
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The limits of moves. `per_hour` counts the moves of any 60 minutes; `throughput_per_hour` is the sum of the
+    throughput (bytes/s, in + out) of the bundles of these moves, 0 for no limit. A bundle that moved stays for
+    `grace_ms`. With fewer than `min_brokers` brokers whose reports are current nothing moves."""
+
+    at_once: int = 1
+    per_minute: float = 6.0
+    per_hour: int = 60
+    throughput_per_hour: float = 0.0
+    grace_ms: int = 30 * MINUTE_MS
+    min_brokers: int = 2
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLimits:
+    """The limits of the watchdog. `grown` is the growth of the usage above the mean (a fraction of a broker) after our
+    moves that counts as worse, looked at `settle_ms` after the last of them. A view is too old after two report
+    intervals of `report_interval_ms`. After a foreign move nothing moves for `quiet_ms`. A pause of `hand_back_ms` ends
+    with handing back."""
+
+    report_interval_ms: int
+    grown: float = 0.05
+    settle_ms: int = 3 * MINUTE_MS
+    quiet_ms: int = 5 * MINUTE_MS
+    hand_back_ms: int = 15 * MINUTE_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a run of the balancer is asked to do.
+
+    The brokers at `urls` are read every `interval_s`; the run ends after `rounds` rounds, or after a signal if `rounds`
+    is 0. `strategy` is the shedder, `changes` are settings (key=value) that override those of the cluster.
+    `service_url` is the address of the binary protocol; blank: the one that a report names. `approved_within_s` is how
+    long a round waits for its approval. `metrics_port` is a port of 127.0.0.1, 0 for none.
+    """
+
+    urls: Sequence[str]
+    state: Path
+    mode: Mode = Mode.OBSERVE
+    strategy: str = "LeastDisturbance"
+    changes: Sequence[str] = ()
+    interval_s: float = 60.0
+    rounds: int = 0
+    service_url: str = ""
+    keep_days: float = 7.0
+    caps: Caps = field(default_factory=Caps)
+    grown: float = 0.05
+    quiet_s: float = 300.0
+    hand_back_s: float = 900.0
+    approved_within_s: float = 3_600.0
+    lease_topic: str = LEASE_TOPIC
+    lease_s: float = 30.0
+    metrics_port: int = 0

@@ -1,0 +1,307 @@
+"""One round: look at the cluster, judge, decide, and note what was decided. Carries nothing out itself."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.balancer.facts import answering, balancing_settings, policies_of
+from pulsar_barycenter.balancer.judging.caps import PastMove, Room, too_few
+from pulsar_barycenter.balancer.judging.deciding import DecidedMove, DecidedRound, Decider
+from pulsar_barycenter.balancer.judging.journal_view import past_moves, within_grace
+from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView, document_of
+from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, SeenMove, Whose, destinations_of
+from pulsar_barycenter.balancer.judging.scoring import Score
+from pulsar_barycenter.balancer.judging.watchdog import Observed, Watch, watched
+from pulsar_barycenter.balancer.judging.would_be import differing, throughput_of, would_be
+from pulsar_barycenter.balancer.options import HOUR_MS, MINUTE_MS, Mode, Wanted, WatchLimits
+from pulsar_barycenter.balancer.shedding_switch import is_on
+from pulsar_barycenter.balancer.state_folder import Kept, StateFolder
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.policies import ClusterPolicies
+from pulsar_barycenter.load.rounds.balance import Balance
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.observer.collector import Collector
+from pulsar_barycenter.operations.admin_cluster import AdminCluster
+from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.snapshots.decided_by import configuration_of
+
+_POLICIES_MS: Final = 5 * MINUTE_MS
+"""How long policies that were read are used."""
+_MAX_SHOWN: Final = 1_000
+"""The number of moves, and of bundles that stay, in the record of a round."""
+
+
+class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """The record of a round. `at` is epoch ms. `brokers` are registered, `current` of them have a current report.
+
+    `above_mean` is the usage above the mean now, `our_above_mean` what it would be by the decisions of `observe`.
+    `decided` are the moves of the round, `stays` maps bundles that stay to the reason, `seen` are the moves since the
+    last round. `state` is what the balancer may do, `held_up` why it does less.
+    """
+
+    at: int
+    mode: Mode
+    brokers: int
+    current: int
+    bundles: int
+    failed: dict[str, str] = {}
+    balance: str
+    above_mean: float
+    our_above_mean: float
+    why: str = ""
+    decided: tuple[PlannedMove, ...] = ()
+    stays: dict[str, str] = {}
+    seen: tuple[SeenMove, ...] = ()
+    state: str
+    held_up: str = ""
+    score: Score
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a round saw. `failed` are the brokers without a report, with the reason; `moves` are new since the last."""
+
+    at_ms: int
+    listed: tuple[str, ...]
+    current: tuple[str, ...]
+    failed: Mapping[str, str]
+    settings: Mapping[str, str]
+    owners: Mapping[str, str]
+    moves: tuple[SeenMove, ...]
+    policies: ClusterPolicies
+    balance: Balance
+
+
+@dataclass(slots=True)
+class Rounds:
+    """The rounds of one run. `clock_trouble` says how the clock of a broker differs from this machine's."""
+
+    wanted: Wanted
+    client: AdminClient
+    collector: Collector
+    view: LoadView
+    cluster: AdminCluster
+    state: StateFolder
+    kept: Kept
+    watch: Watch = field(default_factory=Watch)
+    clock_trouble: str = ""
+    _loads: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    _owners: OwnersSeen = field(default_factory=OwnersSeen)
+    _moved: dict[str, int] = field(default_factory=dict)
+    _policies: tuple[int, frozenset[str], ClusterPolicies] = (0, frozenset(), ClusterPolicies())
+    _texts: Mapping[str, str] | None = None
+    _decider: Decider | None = None
+
+    # ---- look ----
+
+    async def look(self, *, watches_moves: bool) -> Look:
+        """Read the cluster, and bring the view, the score and the watchdog up to date.
+
+        With `watches_moves` a foreign move, and shedding by the cluster, pause the balancer.
+
+        Raises:
+            FactsError, CollectError, NotNowError, RefusedError, TimeoutError: the cluster cannot be read.
+            ConfigError, StrategyError: the settings cannot be used.
+        """
+        await self._turn_to_a_broker()
+        self._loads = self._loads_of_bundles()  # of a bundle that moves, the load on its former broker counts
+        collected = await self.collector.collect()
+        settings = await self.cluster.settings()
+        listed = tuple(await self.cluster.brokers())
+        now_ms = _now_ms()
+        self.view.retain(listed, now_ms)
+        owners = self.view.owners()
+        ours = destinations_of(self.state.moves_since(now_ms - HOUR_MS), since_ms=now_ms - HOUR_MS)
+        moves = tuple(self._owners.see(owners, live=listed, ours=ours, at_ms=now_ms))
+        self._moved |= {move.bundle: now_ms for move in moves}
+        limits = self._limits(settings)
+        current = self.view.current(listed, now_ms=now_ms, max_age_ms=2 * limits.report_interval_ms)
+        policies = await self._read_policies(owners, now_ms)
+        self._use(settings)
+        balance = self.decider.balance(self._snapshot(Facts(brokers=current, taken_at_ms=now_ms, policies=policies)))
+        look = Look(now_ms, listed, tuple(current), collected.failed, settings, owners, moves, policies, balance)
+        self._watch(look, limits, watches_moves=watches_moves)
+        return look
+
+    async def _turn_to_a_broker(self) -> None:
+        """Ask a broker that answers from now on; a broker that was named may be gone."""
+        known = (self.cluster.url, *self.wanted.urls, *self.collector.addresses.values())
+        url, self.clock_trouble = await answering(self.client, known, _now_ms)
+        self.cluster.turn_to(url)
+
+    def _limits(self, settings: Mapping[str, str]) -> WatchLimits:
+        wanted = self.wanted
+        interval_ms = wanted.interval_s * 1000
+        if self.view.is_published:
+            minutes = configuration_of(balancing_settings(settings)).load_balancer_report_update_max_interval_minutes
+            interval_ms = max(interval_ms, minutes * MINUTE_MS)
+        return WatchLimits(
+            report_interval_ms=round(interval_ms),
+            grown=wanted.grown,
+            quiet_ms=round(wanted.quiet_s * 1000),
+            hand_back_ms=round(wanted.hand_back_s * 1000),
+        )
+
+    async def _read_policies(self, owners: Mapping[str, str], now_ms: int) -> ClusterPolicies:
+        read_ms, known, policies = self._policies
+        namespaces = frozenset(bundle.rpartition("/")[0] for bundle in owners)
+        if now_ms - read_ms < _POLICIES_MS and namespaces <= known:
+            return policies
+        policies = await policies_of(self.cluster, namespaces)
+        self._policies = now_ms, namespaces, policies
+        return policies
+
+    def _use(self, settings: Mapping[str, str]) -> None:
+        """Use the settings of the cluster from now on; a change of them begins new rounds with the old memory."""
+        texts = balancing_settings(settings)
+        if texts != self._texts or self._decider is None:
+            memory = self.kept.memory if self._decider is None else self._decider.memory()
+            self._decider, self._texts = Decider(self._configuration(texts), memory), texts
+
+    def _configuration(self, texts: Mapping[str, str]) -> BrokerConfig:
+        return configuration_of(texts, changes=self.wanted.changes, strategy=self.wanted.strategy)
+
+    def _watch(self, look: Look, limits: WatchLimits, *, watches_moves: bool) -> None:
+        times = {broker: self.view.measured_ms(broker) for broker in look.listed}
+        foreign = [move for move in look.moves if move.whose is Whose.FOREIGN]
+        seen = Observed(
+            at_ms=look.at_ms,
+            oldest_ms=min(times.values(), default=0),
+            silent=tuple(broker for broker, at_ms in times.items() if not at_ms),
+            above_mean=look.balance.above_mean if look.balance.brokers > 1 else None,
+            foreign=tuple(
+                f"{move.bundle} moved from {move.source} to {move.destination}" for move in foreign if watches_moves
+            ),
+            sheds=watches_moves and is_on(dict(look.settings)),
+            clock=self.clock_trouble,
+            acts=watches_moves,
+        )
+        self.watch = watched(self.watch, seen, limits)
+
+    # ---- decide ----
+
+    @property
+    def decider(self) -> Decider:
+        """The rounds with the settings of the last look."""
+        assert self._decider is not None, "look first"
+        return self._decider
+
+    def decide(self, look: Look) -> DecidedRound | None:
+        """Return the moves of a round on the cluster as it is; None if there are too few brokers."""
+        if too_few(look.current, self.wanted.caps):
+            return None
+        throughputs = self._throughputs()
+        grace_ms = self.wanted.caps.grace_ms
+        entries = self.state.moves_since(look.at_ms - max(HOUR_MS, grace_ms))
+        past = past_moves(entries, throughputs, since_ms=look.at_ms - max(HOUR_MS, grace_ms))
+        recently = self._lately(self._moved, look.at_ms) | within_grace(past, now_ms=look.at_ms, grace_ms=grace_ms)
+        return self.decider.decide(self._snapshot(_facts(look, recently)), self._room(past, look.at_ms))
+
+    def imagine(self, look: Look) -> DecidedRound | None:
+        """Return the moves of a round on the cluster as it would be by the rounds so far, and count them as made."""
+        if too_few(look.current, self.wanted.caps):
+            return None
+        throughputs = self._throughputs()
+        past = [PastMove(at_ms, bundle, throughputs.get(bundle, 0.0)) for bundle, at_ms in self.kept.moved.items()]
+        recently = self._lately(self.kept.moved, look.at_ms)
+        reports = {broker: self.view.reports[broker] for broker in look.current}
+        places = differing(self.kept.places, look.owners, reports)
+        elsewhere = would_be(reports, look.owners, places)
+        snapshot = document_of(elsewhere, self.view.bundles, _facts(look, recently)).snapshot()
+        decided = self.decider.decide(snapshot, self._room(past, look.at_ms))
+        horizon_ms = max(HOUR_MS, self.wanted.caps.grace_ms)
+        moved = {bundle: at_ms for bundle, at_ms in self.kept.moved.items() if look.at_ms - at_ms <= horizon_ms}
+        for one in decided.moves:
+            places[one.move.bundle], moved[one.move.bundle] = one.move.destination, look.at_ms
+        self.kept = msgspec.structs.replace(self.kept, places=places, moved=moved)
+        return decided
+
+    def _lately(self, moved: Mapping[str, int], now_ms: int) -> dict[str, int]:
+        return {bundle: at for bundle, at in moved.items() if now_ms - at <= self.wanted.caps.grace_ms}
+
+    def _room(self, past: list[PastMove], now_ms: int) -> Room:
+        return Room(self.wanted.caps, past, now_ms=now_ms, round_ms=round(self.wanted.interval_s * 1000))
+
+    def _throughputs(self) -> dict[str, float]:
+        return {bundle: throughput for bundle, (throughput, _) in self._loads_of_bundles().items()}
+
+    def _snapshot(self, facts: Facts) -> LoadSnapshot:
+        return document_of(self.view.reports, self.view.bundles, facts).snapshot()
+
+    # ---- note ----
+
+    def note(
+        self, look: Look, decided: DecidedRound | None, *, imagined: bool, state: str, held_up: str
+    ) -> RoundRecord:
+        """Keep the score and the record of a round; return the record.
+
+        Raises:
+            OSError: the state folder cannot be written.
+        """
+        now = look.balance
+        ours = decided.balance if decided is not None and imagined else now
+        self._keep_score(look, decided, now, ours, imagined=imagined)
+        self._moved = self._lately(self._moved, look.at_ms)
+        record = RoundRecord(
+            at=look.at_ms,
+            mode=self.wanted.mode,
+            brokers=len(look.listed),
+            current=len(look.current),
+            bundles=len(look.owners),
+            failed=dict(look.failed),
+            balance=now.sentence,
+            above_mean=now.above_mean,
+            our_above_mean=ours.above_mean,
+            why="" if decided is None else decided.why,
+            decided=() if decided is None else tuple(one.move for one in decided.moves[:_MAX_SHOWN]),
+            stays={} if decided is None else dict(list(decided.stays.items())[:_MAX_SHOWN]),
+            seen=look.moves[:_MAX_SHOWN],
+            state=state,
+            held_up=held_up or too_few(look.current, self.wanted.caps),
+            score=self.kept.score,
+        )
+        self.state.keep(self.kept)
+        self.state.note_round(record)
+        return record
+
+    def _keep_score(
+        self, look: Look, decided: DecidedRound | None, now: Balance, ours: Balance, *, imagined: bool
+    ) -> None:
+        cluster, our = self.kept.score.cluster.with_balance(now), self.kept.score.ours.with_balance(ours)
+        for move in look.moves:
+            if move.whose is not Whose.FAILOVER:
+                cluster = cluster.with_move(*self._loads.get(move.bundle, (0.0, 0)))
+            if move.whose is Whose.OURS and not imagined:
+                our = our.with_move(*self._loads.get(move.bundle, (0.0, 0)))
+        for one in _imagined(decided, imagined=imagined):
+            our = our.with_move(one.throughput, one.sessions)
+        self.kept = msgspec.structs.replace(
+            self.kept,
+            score=Score(cluster=cluster, ours=our),
+            memory=self.decider.memory(),
+            strategy=self.wanted.strategy,
+        )
+
+    def _loads_of_bundles(self) -> dict[str, tuple[float, int]]:
+        """Return bundle to its throughput (bytes/s) and the number of its clients, by the newest reports."""
+        return {
+            bundle: (throughput_of(stats), stats.consumer_count + stats.producer_count)
+            for report in self.view.reports.values()
+            for bundle, stats in report.last_stats.items()
+        }
+
+
+def _facts(look: Look, recently_moved: Mapping[str, int]) -> Facts:
+    return Facts(brokers=look.current, taken_at_ms=look.at_ms, recently_moved=recently_moved, policies=look.policies)
+
+
+def _imagined(decided: DecidedRound | None, *, imagined: bool) -> tuple[DecidedMove, ...]:
+    return decided.moves if decided is not None and imagined else ()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

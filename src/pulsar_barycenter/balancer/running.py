@@ -1,0 +1,480 @@
+"""Repeats rounds until the process is asked to end, takes the lease and the shedding over, and gives both back.
+
+The order is what makes it safe. First the lease, then the note of what is to be put back, on the disk and in the lease,
+then the change. At the end the moves in progress are waited for, then the shedding is put back, then the note is
+emptied, and the lease is given up last. A process that lost its lease changes nothing any more, and ends.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pulsar_barycenter.admin.client import AdminClient, NewClient
+from pulsar_barycenter.admin.client_conf import ClientConf
+from pulsar_barycenter.balancer.approval import Proposal, answer_to, propose, withdraw
+from pulsar_barycenter.balancer.carrying_out import BY, Carrier
+from pulsar_barycenter.balancer.facts import FactsError, one_cluster
+from pulsar_barycenter.balancer.judging.deciding import DecidedRound
+from pulsar_barycenter.balancer.judging.journal_view import under_way
+from pulsar_barycenter.balancer.judging.load_view import LoadView
+from pulsar_barycenter.balancer.judging.watchdog import Cause, Watched, blind, moved_after
+from pulsar_barycenter.balancer.lease import Lease, LeaseError, LeaseLostError
+from pulsar_barycenter.balancer.metrics import MetricsServer, Numbers
+from pulsar_barycenter.balancer.options import Mode, Wanted
+from pulsar_barycenter.balancer.rounds import Look, RoundRecord, Rounds
+from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY, TakenOver, put_back, switch_off
+from pulsar_barycenter.balancer.state_folder import StateFolder
+from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
+from pulsar_barycenter.config.broker_conf import ConfigError
+from pulsar_barycenter.load.managers import StrategyError
+from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.collecting import Collection, binary_client, open_collector
+from pulsar_barycenter.observer.collector import CollectError
+from pulsar_barycenter.operations.admin_cluster import AdminCluster
+from pulsar_barycenter.operations.executor import NotNowError, RefusedError
+from pulsar_barycenter.operations.journal import MoveState
+from pulsar_barycenter.operations.plan import PlannedMove
+
+_REQUEST_TIMEOUT_S: Final = 70.0
+_CHECK_S: Final = 0.5
+_ATTEMPTS: Final = 12
+"""How often the end of a process tries to write to the lease topic, with a pause of _PAUSE_S in between."""
+_PAUSE_S: Final = 5.0
+_RENEWALS: Final = 3
+"""How often the lease is renewed within its time."""
+_UNREADABLE: Final = (
+    *(CollectError, FactsError, NotNowError, RefusedError, TimeoutError),
+    *(StrategyError, ConfigError, msgspec.ValidationError),
+)
+"""The cluster does not answer, or not as expected; the next round may."""
+
+Tell: TypeAlias = Callable[[RoundRecord | str], None]
+"""Receives the record of each round, and sentences about what happens in between."""
+
+
+Reasons: TypeAlias = Callable[[str], Mapping[str, str]]
+"""Returns the headers of a request that has this reason."""
+
+
+class BalanceError(Exception):
+    """The balancer cannot go on; the text says why, and what to do."""
+
+
+async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons) -> None:
+    """Balance until SIGINT or SIGTERM, or for the wanted number of rounds.
+
+    `conf` has the credentials for the binary protocol. `reasons` makes the headers by which brokers of Barycenter store
+    the reason of a move.
+
+    Raises:
+        BalanceError: the first round failed, the lease was lost, or what is to be put back cannot be.
+        FactsError, StateError, JournalError, OSError: the cluster or the folder cannot be used.
+    """
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await balance_until(stop, new_client, conf, wanted, tell, reasons)
+
+
+async def balance_until(
+    stop: asyncio.Event, new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons
+) -> None:
+    """Balance until `stop` is set; else as `balance`."""
+    client = new_client(timeout_s=_REQUEST_TIMEOUT_S, why=BY)
+    try:
+        clusters = {url: AdminCluster(client, url) for url in wanted.urls}
+        identity = await one_cluster(clusters)
+        state = StateFolder(wanted.state)
+        state.check(identity)
+        with state.journal.held():
+            of_moves: dict[str, str] = {}
+            cluster = AdminCluster(client, wanted.urls[0], headers_of=lambda bundle: reasons(of_moves.get(bundle, BY)))
+            async with _open(new_client, conf, wanted, state, client, cluster) as run:
+                tell(f"balancing {identity} in the mode {wanted.mode}; the state is in {wanted.state}")
+                await _Run(run, conf, wanted, state, stop, tell, of_moves).go()
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def _open(
+    new_client: NewClient,
+    conf: ClientConf,
+    wanted: Wanted,
+    state: StateFolder,
+    client: AdminClient,
+    cluster: AdminCluster,
+) -> AsyncIterator[Rounds]:
+    log = FileReportLog(wanted.state / "load-reports", retention_hours=wanted.keep_days * 24)
+    view = LoadView(log.append)
+    service_url = wanted.service_url or None
+    collection = Collection(wanted.urls, wanted.state, wanted.interval_s, 0, wanted.keep_days, service_url)
+    state.read_moves()
+    async with open_collector(new_client, conf, collection, view, view.published, subscription=_name()) as collector:
+        yield Rounds(wanted, client, collector, view, cluster, state, state.kept(wanted.strategy))
+
+
+class _Run:
+    """The rounds of one process."""
+
+    def __init__(
+        self,
+        rounds: Rounds,
+        conf: ClientConf,
+        wanted: Wanted,
+        state: StateFolder,
+        stop: asyncio.Event,
+        tell: Tell,
+        of_moves: dict[str, str],
+    ) -> None:
+        self._rounds = rounds
+        self._conf = conf
+        self._wanted = wanted
+        self._state = state
+        self._stop = stop
+        self._tell = tell
+        self._numbers = Numbers(wanted.mode)
+        self._lease: Lease | None = None
+        self._lost = ""
+        self._taken_over: TakenOver | None = None
+        self._proposal: Proposal | None = None
+        self._one_note = asyncio.Lock()
+        self._is_standby = False
+        self._is_ready = False
+        self._looked_ms = 0
+        self._carrier = Carrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_move, of_moves)
+
+    async def go(self) -> None:
+        """Run the rounds; whatever happens, give back what was taken."""
+        if self._wanted.mode is Mode.OBSERVE and self._state.taken_over() is not None:
+            self._tell(
+                f"an earlier process has switched the cluster's own shedding off ({SHEDDING_KEY}=false). Put it back: "
+                f"barycenter balance restore --state {self._wanted.state}"
+            )
+        withdraw(self._wanted.state)  # of a process that was killed
+        server = MetricsServer(self._numbers, self._wanted.metrics_port)
+        await server.start()
+        renewing = asyncio.create_task(self._renew())
+        try:
+            await self._repeat()
+        finally:
+            renewing.cancel()
+            with suppress(asyncio.CancelledError):
+                await renewing
+            try:
+                await self._give_back()
+            finally:
+                await server.close()
+
+    async def _repeat(self) -> None:
+        loop = asyncio.get_running_loop()
+        due, number = loop.time(), 0
+        while not self._stop.is_set():
+            number += 1
+            await self._try_round(number)
+            if number == self._wanted.rounds:
+                return
+            due = max(due + self._wanted.interval_s, loop.time())
+            await self._wait_until(due)
+            if self._lost:
+                raise BalanceError(f"{self._lost}; this process changes nothing any more. Start it again as a standby")
+
+    async def _try_round(self, number: int) -> None:
+        try:
+            await self._round()
+        except _UNREADABLE as error:
+            self._numbers.failed_rounds += 1
+            if number == 1:
+                raise BalanceError(str(error) or "the cluster did not answer in time") from error
+            self._tell(f"{str(error) or 'the cluster did not answer in time'}; trying again in the next round")
+        except (LeaseLostError, LeaseError) as error:
+            raise BalanceError(str(error)) from error
+
+    # ---- a round ----
+
+    async def _round(self) -> None:
+        rounds, mode = self._rounds, self._wanted.mode
+        look = await rounds.look(watches_moves=mode is Mode.ACT and self._taken_over is not None)
+        self._looked_ms = look.at_ms
+        if rounds.clock_trouble and not self._numbers.rounds:
+            raise FactsError(rounds.clock_trouble)
+        if len(look.failed) == len(look.listed) and not rounds.view.is_published:  # else they may publish it later
+            broker, why = next(iter(look.failed.items()), ("no broker", "none is registered"))
+            raise FactsError(f"no broker tells its load, so there is nothing to decide on; {broker}: {why}")
+        if mode.moves:
+            await self._hold_lease(look)
+        await self._hand_back_if_over()
+        decided = self._decided(look)
+        held_up = self._why_not()
+        record = rounds.note(look, decided, imagined=mode is Mode.OBSERVE, state=self._state_word(), held_up=held_up)
+        self._count(look, record)
+        self._tell(record)
+        if decided is not None and decided.moves:
+            await self._do(look, decided)
+
+    def _decided(self, look: Look) -> DecidedRound | None:
+        if self._wanted.mode is Mode.OBSERVE:
+            return self._rounds.imagine(look)
+        if self._why_not() or self._waits_for_answer(look.at_ms):
+            return None
+        return self._rounds.decide(look)
+
+    async def _do(self, look: Look, decided: DecidedRound) -> None:
+        moves = [one.move for one in decided.moves]
+        if self._wanted.mode is Mode.ACT:
+            await self._carry_out(moves, decided.balance.above_mean, BY)
+        elif self._wanted.mode is Mode.ADVISE:
+            until = look.at_ms + round(self._wanted.approved_within_s * 1000)
+            self._proposal = Proposal(at=look.at_ms, until=until, moves=tuple(moves), why=decided.why)
+            propose(self._wanted.state, self._proposal)
+            self._tell(
+                f"round {self._proposal.name} with {count_of(len(moves), 'move')} waits for approval: "
+                f"barycenter balance approve --state {self._wanted.state}"
+            )
+
+    async def _carry_out(self, moves: Sequence[PlannedMove], above_mean: float | None, by: str) -> None:
+        outcome = await self._carrier.carry_out(moves, by=by)
+        self._numbers.carried["served"] += outcome.served
+        self._numbers.carried["failed"] += outcome.failed
+        if outcome.served:
+            self._rounds.watch = moved_after(self._rounds.watch, above_mean, _now_ms())
+        if outcome.stopped_by:
+            self._tell(f"the round was stopped: {outcome.stopped_by}")
+
+    def _why_not(self) -> str:
+        """Return why no move may begin now; blank if moves may begin."""
+        if not self._wanted.mode.moves:
+            return ""
+        if self._stop.is_set():
+            return "the process was asked to end"
+        if asked := self._state.journal.asked_to_stop():
+            self._stop.set()
+            return asked
+        if self._lost:
+            return self._lost
+        if self._lease is None or not self._lease.is_held:
+            return "standby: another process holds the lease" if self._is_standby else "the lease is not proven"
+        if not self._is_ready:
+            return "what this mode takes over is not taken over yet"
+        interval_ms = round(self._wanted.interval_s * 1000)
+        return self._rounds.watch.why or blind(looked_ms=self._looked_ms, now_ms=_now_ms(), interval_ms=interval_ms)
+
+    def _state_word(self) -> str:
+        if self._wanted.mode is Mode.OBSERVE:
+            return "observing"
+        if self._is_standby:
+            return "standby"
+        if self._wanted.mode is Mode.ADVISE and self._rounds.watch.state is Watched.ACTING:
+            return "waiting for approval" if self._proposal else "advising"
+        return str(self._rounds.watch.state)
+
+    def _count(self, look: Look, record: RoundRecord) -> None:
+        numbers = self._numbers
+        numbers.rounds += 1
+        numbers.last_round_s = look.at_ms / 1000
+        numbers.brokers = len(look.current)
+        oldest_ms = min(map(self._rounds.view.measured_ms, look.listed), default=look.at_ms)
+        numbers.view_age_s = (look.at_ms - oldest_ms) / 1000
+        numbers.is_lease_held = self._lease is not None and self._lease.is_held
+        numbers.above_mean = {"cluster": record.above_mean, "ours": record.our_above_mean}
+        numbers.score, numbers.watch = record.score, self._rounds.watch
+
+    def _tell_move(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
+        if state is MoveState.SERVED:
+            self._tell(f"{move.bundle} is served by {move.destination} ({took_s or 0:.1f} s)")
+        elif state is not MoveState.BEGUN:
+            self._tell(f"{move.bundle} to {move.destination}: {state}: {detail}")
+
+    # ---- advise ----
+
+    def _waits_for_answer(self, now_ms: int) -> bool:
+        if self._proposal is not None and now_ms >= self._proposal.until:
+            self._tell(f"round {self._proposal.name} was not approved in time")
+            self._withdraw()
+        return self._proposal is not None
+
+    def _withdraw(self) -> None:
+        self._proposal = None
+        withdraw(self._wanted.state)
+
+    async def _wait_until(self, due: float) -> None:
+        """Wait for the next round; carry out an approved round meanwhile."""
+        loop = asyncio.get_running_loop()
+        while (left_s := due - loop.time()) > 0 and not self._stop.is_set() and not self._lost:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), min(left_s, _CHECK_S))
+            await self._heed_answer()
+            self._why_not()  # sets `stop` if another process asks for it
+
+    async def _heed_answer(self) -> None:
+        proposal = self._proposal
+        given = None if proposal is None else answer_to(self._wanted.state, proposal)
+        if proposal is None or given is None or _now_ms() >= proposal.until:
+            return
+        self._withdraw()
+        if not given.is_approved:
+            self._tell(f"round {proposal.name} was rejected by {given.by}")
+        elif why := self._why_not():
+            self._tell(f"round {proposal.name} was approved by {given.by}, and is not carried out: {why}")
+        else:
+            self._tell(f"round {proposal.name} was approved by {given.by}")
+            await self._carry_out(proposal.moves, None, f"{BY}, approved by {given.by}")
+
+    # ---- the lease, and the cluster's own shedding ----
+
+    async def _hold_lease(self, look: Look) -> None:
+        """Take the lease, if nobody holds it, and then what this mode takes over; what failed is tried again."""
+        if self._lease is None or self._is_standby:
+            await self._take_lease(look)
+        if not self._is_standby and not self._is_ready:
+            await self._make_ready()
+
+    async def _take_lease(self, look: Look) -> None:
+        if self._lease is None:
+            service_url = self._service_url(look)
+            self._lease = Lease(
+                partial(binary_client, service_url, self._conf),
+                self._wanted.lease_topic,
+                holder=_name(),
+                valid_s=self._wanted.lease_s,
+            )
+        is_held, note = await self._lease.try_to_take()
+        if not is_held and not self._is_standby:
+            self._tell("standby: another process holds the lease; trying again in each round")
+        self._is_standby = not is_held
+        if is_held:
+            self._tell(f"this process holds the lease on {self._wanted.lease_topic}")
+            # the last note is newer than a file that another process may have made obsolete
+            self._taken_over = self._state.taken_over() if note is None else note.taken_over
+
+    async def _make_ready(self) -> None:
+        if self._wanted.mode is Mode.ACT:
+            await self._take_over()
+        elif self._taken_over is not None:  # of a process that acted and died
+            await put_back(self._rounds.cluster, self._taken_over)
+            await self._forget()
+            self._tell(f"the cluster's own shedding is as it was before a process that acted ({SHEDDING_KEY})")
+        self._is_ready = True
+        await self._go_on()
+
+    def _service_url(self, look: Look) -> str:
+        reports = [self._rounds.view.reports[broker] for broker in look.current]
+        secure = self._wanted.urls[0].startswith("https:")
+        told = [report.pulsar_service_url_tls if secure else report.pulsar_service_url for report in reports]
+        found = self._wanted.service_url or next((url for url in told if url), "")
+        if not found:
+            raise LeaseError(
+                "no broker tells its address for the binary protocol, which the lease needs: give --service-url"
+            )
+        return found
+
+    async def _take_over(self) -> None:
+        taken_over = await switch_off(self._rounds.cluster, self._taken_over, self._remember, _now_ms())
+        self._taken_over = taken_over
+        self._tell(
+            f"the cluster's own shedding is off ({SHEDDING_KEY}=false); at the end it gets back what it had, "
+            f"{taken_over.before}"
+        )
+
+    async def _remember(self, taken_over: TakenOver) -> None:
+        self._taken_over = taken_over
+        self._state.remember(taken_over)
+        if not await self._prove():
+            raise LeaseError("the lease could not be renewed, so nothing was changed; start again")
+
+    async def _prove(self) -> bool:
+        """Renew the lease with what is to be put back now; return whether it is proven.
+
+        Raises:
+            LeaseLostError: another process holds it.
+        """
+        assert self._lease is not None, "the lease comes first"
+        async with self._one_note:  # a note must not overtake a newer one
+            await self._lease.renew(self._taken_over)
+        return self._lease.is_held
+
+    async def _prove_patiently(self) -> None:
+        """Renew the lease, also while its topic moves to another broker.
+
+        Raises:
+            LeaseLostError: another process holds it.
+            NotNowError: the topic cannot be written, in _ATTEMPTS attempts.
+        """
+        for _ in range(_ATTEMPTS):
+            if await self._prove():
+                return
+            await asyncio.sleep(_PAUSE_S)
+        raise NotNowError("the lease cannot be renewed")
+
+    async def _go_on(self) -> None:
+        """Carry out the moves that a killed process left under way."""
+        left = under_way(self._state.moves_since(0))
+        if left:
+            self._tell(f"{count_of(len(left), 'move')} of an earlier process was under way; looking at each")
+            await self._carry_out(left, None, BY)
+
+    async def _hand_back_if_over(self) -> None:
+        watch = self._rounds.watch
+        if watch.state is not Watched.HANDED_BACK or self._taken_over is None or not await self._prove():
+            return
+        if Cause.SHEDDING_ON not in watch.reasons:  # else somebody has done so
+            await put_back(self._rounds.cluster, self._taken_over)
+        await self._forget()
+        self._tell(f"handed back to the cluster's own balancer: {watch.why}")
+
+    async def _give_back(self) -> None:
+        """Put back what was there, and give the lease up; nothing of it without the lease."""
+        if self._lease is None:
+            return
+        try:
+            if self._taken_over is not None and not self._lost:
+                await self._prove_patiently()
+                await put_back(self._rounds.cluster, self._taken_over)
+                await self._forget()
+                self._tell(f"the cluster's own shedding is as it was ({SHEDDING_KEY})")
+        except LeaseLostError as error:
+            raise BalanceError(f"{error}; this process changes nothing any more") from error
+        except (NotNowError, RefusedError, TimeoutError) as error:
+            assert self._taken_over is not None
+            raise BalanceError(
+                f"{SHEDDING_KEY} was not put back to {self._taken_over.before}: "
+                f"{str(error) or 'the cluster did not answer in time'}; start balance again with the same --state, or "
+                "use `barycenter balance restore`"
+            ) from error
+        finally:
+            withdraw(self._wanted.state)
+            await self._lease.close()
+
+    async def _forget(self) -> None:
+        self._taken_over = None
+        await self._prove()
+        self._state.remember(None)
+
+    async def _renew(self) -> None:
+        """Renew the lease; note when it is lost."""
+        while True:
+            await asyncio.sleep(self._wanted.lease_s / _RENEWALS)
+            if self._lease is None or self._is_standby:
+                continue
+            try:
+                await self._prove()
+            except LeaseLostError as error:
+                self._lost = str(error)
+                return
+
+
+def _name() -> str:
+    """Return a name of this process that no other one has."""
+    return f"barycenter-balance-{socket.gethostname()}-{os.getpid()}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,173 @@
+"""The state of a balancer in a folder, so that a process that starts again goes on where the last one ended.
+
+| file | content |
+|---|---|
+| `cluster.json` | which cluster it is; a folder is for one cluster |
+| `moves.journal` | every move that this program began, as the journals of `execute`; `barycenter undo` reverses it |
+| `taken-over.json` | what is to be put back in the cluster; there while the cluster's own shedding is switched off |
+| `state.json` | the score, the memory of the shedder, the would-be places of bundles |
+| `rounds.jsonl` | one line for each round; `rounds.jsonl.1` are older ones |
+| `proposal.json`, `approval.json` | a round that waits for a person, and the answer |
+| `collect.json`, `load-reports/` | what `collect` writes: `pipeline run --data` makes tables of it |
+
+Files that are replaced are written aside and synced first. If the folder is lost, the score begins anew, and the lease
+still has what is to be put back.
+"""
+
+from collections import deque
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from pulsar_barycenter.balancer.facts import FactsError, Identity
+from pulsar_barycenter.balancer.judging.scoring import Score
+from pulsar_barycenter.balancer.options import HOUR_MS
+from pulsar_barycenter.balancer.shedding_switch import TakenOver
+from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.operations.journal import Entry, Journal
+from pulsar_barycenter.whole_files.appearing import write_durably
+
+MAX_ROUNDS_BYTES: Final = 64 << 20
+"""The size of `rounds.jsonl` from which on it is kept as `rounds.jsonl.1`, and begun anew."""
+_MAX_FILE_BYTES: Final = 256 << 20
+_REMEMBERED_MS: Final = 24 * HOUR_MS
+
+T = TypeVar("T")
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a process hands on to the next. `places` maps a bundle to the broker that would have it by the decisions of
+    `observe`, `moved` a bundle to the time of its last would-be move (epoch ms)."""
+
+    score: Score = Score()
+    memory: MemoryDocument = MemoryDocument()
+    strategy: str = ""
+    places: dict[str, str] = {}
+    moved: dict[str, int] = {}
+
+
+class StateError(Exception):
+    """The folder cannot be used; the text says what to do."""
+
+
+class StateFolder:
+    """The files of a balancer below `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.journal = Journal(path / "moves.journal")
+        self._entries: deque[Entry] = deque()
+
+    def check(self, identity: Identity) -> None:
+        """Make this the folder of a cluster, or check that it is.
+
+        Raises:
+            FactsError: it is the folder of another cluster.
+            StateError: a file cannot be read.
+            OSError: a file cannot be written.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        known = self._read("cluster.json", Identity)
+        if known is None:
+            self._write("cluster.json", identity)
+        elif known != identity:
+            raise FactsError(
+                f"{self.path} is the state of the cluster {known}, and these brokers belong to {identity}; name "
+                "another folder with --state"
+            )
+
+    # ---- moves ----
+
+    def read_moves(self) -> list[Entry]:
+        """Read the journal, and return its entries.
+
+        Raises:
+            JournalError: the journal cannot be read.
+        """
+        entries = self.journal.read()
+        self._entries = deque(entries)
+        return entries
+
+    def note_move(self, entry: Entry) -> None:
+        """Append an entry to the journal; it is on the disk when this returns."""
+        self.journal.append(entry)
+        self._entries.append(entry)
+
+    def moves_since(self, since_ms: int) -> list[Entry]:
+        """Return the entries since then (epoch ms), of the last 24 hours at most, oldest first."""
+        newest_ms = self._entries[-1].at if self._entries else 0
+        while self._entries and newest_ms - self._entries[0].at > _REMEMBERED_MS:
+            self._entries.popleft()
+        return [entry for entry in self._entries if entry.at >= since_ms]
+
+    # ---- what is to be put back, and what goes on ----
+
+    def taken_over(self) -> TakenOver | None:
+        """Return what is to be put back in the cluster; None: nothing.
+
+        Raises:
+            StateError: the file cannot be read.
+        """
+        return self._read("taken-over.json", TakenOver)
+
+    def remember(self, taken_over: TakenOver | None) -> None:
+        """Keep what is to be put back; None once it was put back."""
+        if taken_over is None:
+            (self.path / "taken-over.json").unlink(missing_ok=True)
+        else:
+            self._write("taken-over.json", taken_over)
+
+    def kept(self, strategy: str) -> Kept:
+        """Return the state of the last run; the memory is left out if that run used another strategy.
+
+        Raises:
+            StateError: the file cannot be read.
+        """
+        kept = self._read("state.json", Kept) or Kept()
+        return kept if kept.strategy == strategy else msgspec.structs.replace(kept, memory=MemoryDocument())
+
+    def keep(self, kept: Kept) -> None:
+        self._write("state.json", kept)
+
+    def note_round(self, record: msgspec.Struct) -> None:
+        """Append the record of a round."""
+        file = self.path / "rounds.jsonl"
+        if file.exists() and file.stat().st_size > MAX_ROUNDS_BYTES:
+            file.replace(file.with_name("rounds.jsonl.1"))
+        with file.open("ab") as stream:
+            stream.write(msgspec.json.encode(record) + b"\n")
+
+    # ---- files ----
+
+    def _read(self, name: str, kind: type[T]) -> T | None:
+        return read_file(self.path / name, kind)
+
+    def _write(self, name: str, value: msgspec.Struct) -> None:
+        write_file(self.path / name, value)
+
+
+def read_file(file: Path, kind: type[T]) -> T | None:
+    """Return the value in a JSON file; None if there is no file.
+
+    Raises:
+        StateError: it is not of this kind, or cannot be read.
+    """
+    try:
+        with file.open("rb") as stream:
+            return msgspec.json.decode(stream.read(_MAX_FILE_BYTES), type=kind)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise StateError(f"{file} is damaged: {error}; restore it from a copy, or delete it to begin anew") from error
+    except OSError as error:
+        raise StateError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def write_file(file: Path, value: msgspec.Struct) -> None:
+    """Replace a file by the JSON of a value; it is on the disk when this returns.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_durably(file, msgspec.json.encode(value))

@@ -1,0 +1,60 @@
+"""`barycenter balance restore`: puts the cluster's own shedding back after a balancer that died."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from pulsar_barycenter.balancer.facts import FactsError, one_cluster
+from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY, TakenOver, put_back
+from pulsar_barycenter.balancer.state_folder import StateError, StateFolder
+from pulsar_barycenter.cli.asking.client import asked_url, asking_client
+from pulsar_barycenter.cli.asking.options import with_client_conf
+from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.operations.admin_cluster import AdminCluster
+from pulsar_barycenter.operations.executor import NotNowError, RefusedError
+from pulsar_barycenter.operations.journal import JournalError
+from pulsar_barycenter.terminal.errors import in_words
+
+
+@click.command(name="restore")
+@click.option("--url", help="The web address of any broker.")
+@click.option(
+    "--state",
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The folder of the balancer's state.",
+)
+@click.option("--yes", is_flag=True, help="Do it. Without --yes the command only shows what it would do.")
+@with_client_conf
+def command(url: str | None, state: Path, yes: bool) -> None:
+    """Put back what a balancer that died had changed in the cluster.
+
+    A balancer with the same --state does this itself when it ends. Use this if none is to be started again.
+
+    Exit code: 0; 1 if a balancer runs, or the cluster does not take the value; 2 for wrong usage.
+    """
+    try:
+        folder = StateFolder(state)
+        with folder.journal.held():
+            taken_over = folder.taken_over()
+            if taken_over is None:
+                click.echo(f"nothing is to be put back by {state}")
+                return
+            click.echo(f"{SHEDDING_KEY} was {taken_over.before} before")
+            if yes:
+                asyncio.run(_put_back(asked_url(url), folder, taken_over))
+            click.echo("put back" if yes else "nothing is done without --yes")
+    except (FactsError, StateError, JournalError, NotNowError, RefusedError, TimeoutError, OSError) as error:
+        fail(in_words(error) or "the cluster did not answer in time")
+
+
+async def _put_back(url: str, folder: StateFolder, taken_over: TakenOver) -> None:
+    client = asking_client(why="barycenter balance restore")
+    try:
+        cluster = AdminCluster(client, url)
+        folder.check(await one_cluster({url: cluster}))
+        await put_back(cluster, taken_over)
+        folder.remember(None)
+    finally:
+        await client.close()

@@ -1,0 +1,120 @@
+"""A round on a folded view: which bundles move, and that only those with room do."""
+
+import pytest
+
+from pulsar_barycenter.balancer.judging.caps import Room
+from pulsar_barycenter.balancer.judging.deciding import Decider, checked_strategy
+from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView, document_of
+from pulsar_barycenter.balancer.options import MINUTE_MS, Caps
+from pulsar_barycenter.load.policies import (
+    DRAINED_KEY,
+    AutoFailoverData,
+    ClusterPolicies,
+    IsolationPolicies,
+    NamespaceIsolationData,
+    stored_form,
+)
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.snapshots.decided_by import WrongWordError, configuration_of
+
+A, B = "a:1", "b:1"
+BUNDLES = [f"t/n/0x{number:08x}_0x{number + 1:08x}" for number in range(6)]
+SYSTEM = "pulsar/a:1/0x00000000_0xffffffff"
+SETTINGS = ("minUnloadMessage=1", "minUnloadMessageThroughput=1")
+CONFIG = configuration_of({}, changes=SETTINGS, strategy="UniformLoadShedder")
+NOW_MS = 10_000_000
+ROOMY = Caps(per_minute=60)
+
+
+def report(broker: str, *bundles: str, at_ms: int = NOW_MS, sequence: int = 1) -> LocalBrokerData:
+    stats = NamespaceBundleStats(msg_rate_in=1_000.0, msg_throughput_in=10_000.0, topics=2, producer_count=3)
+    return LocalBrokerData(
+        broker_id=broker,
+        cpu=ResourceUsage(10.0 + 30.0 * len(bundles), 400.0),
+        msg_rate_in=1_000.0 * len(bundles),
+        msg_throughput_in=10_000.0 * len(bundles),
+        last_stats=dict.fromkeys(bundles, stats),
+        bundles=bundles,
+        last_update=at_ms,
+        sequence=sequence,
+        incarnation="i",
+    )
+
+
+def view(*reports: LocalBrokerData) -> LoadView:
+    found = LoadView()
+    for one in reports:
+        found.append(one)
+    return found
+
+
+def decided(found: LoadView, caps: Caps = ROOMY, **facts: object) -> tuple[list[str], dict[str, str]]:
+    known = Facts(brokers=(A, B), taken_at_ms=NOW_MS, **facts)  # type: ignore[arg-type]
+    room = Room(caps, (), now_ms=NOW_MS, round_ms=MINUTE_MS)
+    result = Decider(CONFIG, MemoryDocument()).decide(document_of(found.reports, found.bundles, known).snapshot(), room)
+    assert all(one.move.destination == B for one in result.moves)
+    assert all((one.throughput, one.sessions) == (10_000.0, 3) for one in result.moves)
+    return [one.move.bundle for one in result.moves], result.stays
+
+
+def test_bundles_move_as_far_as_there_is_room() -> None:
+    found = view(report(A, *BUNDLES), report(B))
+    moves, stays = decided(found)
+    assert len(moves) > 1
+    first, refused = decided(found, Caps(per_minute=1))
+    assert first == moves[:1]
+    assert set(refused) >= set(moves[1:]) - set(first)
+    assert stays == {}
+
+
+def test_bundles_that_moved_lately_and_those_of_a_broker_itself_stay() -> None:
+    found = view(report(A, *BUNDLES, SYSTEM), report(B))
+    lately = dict.fromkeys(BUNDLES[:5], NOW_MS)
+    assert decided(found, recently_moved=lately)[0] == BUNDLES[5:]
+
+
+def test_a_drained_broker_gets_nothing() -> None:
+    config = configuration_of({DRAINED_KEY: B}, changes=SETTINGS, strategy="UniformLoadShedder")
+    found = view(report(A, *BUNDLES), report(B))
+    snapshot = document_of(found.reports, found.bundles, Facts(brokers=(A, B), taken_at_ms=NOW_MS)).snapshot()
+    room = Room(ROOMY, (), now_ms=NOW_MS, round_ms=MINUTE_MS)
+    assert Decider(config, MemoryDocument()).decide(snapshot, room).moves == ()
+
+
+def test_an_isolation_policy_keeps_bundles_where_they_may_be() -> None:
+    data = NamespaceIsolationData(
+        namespaces=("t/n",),
+        primary=("a",),
+        secondary=(),
+        auto_failover_policy=AutoFailoverData("min_available", {"min_limit": "1", "usage_threshold": "100"}),
+    )
+    isolation, errors = IsolationPolicies.decode({"p": stored_form(data)})
+    assert not errors
+    found = view(report(A, *BUNDLES), report(B))
+    moves, stays = decided(found, policies=ClusterPolicies(isolation))
+    assert moves == []
+    assert stays
+
+
+def test_a_view_knows_owners_ages_and_forgets_brokers_that_are_gone() -> None:
+    found = view(report(A, *BUNDLES[:2]), report(B, BUNDLES[1], BUNDLES[2], at_ms=NOW_MS - 1))
+    assert found.owners() == {BUNDLES[0]: A, BUNDLES[2]: B}
+    assert found.current((A, B, "c:1"), now_ms=NOW_MS + 10, max_age_ms=10) == [A]
+    found.retain((B,), NOW_MS)
+    assert found.owners() == {BUNDLES[1]: B, BUNDLES[2]: B}
+
+
+def test_the_windows_are_the_means_of_the_reports() -> None:
+    found = view(report(A, *BUNDLES))
+    found.append(report(A, *BUNDLES))
+    assert found.bundles[BUNDLES[0]].short_term_data.num_samples == 1, "a repeated report counts once"
+    found.append(report(A, *BUNDLES, at_ms=NOW_MS + 1, sequence=2))
+    assert found.bundles[BUNDLES[0]].short_term_data.num_samples == 2
+
+
+@pytest.mark.parametrize("name", ["TransferShedder", "LeastLoad", ""])
+def test_a_strategy_that_cannot_decide_here_is_refused_with_those_that_can(name: str) -> None:
+    with pytest.raises(WrongWordError, match="LeastDisturbance"):
+        checked_strategy(name)
+    assert checked_strategy("LeastDisturbance") == "LeastDisturbance"

@@ -1,0 +1,70 @@
+"""Moves that consecutive views show, and whose they are."""
+
+from pulsar_barycenter.balancer.judging.journal_view import past_moves, under_way, within_grace
+from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, Whose, destinations_of
+from pulsar_barycenter.operations.journal import Entry, MoveState
+
+A, B, C = "a:1", "b:1", "c:1"
+LIVE = (A, B, C)
+
+
+def see(
+    seen: OwnersSeen, owners: dict[str, str], live: tuple[str, ...] = LIVE, **ours: set[str]
+) -> list[tuple[str, str, str, Whose]]:
+    found = seen.see(owners, live=live, ours=ours, at_ms=7)
+    return [(move.bundle, move.source, move.destination, move.whose) for move in found]
+
+
+def entry(bundle: str, state: MoveState, at: int = 1, destination: str = B) -> Entry:
+    return Entry(at=at, plan="p", by="x", bundle=bundle, source=A, destination=destination, state=state, why="heavy")
+
+
+def test_the_first_view_shows_no_move() -> None:
+    assert see(OwnersSeen(), {"x": A}) == []
+
+
+def test_moves_are_ours_foreign_or_the_loss_of_a_broker() -> None:
+    seen = OwnersSeen()
+    see(seen, {"x": A, "y": A, "z": C, "stays": B})
+    found = see(seen, {"x": B, "y": B, "z": B, "stays": B}, live=(A, B), x={B}, y={C})
+    assert found == [("x", A, B, Whose.OURS), ("y", A, B, Whose.FOREIGN), ("z", C, B, Whose.FAILOVER)]
+
+
+def test_a_bundle_without_an_owner_for_a_while_counts_from_its_last_owner() -> None:
+    seen = OwnersSeen()
+    see(seen, {"x": A})
+    assert see(seen, {}) == []
+    assert see(seen, {"x": B}) == [("x", A, B, Whose.FOREIGN)]
+
+
+def test_a_bundle_that_is_gone_for_ten_rounds_is_forgotten() -> None:
+    seen = OwnersSeen()
+    see(seen, {"x": A})
+    for _ in range(10):
+        see(seen, {})
+    assert see(seen, {"x": B}) == []
+
+
+def test_the_journal_tells_which_moves_were_left_under_way() -> None:
+    entries = [
+        *(entry("done", MoveState.BEGUN), entry("done", MoveState.SERVED)),
+        *(entry("again", MoveState.BEGUN), entry("again", MoveState.SERVED)),
+        entry("left", MoveState.BEGUN),
+        entry("again", MoveState.BEGUN, destination=C),
+        *(entry("failed", MoveState.BEGUN), entry("failed", MoveState.FAILED)),
+    ]
+    assert [(move.bundle, move.destination) for move in under_way(entries)] == [("left", B), ("again", C)]
+    assert destinations_of(entries, since_ms=1)["again"] == {B, C}
+    assert destinations_of(entries, since_ms=2) == {}
+
+
+def test_grace_and_past_moves_count_from_the_begin_of_a_move() -> None:
+    entries = [
+        entry("x", MoveState.BEGUN, at=10),
+        entry("x", MoveState.SERVED, at=90),
+        entry("y", MoveState.BEGUN, at=50),
+    ]
+    past = past_moves(entries, {"y": 5.0}, since_ms=10)
+    assert [(move.bundle, move.throughput) for move in past] == [("x", 0.0), ("y", 5.0)]
+    assert within_grace(past, now_ms=60, grace_ms=50) == {"x": 10, "y": 50}
+    assert within_grace(past, now_ms=61, grace_ms=50) == {"y": 50}

@@ -249,7 +249,10 @@ def _problem(found: ScenarioFile) -> str:
     if endless:
         return f"expect.measures.{endless[0]} is {expect.measures[endless[0]]}; give a finite number"
     if found.minutes * found.load.bundles > MOST_CELLS:
-        return f"{found.minutes} minutes × {found.load.bundles} bundles are more than {MOST_CELLS}; give fewer"
+        return (
+            f"{count_of(found.minutes, 'minute')} × {count_of(found.load.bundles, 'bundle')} are more than"
+            f" {MOST_CELLS:,}; give fewer"
+        )
     for key, each in (("balance", expect.balance), ("steady", expect.steady), ("conforms", expect.conforms)):
         if each is not None and each.minutes > found.minutes:
             return f"expect.{key}.minutes is {each.minutes}, but the run has {count_of(found.minutes, 'minute')}"

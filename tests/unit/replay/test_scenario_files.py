@@ -124,7 +124,7 @@ def test_files_are_bounded() -> None:
     with pytest.raises(ReplayInputError, match="has 1,048,577 bytes; a scenario has at most 1048576"):
         scenario_of("x", b" " * (MOST_BYTES + 1))
     wide = SMALL.replace("bundles = 8", "bundles = 100000").replace("minutes = 20", "minutes = 1000")
-    with pytest.raises(ReplayInputError, match="are more than 50000000; give fewer"):
+    with pytest.raises(ReplayInputError, match="are more than 50,000,000; give fewer"):
         scenario_of("x", f"{wide}[expect]\nconforms = {{}}".encode())
 
 

@@ -177,6 +177,8 @@ def _decode(value: bytes) -> LedgerMetadata:
 
 
 def _of_format(stored: LedgerMetadataFormat, version: int) -> LedgerMetadata:
+    if not stored.IsInitialized():
+        raise ValueError(f"it has no {', '.join(stored.FindInitializationErrors())}")
     state = LedgerState(stored.state)
     is_closed = state is LedgerState.CLOSED
     return LedgerMetadata(

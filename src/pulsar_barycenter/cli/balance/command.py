@@ -32,7 +32,7 @@ from pulsar_barycenter.cli.moments import Seconds
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.observer.collector import admin_urls
-from pulsar_barycenter.operations.journal import JournalError
+from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.run.process_log import configure_logging
 from pulsar_barycenter.snapshots.decided_by import WrongWordError, configuration_of
 from pulsar_barycenter.terminal.errors import in_words

@@ -13,7 +13,7 @@ from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
-from pulsar_barycenter.operations.journal import JournalError
+from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.terminal.errors import in_words
 
 

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.own_balancing import Remembered
 
 
@@ -327,7 +328,7 @@ def condition(now: Progress) -> str:
         return "nothing has been moved or restarted"
     words = ["shedding and splitting are off"] if not now.is_restored else ["shedding and splitting are restored"]
     done = len(now.settled)
-    words.append(f"{done:,} of {len(now.order.brokers):,} brokers are done")
+    words.append(f"done with {done:,} of {count_of(len(now.order.brokers), 'broker')}")
     for broker in now.batch:
         if broker in now.back:
             words.append(f"{broker} is back")

@@ -76,7 +76,7 @@ async def test_a_hook_that_fails_stops_the_roll_and_an_abort_restores_the_settin
             assert stopped.exit_code == FAILED
             assert "failed with status 3" in stopped.stderr
             assert "(it printed: no such pod)" in stopped.stderr
-            assert "shedding and splitting are off; 0 of 2 brokers are done; the restart of" in stopped.stderr
+            assert "shedding and splitting are off; done with 0 of 2 brokers; the restart of" in stopped.stderr
         assert await in_force(cluster) == dict.fromkeys(PAUSED_KEYS, "false")
         aborted = await roll(url, "--abort")
         assert aborted.exit_code == OK, aborted.output

@@ -104,7 +104,7 @@ def bad(**changes: object) -> bytes:
     [
         (b"", "it begins with b''"),
         (b"BookieMetadataFormatVersion\t4\n", "version b'4'"),
-        (b"BookieMetadataFormatVersion\t3\n\0", "it has no quorumSize, ensembleSize"),
+        (b"BookieMetadataFormatVersion\t3\n\0", "a required field"),
         (JAVA["ledger-open-3"][:-1], "it ends after"),
         (b"BookieMetadataFormatVersion\t3\n\xff\xff\xff\xff\xff\x01", "no number of 32 bits"),
         (bad(segments=()), "segments begin at"),

@@ -178,7 +178,7 @@ def _decode(value: bytes) -> LedgerMetadata:
 
 def _of_format(stored: LedgerMetadataFormat, version: int) -> LedgerMetadata:
     if not stored.IsInitialized():
-        raise ValueError(f"it has no {', '.join(stored.FindInitializationErrors())}")
+        raise ValueError("a required field of its format is missing")
     state = LedgerState(stored.state)
     is_closed = state is LedgerState.CLOSED
     return LedgerMetadata(

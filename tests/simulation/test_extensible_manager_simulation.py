@@ -100,5 +100,5 @@ def test_a_leader_that_takes_the_registration_for_the_session_is_caught(monkeypa
     """A broker whose registration is missing for a moment continues to serve; its bundles must not be given to
     others."""
     monkeypatch.setattr("pulsar_barycenter.broker.ownership.channel.leader_repairs.SESSIONS_ROOT", "/nowhere")
-    # One history in some sixty finds it; the range begins near one that does.
-    assert first_failure("store", range(130, 190), ("lost registrations", "lookups", "burst")) == "one server"
+    # One history in some thirty finds it.
+    assert first_failure("store", range(60), ("lost registrations", "lookups", "burst")) == "one server"

@@ -36,7 +36,7 @@ _refused(
     "Refused with 405: scalable topics and their segments are not served.",
 )
 _refused(
-    "/admin/{version:v2|v3}/{functions:functions|sources?|sinks?|worker|worker-stats}{rest:(?:/.*)?}",
+    "/admin/{generation:v2|v3}/{functions:functions|sources?|sinks?|worker|worker-stats}{rest:(?:/.*)?}",
     "refuse_functions",
     "Refused with 409: functions, sources and sinks are not served.",
 )

@@ -33,6 +33,11 @@ NAMED = {
     "seconds": "1",
     "count": "1",
     "version": "0",
+    "key": "k",
+    "scalable": "segments",
+    "generation": "v3",
+    "functions": "functions",
+    "rest": "",
 }
 ENDS_THE_BROKER = ("POST", "/admin/v2/brokers/shutdown")
 EVERY_ROUTE = sorted(BY_PATH)
@@ -43,6 +48,7 @@ KNOWN = {
     ("GET", "/admin/v2/brokers/ready"),
     ("GET", "/admin/v2/brokers/version"),
     ("GET", "/barycenter/v1/openapi.json"),
+    *(route for route in EVERY_ROUTE if "{rest}" in route[1]),  # of what is left out
 }
 TOPIC = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 SCHEMAS = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
@@ -51,16 +57,17 @@ EITHER = {
     ("GET", "/admin/v2/namespaces/{tenant}/{namespace}/topics"),
     ("GET", "/admin/v2/namespaces/{tenant}/{namespace}/bundles"),
     ("GET", "/admin/v2/{domain}/{tenant}/{namespace}"),
+    ("GET", "/admin/v2/scalable/{tenant}/{namespace}"),
     ("GET", "/admin/v2/{domain}/{tenant}/{namespace}/partitioned"),
     ("GET", "/admin/v2/non-persistent/{tenant}/{namespace}/{range}"),
     *(("GET", f"{TOPIC}/{what}") for what in ("partitions", "stats", "internalStats", "internal-info")),
-    *(("GET", f"{TOPIC}/{what}") for what in ("partitioned-stats", "partitioned-internalStats")),
+    *(("GET", f"{TOPIC}/{what}") for what in ("partitioned-stats", "partitioned-internalStats", "properties")),
     *(("GET", f"{SCHEMAS}/{what}") for what in ("schema", "schema/{version}", "schemas")),
     ("POST", f"{SCHEMAS}/version"),
 }
 NAMESPACE = "/admin/v2/namespaces/{tenant}/{namespace}"
 SUBSCRIPTION = f"{TOPIC}/subscription/{{subscription}}"
-PRODUCE = {("POST", f"{SCHEMAS}/schema")}
+PRODUCE = {("POST", f"{SCHEMAS}/schema"), ("PUT", f"{TOPIC}/properties"), ("DELETE", f"{TOPIC}/properties")}
 CONSUME = {
     ("GET", f"{TOPIC}/subscriptions"),
     ("PUT", SUBSCRIPTION),

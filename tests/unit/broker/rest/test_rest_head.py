@@ -37,6 +37,7 @@ NAMED = {
     "key": "k",
     "scalable": "segments",
     "functions": "functions",
+    "generation": "v3",
     "rest": "/none",
 }
 PATHS = sorted({row.path for row in ROUTES})

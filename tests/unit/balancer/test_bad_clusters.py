@@ -21,6 +21,14 @@ from pulsar_barycenter.cli.asking.client import asking_client, asking_conf, why_
 from pulsar_barycenter.cli.main import main
 
 HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def log_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command sets the log of its process, which is that of all tests here."""
+    monkeypatch.setattr("pulsar_barycenter.cli.balance.command.configure_logging", lambda **_: None)
+
+
 BUNDLE = "t/n/0x00000000_0x80000000"
 REPORT = {
     "lastStats": {BUNDLE: {"msgRateIn": 5.0, "topics": 1}},

@@ -233,6 +233,8 @@ class Cluster:
         self.disk = MemoryDisk()
         self.loads = MadeUpLoads()
         self.processes: list[BrokerProcess] = []
+        self.without_owner: set[tuple[Bundle, int | None]] = set()
+        """The bundle and the epoch of each command that arrived when no broker owned the bundle: nothing was done."""
         self.lost_notifications = 0.0
         """The part of notifications that are lost, 0 to 1."""
         self.late_notifications_s = 0.0
@@ -436,6 +438,7 @@ class Cluster:
         """Do what the REST layer does with such a command, at the broker that owns the bundle."""
         owner = next((each for each in self.up() if each.control.ownership.is_owned(bundle)), None)
         if owner is None:
+            self.without_owner.add((bundle, epoch))
             return
         if what == "split":
             work = owner.control.namespaces.split_bundle(

@@ -13,7 +13,7 @@ sent again byte for byte, or the ledger ends before it. Bytes whose digest does 
 ledger's life; that is in `machines`, which decide without I/O. `client` has the connections, and what programs call.
 `errors` has what can fail.
 
-This room knows nothing of topics and brokers.
+This package knows nothing of topics and brokers.
 
 Source: `org.apache.bookkeeper.client`, release 4.17.3.
 """

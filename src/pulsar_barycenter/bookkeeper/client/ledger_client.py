@@ -113,7 +113,7 @@ class LedgerClient:
         )
 
     async def recover(self, ledger: int, *, password: bytes = b"") -> LedgerReader:
-        """Take a ledger over: whoever writes it confirms no entry any more. Return a reader of all its entries.
+        """Take a ledger over: its writer confirms no entry any more. Return a reader of all its entries.
 
         Raises:
             NoSuchLedgerError: the ledger does not exist.

@@ -5,7 +5,7 @@ from collections import deque
 
 
 class Room:
-    """Counts bytes; whoever waits goes on, in order, once fewer than the limit are taken."""
+    """Counts bytes. Callers that wait go on in order, once fewer bytes than the limit are taken."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

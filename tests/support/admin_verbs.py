@@ -1,4 +1,4 @@
-"""What two clusters answer the same lines of `pulsar-admin`: lines, the comparison, and the table that tells of it.
+"""Compares the answers of two clusters to the same lines of `pulsar-admin`, and writes the table of the comparison.
 
 A file of lines has one line of the tool each; comments begin with `#`. A line that begins with `~` is compared by the
 fields of its answer and their kinds, since their values are figures; one with `?` only by how it ended. `@produce TOPIC

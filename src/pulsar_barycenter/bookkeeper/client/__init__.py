@@ -4,7 +4,7 @@
 machine asks for. `ledger_writer` and `ledger_reader` are an open ledger; `ledger_client` creates, opens and deletes
 ledgers. `client_settings` has the limits and time-outs, `room` counts the bytes that are not confirmed.
 
-Adds are bounded by the bytes that wait for a confirmation, over all ledgers of a client; whoever appends awaits `room`.
+Adds are bounded by the bytes that wait for a confirmation, over all ledgers of a client. An append awaits `room`.
 A request without an answer in time ends its connection, so that a late answer is never taken for that of a later
 request.
 """

@@ -56,7 +56,7 @@ class Segment:
 class LedgerMetadata:
     """What is stored of a ledger. `last_entry` and `length` (bytes of data) are -1 and 0 unless it is CLOSED.
 
-    `digest_type` is None for a value of version 1: such a ledger has the digest and the password of whoever opens it.
+    `digest_type` is None for a value of version 1: such a ledger is opened with the caller's digest and password.
     `token` is a random number by which a creator recognises its own value.
     """
 

@@ -11,6 +11,7 @@ import pytest_asyncio
 from support.known_roles import ASKED, ROOT, as_role
 from support.proofs import token
 from support.rest_cluster import RestCluster, rest_cluster
+from support.stock_client import connect
 
 pytestmark = pytest.mark.integration
 
@@ -31,7 +32,7 @@ async def cluster() -> AsyncIterator[RestCluster]:
 
 
 def client_of(cluster: RestCluster, role: str) -> pulsar.Client:
-    return pulsar.Client(
+    return connect(
         cluster.brokers[0].urls.broker_url,
         authentication=pulsar.AuthenticationToken(token(role)),
         operation_timeout_seconds=20,

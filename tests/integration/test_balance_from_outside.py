@@ -24,6 +24,7 @@ from pulsar_barycenter.cli.asking.client import asking_client, asking_conf, why_
 from pulsar_barycenter.standalone.cluster import StandaloneCluster
 from support.numbered_flow import NumberedFlow
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
+from support.stock_client import connect
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
 
@@ -151,7 +152,7 @@ class Running:
 @contextmanager
 def fenced(service_url: str) -> Iterator[None]:
     """Take the lease from its holder, as another process that the cluster admits."""
-    client = pulsar.Client(service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null"))
+    client = connect(service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null"))
     try:
         client.create_producer(LEASE_TOPIC, access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing)
         yield

@@ -27,6 +27,7 @@ from pulsar_barycenter.testing import (
     UnknownBrokerError,
 )
 from support.running_cluster import eventually
+from support.stock_client import connect
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests")]
 
@@ -34,7 +35,7 @@ TOPIC = "persistent://public/default/orders"
 
 
 def client_of(cluster: Cluster | AsyncCluster) -> pulsar.Client:
-    return pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    return connect(cluster.service_url)
 
 
 def send_and_receive(cluster: Cluster | AsyncCluster, topic: str, text: bytes) -> None:

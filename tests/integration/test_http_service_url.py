@@ -2,10 +2,10 @@
 
 import asyncio
 
-import pulsar
 import pytest
 
 from support.rest_cluster import rest_cluster
+from support.stock_client import connect
 
 pytestmark = pytest.mark.integration
 
@@ -15,7 +15,7 @@ PARTS = "persistent://public/ns/parts"
 
 def talk(url: str) -> tuple[list[bytes], list[bytes], list[str]]:
     """Send ten messages to either topic and receive them; return both, and the partitions that the client sees."""
-    client = pulsar.Client(url, operation_timeout_seconds=20, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = connect(url, operation_timeout_seconds=20)
     try:
         received = []
         for topic in (PLAIN, PARTS):

@@ -16,6 +16,7 @@ import pytest
 
 from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.standalone.cluster import free_ports
+from support.stock_client import connect
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
 
@@ -59,7 +60,7 @@ async def standalone(folder: Path, *options: str) -> AsyncIterator[tuple[str, st
 
 
 def client_at(url: str) -> pulsar.Client:
-    return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    return connect(url)
 
 
 def produce(url: str) -> None:

@@ -23,6 +23,7 @@ from pulsar_barycenter.credentials.token_keys import SigningKey
 from support.authorities import Authority, Issued
 from support.proofs import SECRET_URL, asking, token
 from support.rest_cluster import RestCluster, rest_cluster
+from support.stock_client import connect
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +40,7 @@ def logs() -> Iterator[list[Any]]:
 
 def client(url: str | None, authentication: Any = None, **options: Any) -> pulsar.Client:
     options = {"operation_timeout_seconds": 20, **options}
-    return pulsar.Client(str(url), authentication=authentication, logger=QUIET, **options)
+    return connect(str(url), authentication=authentication, logger=QUIET, **options)
 
 
 def works(url: str | None, authentication: Any, topics: int = 1, **options: Any) -> bool:

@@ -15,6 +15,7 @@ from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.config.broker_conf import parse_broker_conf
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from support.rest_cluster import RestCluster, rest_cluster
+from support.stock_client import connect
 
 pytestmark = pytest.mark.integration
 
@@ -59,7 +60,7 @@ def settings_of(conf: str) -> dict[str, Any]:
 
 
 def sends(url: str, token: str) -> bool:
-    client = pulsar.Client(
+    client = connect(
         url,
         authentication=pulsar.AuthenticationToken(token),
         operation_timeout_seconds=20,

@@ -5,12 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pulsar
 import pytest
 
 from pulsar_barycenter.standalone.errors import ProcessFailedError
 from pulsar_barycenter.testing import AsyncCluster
 from support.running_cluster import eventually
+from support.stock_client import connect
 from support.strategy_package import NAME, install
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests")]
@@ -29,7 +29,7 @@ async def test_it_moves_bundles_and_every_broker_needs_it(tmp_path: Path, monkey
     monkeypatch.setenv("PYTHONPATH", str(packages), prepend=os.pathsep)
     async with AsyncCluster(3, CONFIG) as cluster:
         await cluster.create_namespace("public/orders", bundles=8)
-        client = pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        client = connect(cluster.service_url)
         try:
             producers = [client.create_producer(f"persistent://public/orders/t{number}") for number in range(24)]
 

@@ -8,6 +8,7 @@ import pulsar
 import pytest
 
 from pulsar_barycenter.testing import Cluster
+from support.stock_client import connect
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests")]
 
@@ -28,7 +29,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def client(cluster: Cluster) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = connect(cluster.service_url)
     yield client
     client.close()
 

@@ -13,7 +13,7 @@ from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
 from pulsar_barycenter.broker.topics.states import TopicState
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.naming.topic import TopicName
-from support import client_requests
+from support import client_requests, stock_client
 from support.one_broker import BrokerThread
 from support.two_brokers import BUNDLE, TwoBrokers
 from support.wire_client import TYPE, WireClient
@@ -61,7 +61,7 @@ def client(brokers: TwoBrokersThread) -> Iterator[pulsar.Client]:
 
 
 def connect(brokers: TwoBrokersThread) -> pulsar.Client:
-    return pulsar.Client(brokers.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    return stock_client.connect(brokers.url)
 
 
 def keep(client: pulsar.Client) -> None:

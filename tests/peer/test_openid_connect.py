@@ -35,6 +35,7 @@ from pulsar_barycenter.naming.topic import TopicName
 from support.maven import Dependency, PeerUnavailableError, class_path, java_of
 from support.openid_provider import AUDIENCE, openid_provider
 from support.rest_cluster import RestCluster, rest_cluster
+from support.stock_client import connect
 
 pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("openid provider")]
 
@@ -120,7 +121,7 @@ async def cluster(issuer: str) -> AsyncIterator[RestCluster]:
 def stock_client(url: str | None, issuer: str, name: str, secret: str | None = None) -> pulsar.Client:
     said = {"issuer_url": issuer, "private_key": private_key(name, secret), "audience": AUDIENCE}
     authentication = pulsar.AuthenticationOauth2(json.dumps(said))
-    return pulsar.Client(str(url), authentication=authentication, logger=QUIET, operation_timeout_seconds=20)
+    return connect(str(url), authentication=authentication, logger=QUIET, operation_timeout_seconds=20)
 
 
 def passes_messages(url: str | None, issuer: str, name: str) -> bool:

@@ -18,6 +18,7 @@ from pulsar_barycenter.pipeline.spark.struct_types import struct_type
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.schemas import DECISIONS
 from pulsar_barycenter.standalone.cluster import StandaloneCluster
+from support import stock_client
 from support.pipeline_runs import assert_same, rows_of
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
 
@@ -38,7 +39,7 @@ def read(spark: SparkSession, cluster: StandaloneCluster, **options: str) -> Dat
 
 def connect(cluster: StandaloneCluster, broker: int = 0) -> pulsar.Client:
     logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    return pulsar.Client(cluster.brokers[broker].service_url, logger=logger)
+    return stock_client.connect(cluster.brokers[broker].service_url, logger=logger)
 
 
 async def unload(cluster: StandaloneCluster, admin: Admin, topic: str) -> None:
@@ -97,7 +98,7 @@ async def test_a_stream_with_a_subscription_loses_and_doubles_nothing_when_a_bro
         stream = spark.readStream.format("pulsar").options(**options, maxMessagesPerTrigger="100").load()
         checkpoint = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = checkpoint.foreachBatch(take).trigger(processingTime="0 seconds").start()
-        client = pulsar.Client(urls, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        client = stock_client.connect(urls)
         producer = client.create_producer(
             topic,
             batching_enabled=True,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import pulsar
 
 from support.apache_pulsar import ApachePulsar
+from support.stock_client import connect
 
 _KEY = b"barycenter barycenter barycenter"
 SECURED = {
@@ -39,7 +40,7 @@ def token(role: str) -> str:
 @contextmanager
 def connected(cluster: ApachePulsar) -> Iterator[pulsar.Client]:
     """Yield the stock client."""
-    client = pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = connect(cluster.service_url)
     try:
         yield client
     finally:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pulsar
 
+from support.stock_client import connect
+
 
 def stock_client(service_url: str, *, log: Path | None = None, **options: Any) -> Any:
     """Return a client that logs to the file `log`, or prints its errors if there is none."""
@@ -13,7 +15,7 @@ def stock_client(service_url: str, *, log: Path | None = None, **options: Any) -
         logger: Any = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     else:
         logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(log))
-    return pulsar.Client(service_url, logger=logger, **options)
+    return connect(service_url, logger=logger, **options)
 
 
 class NumberedProducer:

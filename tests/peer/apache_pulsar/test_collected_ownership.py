@@ -10,12 +10,12 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
-import pulsar
 import pytest
 
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
 from pulsar_barycenter.observer.collector import Round
 from support.apache_pulsar import ApachePulsar
+from support.stock_client import connect
 
 pytestmark = [
     pytest.mark.peer,
@@ -31,7 +31,7 @@ ROUNDS = 120
 def busy(cluster: ApachePulsar) -> Iterator[None]:
     """Keep producing to all topics."""
     ended = threading.Event()
-    client = pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = connect(cluster.service_url)
     producers = [client.create_producer(topic) for topic in TOPICS]
 
     def produce() -> None:

@@ -28,7 +28,8 @@ load          naming config
 ledger        metadata naming bounds
 cluster_logs  naming load
 admin         naming credentials load cluster_logs
-broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin
+dashboard     naming config html_pages load cluster_logs
+broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin dashboard
 pipeline      naming config whole_files load
 history       naming load cluster_logs pipeline
 snapshots     naming config metadata load cluster_logs pipeline
@@ -39,6 +40,7 @@ doctor        naming config metadata load ledger admin observer
 status        naming config load doctor
 operations    naming bounds whole_files load cluster_logs admin snapshots observer
 balancer      naming config whole_files load cluster_logs admin snapshots observer doctor operations
+watch         naming config load cluster_logs admin html_pages snapshots observer operations balancer dashboard
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
 screen        naming terminal load cluster_logs observer status questions
 strategies    config load snapshots
@@ -222,6 +224,15 @@ balancer
     state_folder lease
     approval metrics
     carrying_out rounds
+    running
+
+watch
+    loads_seen recomputing
+    why_moved
+    watched_cluster
+    sources
+    answers
+    server
     running
 
 questions

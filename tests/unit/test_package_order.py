@@ -50,7 +50,7 @@ run           config terminal metadata load ledger cluster_logs broker pipeline 
 testing       naming config admin broker standalone run
 cli           naming config credentials html_pages terminal whole_files metadata load ledger cluster_logs admin broker
               pipeline
-              snapshots replay observer lab doctor status operations balancer questions screen standalone demo run
+              snapshots replay observer lab doctor status operations balancer dashboard watch questions screen standalone demo run
 """
 """A package, and the packages that it may import."""
 
@@ -253,7 +253,7 @@ cli
     extras folders formats groups interrupt moments
     asking
     run
-    ledger tokens
+    ledger tokens watch
     record
     ask
     operate

@@ -191,7 +191,7 @@ class Recomputer:
             self.trouble = str(error)
 
     def run(self, document: SnapshotDocument, *, remembers: bool) -> RecomputedRound | None:
-        """Return the round on a snapshot; with `remembers` its memory is that of the next round. None: see `trouble`."""
+        """Return the round on a snapshot; with `remembers` the next round goes on from it. None: see `trouble`."""
         if self._round is None:
             return None
         outcome, memory = self._round.run(document.snapshot(), self._memory, random.Random(_SEED))

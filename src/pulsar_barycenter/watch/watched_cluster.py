@@ -215,3 +215,7 @@ class WatchedCluster:
     def namespaces(self) -> frozenset[str]:
         """Return the namespaces that have bundles with an owner."""
         return frozenset(bundle.rpartition("/")[0] for bundle in self._view.owners())
+
+    def bundles(self) -> int:
+        """Return the number of bundles with an owner, without those of the brokers themselves."""
+        return sum(not is_of_a_broker_itself(bundle) for bundle in self._view.owners())

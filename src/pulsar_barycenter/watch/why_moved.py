@@ -65,7 +65,7 @@ def why_moved(move: SeenMove, known: Known) -> Why:
         return _seen(f"{move.source} is gone, so another broker serves it")
     if not known.sheds:
         return _seen(
-            f"the cluster's own shedding was off ({SHEDDING_ENABLED_KEY}=false), so a person or another program moved it"
+            f"the cluster's own shedding was off ({SHEDDING_ENABLED_KEY}=false), so a person or a program moved it"
         )
     if known.trouble:
         return _seen(f"no reason can be recomputed: {known.trouble}")

@@ -50,7 +50,8 @@ run           config terminal metadata load ledger cluster_logs broker pipeline 
 testing       naming config admin broker standalone run
 cli           naming config credentials html_pages terminal whole_files metadata load ledger cluster_logs admin broker
               pipeline
-              snapshots replay observer lab doctor status operations balancer dashboard watch questions screen standalone demo run
+              snapshots replay observer lab doctor status operations balancer dashboard watch questions screen
+              standalone demo run
 """
 """A package, and the packages that it may import."""
 

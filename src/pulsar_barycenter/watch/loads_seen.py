@@ -34,8 +34,8 @@ class _Seen:
     at_ms: int
     load: BrokerLoad
     names: tuple[str, ...]
-    rates: array[float]
-    throughputs: array[float]
+    rates: "array[float]"
+    throughputs: "array[float]"
 
     @property
     def figures(self) -> int:

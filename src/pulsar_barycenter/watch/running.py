@@ -119,7 +119,8 @@ async def _repeat(
     stop: asyncio.Event, source: Source, cluster: WatchedCluster, lock: asyncio.Lock, wanted: Wanted, tell: Tell
 ) -> None:
     loop = asyncio.get_running_loop()
-    due, number, told, trouble = loop.time(), 1, 0, ()
+    due, number, told = loop.time(), 1, 0
+    trouble: tuple[str, ...] = ()
     while True:
         for decision in [one for one in cluster.decisions if one.number > told]:
             tell(decision)

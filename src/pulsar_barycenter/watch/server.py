@@ -19,7 +19,9 @@ from pulsar_barycenter.watch.answers import LONGEST_VALUE, AnswerError, Answers
 
 LOOPBACK: Final = "127.0.0.1"
 MAX_HEADERS: Final = 16_384
-_NO_BROKER: Final = "This page shows the cluster from outside, and changes nothing: use pulsar-admin, or barycenter move, drain, undrain"
+_NO_BROKER: Final = (
+    "This server shows a cluster from outside, and changes nothing: use pulsar-admin, or barycenter move and drain"
+)
 _Ask: TypeAlias = Callable[[Mapping[str, str], int], Any]
 
 

@@ -178,7 +178,7 @@ class WatchedCluster:
         self.number += 1
         made = BriefDecision(
             at=self.at_ms if move is None else move.at,
-            by=self.beside.leader or self.beside.cluster or "watch",
+            by=self.beside.leader,
             number=self.number,
             kind=kind,
             sentence=why.sentence,

@@ -88,7 +88,7 @@ def reports_at(minute: int, owners: Mapping[str, str]) -> Iterator[LocalBrokerDa
 
 
 def record(
-    folder: Path, *, minutes: range = range(MINUTES), shed: tuple[str, ...] = (), cluster: str = "orders"
+    folder: Path, *, minutes: range = range(MINUTES), shed: tuple[str, ...] = SHED, cluster: str = "orders"
 ) -> None:
     """Write the recording of these minutes into a folder, as `collect` does."""
     log = FileReportLog(folder / "load-reports", retention_hours=10**6)

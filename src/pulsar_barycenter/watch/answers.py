@@ -41,7 +41,7 @@ from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, WatchedCluster
 
 MAX_LISTED: Final = 1_000
 """The maximum number of bundles in an answer."""
-LONGEST_VALUE: Final = 8_192
+LONGEST_VALUE: Final = 4_096
 """The longest value of a parameter, in characters."""
 LIVE_MS: Final = 10 * MINUTE_MS
 """The age of the last look up to which the cluster is shown as of now; else as of that look."""

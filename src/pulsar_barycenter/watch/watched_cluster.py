@@ -150,8 +150,7 @@ class WatchedCluster:
         self._rounds.append(found)
         if self.config.load_balancer_shedding_enabled and found.code != self._told:
             self._told = found.code
-            sentence = f"{found.strategy}: {found.sentence}"
-            self._note("shed", Why(Basis.RECOMPUTED, sentence, short_reason(sentence)))
+            self._note("shed", Why(Basis.RECOMPUTED, found.sentence, short_reason(found.sentence)))
 
     def _explain(self, moves: Sequence[SeenMove], before: SnapshotDocument | None) -> None:
         rounds = [round_ for round_ in self._rounds if moves[0].at - round_.at_ms <= self._window_ms()]

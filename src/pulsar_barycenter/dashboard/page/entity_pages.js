@@ -20,6 +20,7 @@ function asking(kind, name, load, draw, ...head) {
   async function again(hurry = false) {
     clearTimeout(timer);
     try {
+      await isWatched();  // what is known of the cluster decides on words
       const found = await load();
       const text = JSON.stringify({ ...found, takenAt: 0 });
       if (gone) return;

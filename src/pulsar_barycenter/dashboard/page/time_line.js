@@ -7,6 +7,7 @@ import { breakable, brokerLink, bundleLink, count, counted, personWords, prose, 
 const SHOWN = 150, ALIKE = 5, WITHIN_MS = 15000, SAME_MS = 60000, PAGE = 200, HELD = 2000;
 const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", elect: "elected", drain: "drained", undrain: "no longer drained" };
 const NONE = "No decision is on record: the first client that uses a bundle has it assigned.";
+const SEEN = new Set(["unload", "shed"]);  // what can be told of a cluster from outside
 const NONE_SEEN = "No move was seen.";
 const SIGNS = {
   assign: ["M0 5L-5 -4H5Z", "mark"], unload: ["M5 0L-4 -5V5Z", "mark full"], split: ["M0 -6L6 0L0 6L-6 0Z", "mark"],
@@ -58,7 +59,7 @@ export function timeLine(wanted, source = () => known.decisions, hasElections = 
   const none = h("p", { class: "note" }, NONE);
   const kinds = new Set(Object.keys(KINDS));
   const choice = h("fieldset", { class: "kinds" }, h("legend", {}, "Show"), Object.entries(KINDS).filter(([kind]) => hasElections || kind !== "elect").map(([kind, word]) =>
-    h("label", {}, h("input", { type: "checkbox", checked: true, onchange: event => { event.target.checked ? kinds.add(kind) : kinds.delete(kind); draw(); } }), sign(kind), word)));
+    h("label", { class: SEEN.has(kind) ? "seen" : null }, h("input", { type: "checkbox", checked: true, onchange: event => { event.target.checked ? kinds.add(kind) : kinds.delete(kind); draw(); } }), sign(kind), h("span", {}, word))));
 
   const older = h("button", { type: "button", onclick: goBack }, "Older…"), told = h("span", { class: "note", role: "status" });
   let held = [], next = null, isAsking = false, most = SHOWN, shown = "";
@@ -96,6 +97,7 @@ export function timeLine(wanted, source = () => known.decisions, hasElections = 
     const drawn = `${decisions.length} ${decisions.length ? place(decisions[0]) + place(newest) : ""} ${[...kinds]} ${known.elections.length} ${most}`;
     if (drawn === shown) return;
     shown = drawn;
+    if (known.overview?.watched) say(choice.querySelector(".seen span"), kindWords({ kind: "unload", basis: "seen" }));
     const events = [...decisions.filter(wanted), ...(hasElections ? elections(decisions) : []).filter(wanted)].filter(one => kinds.has(one.kind) || !(one.kind in KINDS)).sort((a, b) => b.at - a.at || b.number - a.number);
     const groups = grouped(events).slice(0, most);
     none.hidden = groups.length > 0;

@@ -30,7 +30,7 @@ from pulsar_barycenter.watch.sources.source import WatchError
 from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, WatchedCluster
 
 MAX_REPORTS: Final = 500_000
-"""The maximum number of reports that are read at once, the newest ones."""
+"""The maximum number of reports that are read at once, those of the newest days."""
 MAX_REPORT_BYTES: Final = 256 << 20
 _LOAD_REPORTS: Final = "load-reports"
 _COLLECTED: Final = "collect.json"
@@ -126,14 +126,12 @@ class DataFolder:
 
     def _files(self) -> Iterator[Path]:
         """Yield the files that were not read yet, the newest day first."""
-        try:
-            days = sorted((day for day in os.scandir(self._path / _LOAD_REPORTS) if day.is_dir()), key=lambda d: d.name)
-        except FileNotFoundError:
-            return
-        for day in reversed(days):
-            for entry in os.scandir(day.path):
-                if entry.name.endswith(".json") and not entry.name.startswith(".") and entry.path not in self._read:
-                    yield Path(entry.path)
+        root = self._path / _LOAD_REPORTS
+        for day in sorted(_names(root), reverse=True):
+            for name in _names(root / day):
+                file = root / day / name
+                if name.endswith(".json") and not name.startswith(".") and str(file) not in self._read:
+                    yield file
 
     def _new_reports(self) -> list[LocalBrokerData]:
         found: list[LocalBrokerData] = []
@@ -211,6 +209,14 @@ class DataFolder:
             settings=record.settings if record else None,
             journal=_reasons(self._journal.value, at_ms),
         )
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names in a folder; none if it is gone, or not a folder."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 class _Changing(Generic[T]):

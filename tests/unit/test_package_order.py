@@ -41,8 +41,9 @@ status        naming config load doctor
 operations    naming bounds whole_files load cluster_logs admin snapshots observer
 balancer      naming config whole_files load cluster_logs admin snapshots observer doctor operations
 watch         naming config load cluster_logs admin html_pages snapshots observer operations balancer dashboard
+              status
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
-screen        naming terminal load cluster_logs observer status questions
+screen        naming terminal load cluster_logs dashboard observer status questions
 strategies    config load snapshots
 standalone    config whole_files
 demo          naming config html_pages load cluster_logs admin pipeline replay standalone
@@ -231,7 +232,7 @@ watch
     loads_seen recomputing
     why_moved
     watched_cluster
-    sources
+    sources recorded_status
     answers
     server
     running

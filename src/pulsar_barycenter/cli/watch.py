@@ -24,7 +24,7 @@ from pulsar_barycenter.snapshots.decided_by import WrongWordError
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import printable
 from pulsar_barycenter.watch.running import Tell, Wanted, Watching, watch
-from pulsar_barycenter.watch.sources.source import WatchError
+from pulsar_barycenter.watch.sources.error import WatchError
 
 PORT: Final = 8_090
 

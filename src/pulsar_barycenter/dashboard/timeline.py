@@ -32,6 +32,11 @@ class BriefDecision(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
     basis: str = ""
     agrees: bool | None = None
 
+    @property
+    def decided_by(self) -> str:
+        """What the reason is based on, as text; "" for a decision of the log."""
+        return f"{self.basis}, does not agree" if self.agrees is False else self.basis
+
 
 def brief(record: DecisionRecord) -> BriefDecision:
     return BriefDecision(

@@ -12,6 +12,6 @@ move that a strategy cannot explain gets none. The pages are those of `dashboard
 - `recomputing` runs the rounds of the cluster's strategy on recorded load; `why_moved` compares them with a move.
 - `watched_cluster` is the fold.
 - `sources` has what feeds it: `data_folder` of `collect`, of `balance` or of a cluster, or `live` requests.
-- `answers` makes what the pages ask for; `server` serves pages and answers on loopback; `running` does so until the
-  process ends.
+- `recorded_status` is what `status` and `top` show. `answers` makes what the pages ask for; `server` serves pages and
+  answers on loopback; `running` does so until the process ends.
 """

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -15,11 +15,15 @@ from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
 from pulsar_barycenter.dashboard.timeline import BriefDecision
 from pulsar_barycenter.watch.answers import Answers
+from pulsar_barycenter.watch.recorded_status import RecordedStatus, recorded_status
 from pulsar_barycenter.watch.server import WatchServer
 from pulsar_barycenter.watch.sources.data_folder import DataFolder
+from pulsar_barycenter.watch.sources.error import WatchError
 from pulsar_barycenter.watch.sources.live import live_cluster
-from pulsar_barycenter.watch.sources.source import Source, WatchError
+from pulsar_barycenter.watch.sources.source import Source
 from pulsar_barycenter.watch.watched_cluster import WatchedCluster
+
+_HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,18 @@ async def watch_until(stop: asyncio.Event, new_client: NewClient, conf: ClientCo
             await _repeat(stop, source, cluster, lock, wanted, tell)
         finally:
             await server.close()
+
+
+async def status_of_recording(data: Path) -> RecordedStatus:
+    """Return the status of the cluster that is recorded in a folder, as of its last report; the last hour is read.
+
+    Raises:
+        WatchError: the folder cannot be shown.
+        OSError: it cannot be read.
+    """
+    cluster, folder = WatchedCluster(), DataFolder(data, span_ms=_HOUR_MS)
+    await folder.read(cluster)
+    return recorded_status(cluster, folder.name, folder.troubles())
 
 
 @asynccontextmanager

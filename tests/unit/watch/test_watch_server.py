@@ -15,11 +15,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from click.testing import CliRunner, Result
 
+from pulsar_barycenter.cli.ask.top import is_foreign, watched
 from pulsar_barycenter.cli.asking.client import asking_client, asking_conf
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.dashboard.timeline import BriefDecision
-from pulsar_barycenter.watch.running import Wanted, Watching, watch_until
-from pulsar_barycenter.watch.sources.source import WatchError
+from pulsar_barycenter.watch.running import Wanted, Watching, opened, watch_until
+from pulsar_barycenter.watch.sources.error import WatchError
+from pulsar_barycenter.watch.watched_cluster import WatchedCluster
 from support.recorded_cluster import BEGIN_MS, BUNDLES, BUSY, BY_HAND, MINUTE_MS, SHED, SPARE, record
 
 MINUTES = 40
@@ -286,3 +288,37 @@ def test_the_moves_are_lines_and_objects(tmp_path: Path) -> None:
     told = run("--data", str(tmp_path), "--port", "0", "--rounds", "1", "--json").stdout.splitlines()
     assert json.loads(told[0])["url"].startswith("http://127.0.0.1:")
     assert len(told) == len(lines)
+
+
+def test_status_shows_a_recording_as_of_its_last_report(tmp_path: Path) -> None:
+    record(tmp_path)
+    told = CliRunner().invoke(main, ["status", "--data", str(tmp_path)], env={"COLUMNS": "200"})
+    assert told.exit_code == 0, told.stderr
+    head, *rest = told.stdout.splitlines()
+    assert head.startswith(f"cluster orders, as recorded in {tmp_path} until 2026-02-02 03:19:00 UTC; led by {SPARE}; ")
+    [row] = [line for line in rest if line.startswith(SPARE)]
+    assert row.split()[1:3] == ["*", "7"]
+    assert rest[-1] == "every broker reported its load"
+    found = CliRunner().invoke(main, ["status", "--data", str(tmp_path), "--json"])
+    status = json.loads(found.stdout)
+    assert (status["strategy"], status["bundles"], len(status["brokers"])) == ("UniformLoadShedder", 12, 2)
+
+
+def test_status_of_no_recording_is_said(tmp_path: Path) -> None:
+    told = CliRunner().invoke(main, ["status", "--data", str(tmp_path)])
+    assert (told.exit_code, "is not a data folder" in told.stderr) == (2, True)
+
+
+async def test_top_shows_the_moves_of_brokers_that_tell_no_decisions() -> None:
+    async with two_brokers() as brokers:
+        url = f"http://{brokers.ids()[0]}"
+        assert await is_foreign(url)
+        cluster = WatchedCluster()
+        async with opened(asking_client, asking_conf(), Wanted(urls=(url,)), cluster) as source:
+            assert (await watched(source, cluster)).decisions == []
+            brokers.moved = True
+            view = await watched(source, cluster)
+    assert "2 brokers, 1 bundle; " in view.about
+    [move] = view.decisions
+    assert move.decided_by == "recomputed, does not agree"
+    assert [row.broker for row in view.board.bundles] == [brokers.ids()[1]]

@@ -10,7 +10,7 @@ from pulsar_barycenter.load.reports.load_over_time import load_question
 from pulsar_barycenter.operations.journal import Entry, Journal, MoveState
 from pulsar_barycenter.watch.loads_seen import LoadsSeen
 from pulsar_barycenter.watch.sources.data_folder import DataFolder
-from pulsar_barycenter.watch.sources.source import WatchError
+from pulsar_barycenter.watch.sources.error import WatchError
 from pulsar_barycenter.watch.watched_cluster import WatchedCluster
 from support.recorded_cluster import (
     BEGIN_MS,

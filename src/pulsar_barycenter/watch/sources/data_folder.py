@@ -26,7 +26,7 @@ from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, RecordedSettings, read_settings
 from pulsar_barycenter.operations.journal import Entry, Journal, MoveState
 from pulsar_barycenter.operations.journal_file import JournalError
-from pulsar_barycenter.watch.sources.source import WatchError
+from pulsar_barycenter.watch.sources.error import WatchError
 from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, WatchedCluster
 
 MAX_REPORTS: Final = 500_000

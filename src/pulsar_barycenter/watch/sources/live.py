@@ -24,7 +24,7 @@ from pulsar_barycenter.observer.collector import CollectError, Collector
 from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, read_settings
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
-from pulsar_barycenter.watch.sources.source import WatchError
+from pulsar_barycenter.watch.sources.error import WatchError
 from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, WatchedCluster
 
 _POLICIES_MS: Final = 5 * MINUTE_MS

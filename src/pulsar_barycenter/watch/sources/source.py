@@ -5,10 +5,6 @@ from typing import Protocol
 from pulsar_barycenter.watch.watched_cluster import WatchedCluster
 
 
-class WatchError(Exception):
-    """The cluster cannot be shown; the text says what was tried and what to do."""
-
-
 class Source(Protocol):
     """Feeds a cluster with what is new since the last time."""
 

@@ -1,7 +1,7 @@
 """`barycenter watch` beside Apache Pulsar itself, in a real browser: two brokers, one bookie, each load manager once.
 
-With the modular load manager the cluster's own shedder moves bundles meanwhile: at least one of its moves is explained by
-the recomputed round. A move by hand from the emptier broker is not. `--peer-screenshots` keeps pictures of the pages.
+With the modular load manager the cluster's own shedder moves bundles meanwhile: at least one of its moves is explained
+by a recomputed round. A move by hand from the emptier broker is not. WATCH_PICTURES names a folder for pictures.
 """
 
 import json
@@ -9,14 +9,15 @@ import os
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
 from support.browser_pages import NEEDS_CHROMIUM, chromium
@@ -51,12 +52,6 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with apache_pulsar(tmp_path_factory.mktemp("watched"), configuration=keys) as started:
         yield started
         print(started.logs())
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 class Watch:
@@ -125,7 +120,7 @@ def move(cluster: ApachePulsar, topic: str, broker: str) -> None:
 
 
 def test_moves_of_the_cluster_and_of_a_person_are_seen_and_told_apart(
-    cluster: ApachePulsar, browser: Browser, tmp_path: Path, request: pytest.FixtureRequest
+    cluster: ApachePulsar, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     is_modular = "modular" in request.node.callspec.id
     cluster.expect(204, "PUT", "/admin/v2/namespaces/public/watched", json={"bundles": {"numBundles": BUNDLES}})
@@ -153,25 +148,29 @@ def test_moves_of_the_cluster_and_of_a_person_are_seen_and_told_apart(
         )
         by_hand = [one for one in watch.moves() if one["bundle"] == bundle and one["destination"] == first][-1]
         assert by_hand["agrees"] is False
+        pictures = Path(os.environ.get("WATCH_PICTURES", tmp_path)) / f"watch-{request.node.callspec.id}"
+        look_at_pages(watch.url, bundle, pictures)
+
+
+def look_at_pages(url: str, bundle: str, pictures: Path) -> None:
+    # its event loop allows no other one in this thread
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
         complaints: list[str] = []
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: complaints.append(message.text))
-        page.goto(watch.url)
+        page.goto(url)
         event = page.locator("li.event").filter(has_text=bundle).filter(has_text="does not agree").first
         expect(event).to_be_visible()
         expect(page.locator(".summary")).to_contain_text("2 brokers")
-        pictures = Path(os.environ.get("WATCH_PICTURES", tmp_path))
-        page.screenshot(path=str(pictures / f"watch-{request.node.callspec.id}.png"), full_page=True)
-        page.goto(f"{watch.url}#/bundle/{bundle.replace('/', '%2F')}")
+        page.screenshot(path=f"{pictures}.png", full_page=True)
+        page.goto(f"{url}#/bundle/{quote(bundle, safe='')}")
         expect(page.locator("section", has_text="Why there")).to_contain_text("It was seen to move to")
-        page.screenshot(path=str(pictures / f"watch-{request.node.callspec.id}-bundle.png"), full_page=True)
+        page.screenshot(path=f"{pictures}-bundle.png", full_page=True)
         assert complaints == []
 
 
 def owners_known(watch: Watch) -> bool:
-    import urllib.request
-
     with urllib.request.urlopen(f"{watch.url}barycenter/v1/bundles?limit=1000", timeout=30) as answer:
         found = json.load(answer)
     return sum("public/watched/" in one["bundle"] for one in found["bundles"]) == BUNDLES

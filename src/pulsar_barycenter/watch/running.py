@@ -78,8 +78,8 @@ async def watch(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: T
 async def watch_until(stop: asyncio.Event, new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell) -> None:
     """Watch until `stop` is set; else as `watch`."""
     cluster, lock = WatchedCluster(wanted.changes), asyncio.Lock()
-    async with opened(new_client, conf, wanted, cluster) as source:
-        await source.read(cluster)
+    async with opened(new_client, conf, wanted) as source:
+        await take_new(source, cluster, lock)
         server = WatchServer(Answers(cluster, source), lock, now_ms)
         url = await server.start(wanted.port)
         try:
@@ -87,6 +87,17 @@ async def watch_until(stop: asyncio.Event, new_client: NewClient, conf: ClientCo
             await _repeat(stop, source, cluster, lock, wanted, tell)
         finally:
             await server.close()
+
+
+async def take_new(source: Source, cluster: WatchedCluster, lock: asyncio.Lock) -> None:
+    """Read what is new, then take it while no question is answered: reading may take long.
+
+    Raises:
+        WatchError: see `Source.read`.
+    """
+    for look in await source.read():
+        async with lock:
+            await asyncio.to_thread(cluster.take, look)
 
 
 async def status_of_recording(data: Path) -> RecordedStatus:
@@ -97,14 +108,12 @@ async def status_of_recording(data: Path) -> RecordedStatus:
         OSError: it cannot be read.
     """
     cluster, folder = WatchedCluster(), DataFolder(data, span_ms=_HOUR_MS)
-    await folder.read(cluster)
+    await take_new(folder, cluster, asyncio.Lock())
     return recorded_status(cluster, folder.name, folder.troubles())
 
 
 @asynccontextmanager
-async def opened(
-    new_client: NewClient, conf: ClientConf, wanted: Wanted, cluster: WatchedCluster
-) -> AsyncIterator[Source]:
+async def opened(new_client: NewClient, conf: ClientConf, wanted: Wanted) -> AsyncIterator[Source]:
     """Open the source that is wanted.
 
     Raises:
@@ -114,7 +123,7 @@ async def opened(
         yield DataFolder(wanted.data, span_ms=wanted.span_ms)
         return
     async with live_cluster(
-        new_client, conf, wanted.urls, cluster, interval_s=wanted.interval_s, service_url=wanted.service_url
+        new_client, conf, wanted.urls, interval_s=wanted.interval_s, service_url=wanted.service_url
     ) as source:
         yield source
 
@@ -154,8 +163,7 @@ async def _repeat(
             return
         number += 1
         try:
-            async with lock:
-                await source.read(cluster)
+            await take_new(source, cluster, lock)
         except WatchError as error:
             tell(f"{error}; trying again")
 

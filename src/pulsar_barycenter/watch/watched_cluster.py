@@ -1,7 +1,7 @@
 """Folds the reports of a cluster into what is shown of it: its load, its moves, and why they were made. Pure.
 
-The source appends reports, and calls `look` when a round of reports is complete. A look compares the owners of bundles
-with those of the last look, runs the recomputed round if one is due, and explains the moves. Time is an argument.
+A source makes a look of each round of reports. The cluster takes it: compares the owners of bundles with those of the
+last look, explains the moves, and runs the recomputed round if one is due. Time is an argument.
 """
 
 from collections import deque
@@ -50,8 +50,18 @@ class Beside:
     journal: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look at a cluster at `at_ms` (epoch ms): the reports since the last one, and `live`, the brokers that run."""
+
+    at_ms: int
+    reports: Sequence[LocalBrokerData]
+    live: Collection[str]
+    beside: Beside
+
+
 class WatchedCluster:
-    """What is shown of a cluster. A `ReportLog`: `append` takes the reports."""
+    """What is shown of a cluster."""
 
     def __init__(self, changes: Collection[str] = ()) -> None:
         """Make a cluster without load. `changes` (key=value) override its settings.
@@ -80,15 +90,6 @@ class WatchedCluster:
         self._recomputer = Recomputer(self.config)
         self._known_by: object = None
 
-    # ---- reports ----
-
-    def append(self, report: LocalBrokerData) -> None:
-        """Take a report; one that was taken before counts once."""
-        self._view.append(report)
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
-
     def _taken(self, report: LocalBrokerData) -> None:
         broker = report.broker_id or ""
         self._loads.add(broker, report)
@@ -97,9 +98,12 @@ class WatchedCluster:
 
     # ---- looks ----
 
-    def look(self, at_ms: int, live: Collection[str], beside: Beside) -> None:
-        """Take a look at `at_ms` (epoch ms): `live` are the brokers that run."""
-        self._use(beside)
+    def take(self, look: Look) -> None:
+        """Take a look that is newer than the last one; a report that was taken before counts once."""
+        for report in look.reports:
+            self._view.append(report)
+        at_ms, live = look.at_ms, look.live
+        self._use(look.beside)
         self._view.retain(live, at_ms)
         # without the brokers' own bundles, which never move
         owners = {name: broker for name, broker in self._view.owners().items() if not is_of_a_broker_itself(name)}

@@ -314,7 +314,7 @@ async def test_top_shows_the_moves_of_brokers_that_tell_no_decisions() -> None:
         url = f"http://{brokers.ids()[0]}"
         assert await is_foreign(url)
         cluster = WatchedCluster()
-        async with opened(asking_client, asking_conf(), Wanted(urls=(url,)), cluster) as source:
+        async with opened(asking_client, asking_conf(), Wanted(urls=(url,))) as source:
             assert [one.kind for one in (await watched(source, cluster)).decisions] == ["shed"]
             brokers.moved = True
             view = await watched(source, cluster)

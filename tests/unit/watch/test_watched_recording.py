@@ -34,8 +34,15 @@ DAY_MS = 86_400_000
 
 async def watched(folder: Path, *changes: str) -> WatchedCluster:
     cluster = WatchedCluster(changes)
-    assert await DataFolder(folder, span_ms=DAY_MS).read(cluster)
+    assert await took(DataFolder(folder, span_ms=DAY_MS), cluster)
     return cluster
+
+
+async def took(source: DataFolder, cluster: WatchedCluster) -> int:
+    looks = await source.read()
+    for look in looks:
+        cluster.take(look)
+    return len(looks)
 
 
 def moves(cluster: WatchedCluster) -> list[BriefDecision]:
@@ -111,18 +118,18 @@ async def test_without_recorded_settings_the_defaults_are_assumed_and_that_is_sa
 async def test_what_comes_later_is_read_and_counts_once(tmp_path: Path) -> None:
     record(tmp_path, minutes=range(SHED_MINUTE))
     cluster, folder = WatchedCluster(), DataFolder(tmp_path, span_ms=DAY_MS)
-    assert await folder.read(cluster)
-    assert not await folder.read(cluster)
+    assert await took(folder, cluster)
+    assert not await took(folder, cluster)
     assert moves(cluster) == []
     record(tmp_path, minutes=range(SHED_MINUTE, SHED_MINUTE + 2))
-    assert await folder.read(cluster)
+    assert await took(folder, cluster)
     assert [move.bundle for move in moves(cluster)] == list(SHED)
 
 
 async def test_only_the_asked_time_before_the_newest_report_is_read(tmp_path: Path) -> None:
     record(tmp_path)
     cluster = WatchedCluster()
-    await DataFolder(tmp_path, span_ms=5 * MINUTE_MS).read(cluster)
+    await took(DataFolder(tmp_path, span_ms=5 * MINUTE_MS), cluster)
     assert cluster.loads.since_ms() == BEGIN_MS + 34 * MINUTE_MS + 200
     assert moves(cluster) == []
 
@@ -133,7 +140,7 @@ async def test_damaged_reports_are_left_out_and_counted(tmp_path: Path) -> None:
     (day / "x-1-1.json").write_bytes(b"{")
     (day / "y-1-1.json").write_bytes(b"{}")
     folder = DataFolder(tmp_path, span_ms=DAY_MS)
-    assert await folder.read(WatchedCluster())
+    assert await folder.read()
     [trouble] = folder.troubles()
     assert trouble.startswith("2 reports cannot be read and are missing here: ")
 
@@ -142,7 +149,7 @@ async def test_a_folder_of_two_clusters_is_refused(tmp_path: Path) -> None:
     record(tmp_path, minutes=range(2))
     record(tmp_path, minutes=range(2, 4), cluster="bills")
     with pytest.raises(WatchError, match="several clusters, orders and bills: record each in a folder of its own"):
-        await DataFolder(tmp_path, span_ms=DAY_MS).read(WatchedCluster())
+        await DataFolder(tmp_path, span_ms=DAY_MS).read()
 
 
 def test_loads_over_time_follow_a_bundle_and_forget_the_oldest() -> None:

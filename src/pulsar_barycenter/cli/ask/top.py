@@ -94,7 +94,7 @@ async def _show(address: str, data: Path | None, interval_s: float, service_url:
         interval_s=interval_s,
         service_url=service_url,
     )
-    async with opened(asking_client, asking_conf(), wanted, cluster) as source:
+    async with opened(asking_client, asking_conf(), wanted) as source:
         screen = TopScreen(lambda: watched(source, cluster), partial(_topics, address), interval_s)
         await screen.run_async()
         return screen.return_code
@@ -125,9 +125,10 @@ async def watched(source: "Source", cluster: "WatchedCluster") -> ClusterView:
         ClusterError: it cannot be read.
     """
     from pulsar_barycenter.watch.recorded_status import recorded_board
+    from pulsar_barycenter.watch.running import take_new
 
     try:
-        await source.read(cluster)
+        await take_new(source, cluster, asyncio.Lock())
     except WatchError as error:
         raise ClusterError(str(error)) from error
     board = recorded_board(cluster)

@@ -1,4 +1,4 @@
-"""Feeds a cluster from a folder of recorded load: of `collect`, of `balance`, or the data folder of a cluster.
+"""Reads a cluster from a folder of recorded load: of `collect`, of `balance`, or the data folder of a cluster.
 
 | file | used for |
 |---|---|
@@ -27,11 +27,13 @@ from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, Recorded
 from pulsar_barycenter.operations.journal import Entry, Journal, MoveState
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.watch.sources.error import WatchError
-from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, WatchedCluster
+from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, Look
 
 MAX_REPORTS: Final = 500_000
 """The maximum number of reports that are read at once, those of the newest days."""
 MAX_REPORT_BYTES: Final = 256 << 20
+_OPEN_DAYS: Final = 2
+"""The number of the newest days that may get more files."""
 _LOAD_REPORTS: Final = "load-reports"
 _COLLECTED: Final = "collect.json"
 _JOURNAL_MS: Final = 60 * MINUTE_MS
@@ -57,7 +59,10 @@ class DataFolder:
         """
         self._path = path
         self._span_ms = span_ms
-        self._read: set[str] = set()
+        self._read: dict[str, set[str]] = {}
+        """The names of the files that were read, by day."""
+        self._over = ""
+        """Days up to this one get no more files."""
         self._damaged: dict[str, str] = {}
         self._last_ms: dict[str, int] = {}
         self._gaps_ms: list[int] = []
@@ -78,8 +83,8 @@ class DataFolder:
     def name(self) -> str:
         return str(self._path)
 
-    async def read(self, cluster: WatchedCluster) -> bool:
-        return await asyncio.to_thread(self._feed, cluster)
+    async def read(self) -> list[Look]:
+        return await asyncio.to_thread(self._looks)
 
     def troubles(self) -> tuple[str, ...]:
         found = list(self._troubles.values())
@@ -90,31 +95,29 @@ class DataFolder:
 
     # ---- reading ----
 
-    def _feed(self, cluster: WatchedCluster) -> bool:
+    def _looks(self) -> list[Look]:
         reports = self._new_reports()
         self._read_beside()
-        if not reports:
-            return False
-        group: list[LocalBrokerData] = []
+        groups: list[list[LocalBrokerData]] = []
+        seen: set[str | None] = set()
         for report in reports:
-            if any(other.broker_id == report.broker_id for other in group):
-                self._look(cluster, group)
-                group = []
-            group.append(report)
-        self._look(cluster, group)
-        return True
+            if not groups or report.broker_id in seen:
+                groups.append([])
+                seen = set()
+            seen.add(report.broker_id)
+            groups[-1].append(report)
+        return [self._look(group) for group in groups]
 
-    def _look(self, cluster: WatchedCluster, group: Sequence[LocalBrokerData]) -> None:
+    def _look(self, group: Sequence[LocalBrokerData]) -> Look:
         at_ms = max(report.last_update for report in group)
         for report in group:
             broker = str(report.broker_id)
             if broker in self._last_ms:
                 self._gaps_ms = [*self._gaps_ms[-20:], max(0, report.last_update - self._last_ms[broker])]
             self._last_ms[broker] = report.last_update
-            cluster.append(report)
         silent_ms = self._silent_ms()
         live = [broker for broker, last_ms in self._last_ms.items() if at_ms - last_ms <= silent_ms]
-        cluster.look(at_ms, live, self._beside(at_ms))
+        return Look(at_ms, group, live, self._beside(at_ms))
 
     def _silent_ms(self) -> int:
         if not (self._path / _COLLECTED).exists():
@@ -128,10 +131,10 @@ class DataFolder:
         """Yield the files that were not read yet, the newest day first."""
         root = self._path / _LOAD_REPORTS
         for day in sorted(_names(root), reverse=True):
-            for name in _names(root / day):
-                file = root / day / name
-                if name.endswith(".json") and not name.startswith(".") and str(file) not in self._read:
-                    yield file
+            known = self._read.get(day, set[str]())
+            for name in _names(root / day) if day > self._over else ():
+                if name.endswith(".json") and not name.startswith(".") and name not in known:
+                    yield root / day / name
 
     def _new_reports(self) -> list[LocalBrokerData]:
         found: list[LocalBrokerData] = []
@@ -146,10 +149,13 @@ class DataFolder:
                 if day and found and newest_ms - min(report.last_update for report in found) > self._span_ms:
                     break
                 day = file.parent.name
-            self._read.add(str(file))
+            self._read.setdefault(day, set()).add(file.name)
             report = self._report(file)
             if report is not None:
                 found.append(report)
+        for over in sorted(self._read)[:-_OPEN_DAYS]:
+            self._over = max(self._over, over)
+            del self._read[over]
         newest_ms = max((report.last_update for report in found), default=newest_ms)
         within = [report for report in found if newest_ms - report.last_update <= self._span_ms]
         return sorted(within, key=lambda report: (report.last_update, str(report.broker_id)))

@@ -1,20 +1,21 @@
 """What a source of load has to offer."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from pulsar_barycenter.watch.watched_cluster import WatchedCluster
+from pulsar_barycenter.watch.watched_cluster import Look
 
 
 class Source(Protocol):
-    """Feeds a cluster with what is new since the last time."""
+    """Reads what is new of a cluster since the last time."""
 
     @property
     def name(self) -> str:
         """What is read, as text: a folder, or addresses."""
         ...
 
-    async def read(self, cluster: WatchedCluster) -> bool:
-        """Append what is new, and take a look; return whether anything was new.
+    async def read(self) -> Sequence[Look]:
+        """Return the looks at what is new, oldest first; none if nothing is new.
 
         Raises:
             WatchError: nothing can be read, or it is of another cluster.

@@ -133,21 +133,19 @@ def test_moves_of_the_cluster_and_of_a_person_are_seen_and_told_apart(
         assert watch.told[0]["brokers"] == 2 or not is_modular  # others publish later
         if is_modular:
             soon(lambda: any(one.get("agrees") for one in watch.moves()), within_s=240, what="an explained move")
-            lone = next(topic for topic in topics if served_by(cluster, topic) == second)
+            moved, destination = next(topic for topic in topics if served_by(cluster, topic) == second), first
         else:
-            soon(lambda: watch.told[-1] is not None and owners_known(watch), within_s=120, what="owners are known")
-            move(cluster, topics[0], second)
-            lone = topics[0]
-        bundle = cluster.bundle_path(lone).removeprefix("/admin/v2/namespaces/")
+            soon(lambda: owners_known(watch), within_s=120, what="owners are known")
+            moved, destination = topics[0], second
+        bundle = cluster.bundle_path(moved).removeprefix("/admin/v2/namespaces/")
+        move(cluster, moved, destination)
+
+        def by_hand() -> list[dict[str, Any]]:
+            return [one for one in watch.moves() if (one["bundle"], one["destination"]) == (bundle, destination)]
+
+        soon(lambda: bool(by_hand()), within_s=90, what="the move by hand is seen")
+        assert by_hand()[-1]["agrees"] is False
         flow.wait_for_more(20)
-        move(cluster, lone, first)
-        soon(
-            lambda: any(one["bundle"] == bundle and one["destination"] == first for one in watch.moves()),
-            within_s=90,
-            what="the move by hand is seen",
-        )
-        by_hand = [one for one in watch.moves() if one["bundle"] == bundle and one["destination"] == first][-1]
-        assert by_hand["agrees"] is False
         pictures = Path(os.environ.get("WATCH_PICTURES", tmp_path)) / f"watch-{request.node.callspec.id}"
         look_at_pages(watch.url, bundle, pictures)
 

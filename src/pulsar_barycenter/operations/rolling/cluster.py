@@ -122,6 +122,23 @@ class RunningCluster:
 
         return allowed
 
+    async def primaries(self, policy: str) -> tuple[str, ...]:
+        """Return the brokers that are primary ones of an isolation policy.
+
+        Raises:
+            NotNowError, RefusedError: the policy cannot be read, does not exist, or names no broker.
+        """
+        isolation, _ = IsolationPolicies.decode(await self._on(lambda cluster: cluster.isolation()))
+        found = next((one for one in isolation.policies if one.name == policy), None)
+        if found is None:
+            names = ", ".join(sorted(one.name for one in isolation.policies)) or "none"
+            raise RefusedError(f"there is no isolation policy {policy}; those of the cluster: {names}")
+        brokers = tuple(await self.brokers())
+        rows = isolation.hosts(brokers).matching(found.primary)
+        if not rows:
+            raise RefusedError(f"the isolation policy {policy} has no primary broker among {', '.join(brokers)}")
+        return tuple(brokers[row] for row in sorted(rows))
+
     async def groups(self, namespaces: Collection[str]) -> Mapping[str, str]:
         gate = asyncio.Semaphore(_AT_ONCE)
 

@@ -46,6 +46,7 @@ from pulsar_barycenter.operations.rolling.progress import (
     RollEntry,
     RollEvent,
     RollOrder,
+    Show,
     Start,
     after,
     next_action,
@@ -232,7 +233,7 @@ class Roll:
         self._note(RollEvent.ROLLED_BACK, order=order, before=before)
 
     async def run(self) -> Progress:
-        """Carry out the roll until it is finished.
+        """Carry out the roll until it is finished, or until its canary brokers are to be looked at.
 
         Raises:
             RollStopped: it stopped before its end.
@@ -242,6 +243,8 @@ class Roll:
                 if reason := self._stop():
                     raise RollStopped(reason)
                 await self._do(action)
+                if isinstance(action, Show):
+                    break
         except (RefusedError, NotNowError) as error:
             raise RollStopped(str(error)) from error
         except TimeoutError as error:
@@ -277,6 +280,8 @@ class Roll:
                 await self._await_reports(brokers)
             case Refill(brokers):
                 await self._refill(brokers)
+            case Show(brokers):
+                self._note(RollEvent.SHOWN, brokers=brokers)
             case Restore():
                 await self._restore()
             case Finish():

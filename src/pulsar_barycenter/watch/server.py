@@ -47,6 +47,8 @@ class WatchServer:
         self._app = web.Application(middlewares=[_refusing])
         self._app.router.add_get("/", self._start)
         self._app.router.add_get("/dashboard/{file}", self._file)
+        # pages ask for the topics of a bundle, which only brokers know: none are told
+        self._app.router.add_get("/admin/v2/persistent/{tenant}/{namespace}", self._handler(lambda _query, _now: None))
         for name, answer in ask.items():
             self._app.router.add_get(f"/barycenter/v1/{name}", self._handler(answer))
         self._app.on_response_prepare.append(self._date)

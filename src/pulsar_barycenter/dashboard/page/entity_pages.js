@@ -20,7 +20,6 @@ function asking(kind, name, load, draw, ...head) {
   async function again(hurry = false) {
     clearTimeout(timer);
     try {
-      await isWatched();  // what is known of the cluster decides on words
       const found = await load();
       const text = JSON.stringify({ ...found, takenAt: 0 });
       if (gone) return;
@@ -37,6 +36,11 @@ function asking(kind, name, load, draw, ...head) {
     }
   }
   again();
+  isWatched().then(watched => {  // some words are others then
+    if (!watched || !shown || gone) return;
+    shown = "";
+    again(true);
+  });
   return { title: name, node, again: () => again(true), leave: () => { gone = true; clearTimeout(timer); } };
 }
 
@@ -61,7 +65,7 @@ export function bundlePage(name) {
   const load = async () => {
     const [found, decisions, topics] = await Promise.all([
       explanation({ bundle: name }), softly(decided({ bundle: name })),
-      await isWatched() ? null : softly(get(`/admin/v2/persistent/${namespaceOf(name)}`, { bundle: rangeOf(name) }))]);
+      softly(get(`/admin/v2/persistent/${namespaceOf(name)}`, { bundle: rangeOf(name) }))]);
     return { found, decisions: decisions || [], topics };
   };
   let owner = "";

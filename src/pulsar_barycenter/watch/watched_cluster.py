@@ -34,6 +34,8 @@ MAX_DECISIONS: Final = 10_000
 """The number of moves and rounds that are kept, the newest ones."""
 MINUTE_MS: Final = 60_000
 _ROUNDS_KEPT: Final = 5
+_TELL_AGAIN_MS: Final = 10 * MINUTE_MS
+"""An outcome of a round that was noted is not noted again within this time: some strategies alternate each minute."""
 _WITHIN_MS: Final = 3 * MINUTE_MS
 """How long before a move was seen a recomputed round may have been that decided on it, at least."""
 
@@ -77,7 +79,9 @@ class WatchedCluster:
         self._moved: dict[str, int] = {}
         self._rounds: deque[RecomputedRound] = deque(maxlen=_ROUNDS_KEPT)
         self._decisions: deque[BriefDecision] = deque(maxlen=MAX_DECISIONS)
-        self._told = ""
+        self._outcome = ""
+        self._told_ms: dict[str, int] = {}
+        """When each outcome of a round was noted, by its code."""
         self._before: SnapshotDocument | None = None
         self.number = 0
         """The number of moves and rounds so far."""
@@ -152,8 +156,10 @@ class WatchedCluster:
         if found is None:
             return
         self._rounds.append(found)
-        if self.config.load_balancer_shedding_enabled and found.code != self._told:
-            self._told = found.code
+        is_other, self._outcome = found.code != self._outcome, found.code
+        is_due = self.at_ms - self._told_ms.get(found.code, 0) >= _TELL_AGAIN_MS
+        if self.config.load_balancer_shedding_enabled and is_other and is_due:
+            self._told_ms[found.code] = self.at_ms
             self._note("shed", Why(Basis.RECOMPUTED, found.sentence, short_reason(found.sentence)))
 
     def _explain(self, moves: Sequence[SeenMove], before: SnapshotDocument | None) -> None:

@@ -177,3 +177,13 @@ def test_a_broker_that_is_silent_too_long_has_no_load() -> None:
     question = load_question(BEGIN_MS, BEGIN_MS + 30 * MINUTE_MS, MINUTE_MS, broker=BUSY)
     told = seen.answer(question, holds_ms=5 * MINUTE_MS)
     assert [moment.at for moment in told.moments] == [BEGIN_MS // MINUTE_MS * MINUTE_MS]
+
+
+async def test_a_strategy_with_a_memory_goes_on_from_round_to_round(tmp_path: Path) -> None:
+    record(tmp_path, minutes=range(8), shed=())
+    cluster = await watched(
+        tmp_path, "loadBalancerLoadSheddingStrategy=AvgShedder", "loadBalancerLoadPlacementStrategy=AvgShedder"
+    )
+    waits, acts = [decision.sentence for decision in cluster.decisions if decision.kind == "shed"]
+    assert waits.startswith("no broker has to shed load")
+    assert "has lasted long enough (usage gap 86.33 % >= high threshold 40 %, rounds in a row 2 >= required 2)" in acts

@@ -68,7 +68,7 @@ def two_pools(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     """Four brokers, of which the last two do not run yet."""
     with started(request, tmp_path_factory.mktemp("pools"), 4) as cluster:
         for broker in cluster.brokers[2:]:
-            end(broker)
+            cluster.stop(broker)
         make_namespace(cluster)
         yield cluster
 
@@ -94,23 +94,16 @@ def owners(cluster: ApachePulsar) -> dict[str, str]:
     return found
 
 
-def end(broker: ApacheBroker) -> None:
-    """End a broker as an operator does."""
-    assert broker.process is not None
-    broker.process.terminate()
-    broker.process.wait(120)
-
-
 @contextmanager
 def obeying(cluster: ApachePulsar, folder: Path) -> Iterator[None]:
     """Restart, start and end the brokers that the hooks ask for, in a thread."""
     ended = threading.Event()
 
     def restart(broker: ApacheBroker) -> None:
-        end(broker)
+        cluster.stop(broker)
         cluster.restart(broker)
 
-    words: dict[str, Callable[[ApacheBroker], None]] = {"asked": restart, "start": cluster.restart, "end": end}
+    words: dict[str, Callable[[ApacheBroker], None]] = {"asked": restart, "start": cluster.restart, "end": cluster.stop}
 
     def supervise() -> None:
         while not ended.wait(0.05):
@@ -174,7 +167,7 @@ def test_a_roll_moves_each_bundle_seldom_and_loses_nothing_beside_a_plain_restar
         began = time.monotonic()
         moves, was = 0, owners(cluster)
         for broker in cluster.brokers:
-            end(broker)
+            cluster.stop(broker)
             cluster.restart(broker)
             soon(lambda: len(owners_of_topics(cluster, topics)) == TOPICS, what="all topics have owners")
             now = owners(cluster)

@@ -151,8 +151,11 @@ async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningC
     """Do work on the cluster; `begun` is the order of a roll that is under way, if there is one."""
     client = asking_client(why=asked_by("roll", given.why))
     opened: list[Any] = []
+    sources: list[ReportSource] = []
 
     async def of_topics() -> ReportSource:
+        if sources:  # Pulsar's client finds its topics again when a broker ends; a second consumer would be refused
+            return sources[0]
         conf = asking_conf(given.urls[0])
         logger = logging.getLogger("pulsar")  # standard output is for the commands' own lines
         logger.setLevel(logging.ERROR)
@@ -160,7 +163,8 @@ async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningC
             open_load_topics, given.service_url, conf, _SUBSCRIPTION, logger=logger
         )
         opened.append(pulsar_client)
-        return TopicReports(topics)
+        sources.append(TopicReports(topics))
+        return sources[0]
 
     source = of_topics if given.service_url else unseen_reports
     try:

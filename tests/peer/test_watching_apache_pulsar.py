@@ -41,6 +41,8 @@ CONFIGURATION = {
     "loadBalancerHostUsageCheckIntervalMinutes": "1",
     "minUnloadMessage": "1",
     "minUnloadMessageThroughput": "1",
+    # both brokers share this machine's processors: of overloaded ones a broker is drawn, perhaps the one that sheds
+    "loadBalancerBrokerOverloadedThresholdPercentage": "100",
 }
 
 

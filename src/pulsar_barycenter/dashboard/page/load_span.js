@@ -1,7 +1,7 @@
 // The time for which loads are shown: the last half hour, which this page continues, or a longer span in steps. Values from
 // before this page was opened are from the leader and the pipeline's tables. The choice applies to all pages.
 
-import { get, known, now, remembered } from "./cluster.js";
+import { get, known, now, poll, remembered } from "./cluster.js";
 import { h, say } from "./dom.js";
 import { time } from "./words.js";
 
@@ -42,6 +42,8 @@ export function loadSpan(of, draw) {
       say(told, "");
       return draw();
     }
+    if (!known.overview) await poll();  // it tells the time of the cluster
+    if (turn !== asked) return;
     const until = name === "own" ? Date.parse(chosen.to) : now(), since = name === "own" ? Date.parse(chosen.from) : until - SPANS[name][1];
     if (!(since < until)) return say(told, "Give a time, and a later one.");
     if (until - since > LONGEST_MS) return say(told, "Give at most 31 days.");

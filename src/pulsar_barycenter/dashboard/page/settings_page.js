@@ -1,6 +1,6 @@
 // The settings of the broker that served this page, with the source of each; dynamic ones can be changed.
 
-import { get } from "./cluster.js";
+import { get, isWatched } from "./cluster.js";
 import { removeOverride, settingAction } from "./actions.js";
 import { h, say } from "./dom.js";
 import { breakable, counted, prose } from "./words.js";
@@ -13,8 +13,9 @@ export function settingsPage(wanted) {
   const words = h("input", { id: "words", type: "search", value: wanted, placeholder: "shedding", autocomplete: "off", oninput: draw });
   const changed = h("input", { type: "checkbox", onchange: draw });
   const rows = h("tbody", {}), told = h("p", { class: "note", role: "status" }, "Asking…");
-  const node = h("div", {}, h("h1", {}, "Settings"),
-    h("p", { class: "note" }, `As they are in force on ${location.host}. Those marked dynamic can be changed while brokers run, for all of them at once.`),
+  const about = h("p", { class: "note" }, `As they are in force on ${location.host}. Those marked dynamic can be changed while brokers run, for all of them at once.`);
+  isWatched().then(watched => { if (watched) say(about, "By these keys the cluster is explained: the recorded ones that load balancing uses, and those that were set here. All others have their default."); });
+  const node = h("div", {}, h("h1", {}, "Settings"), about,
     h("p", { class: "filters" }, h("label", { for: "words" }, "Find "), words, h("label", {}, changed, " only those that are not the default")),
     told, h("table", { class: "cards settings-table" }, h("thead", {}, h("tr", {}, ["key", "value", "from", "default", "effect", "change"].map(title => h("th", { scope: "col" }, title)))), rows));
 

@@ -55,7 +55,7 @@ export function bundleLoad(name) {
     seen = seen.filter(one => one.until > at - RECENT_MS);
   }
   async function ask() {
-    if (gone || (askedAt && (seen.length || now() - askedAt < AGAIN_MS))) return;
+    if (gone || !known.overview || (askedAt && (seen.length || now() - askedAt < AGAIN_MS))) return;
     askedAt = now();
     try {
       ({ samples: before, note } = await recent({ bundle: name }));
@@ -66,7 +66,7 @@ export function bundleLoad(name) {
   }
   look();
   const made = section({ bundle: name }, ["rate", "throughput"], () => joined(before, seen), sample => sample.brokers.values().next().value,
-    () => `${NONE} ${note}`.trim(), () => seen.length ? "" : "It is not among the heaviest bundles of its broker, so this is what the pipeline's tables have.");
+    () => `${NONE} ${note}`.trim(), () => seen.length || known.overview?.watched ? "" : "It is not among the heaviest bundles of its broker, so this is what the pipeline's tables have.");
   ask();
   const stop = whenChanged(() => { look(); ask(); made.draw(); });
   return { node: made.node, leave: () => { gone = true; stop(); made.leave(); } };

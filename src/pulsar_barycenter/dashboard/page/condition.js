@@ -53,7 +53,7 @@ export function condition() {
     else tell("health", "good", "Healthy", `${count === 1 ? "The broker reports its load" : `${count} of ${count} brokers report their load`}${overview.pipeline ? ", and the pipeline keeps up" : ""}.`);
     const { drained = [] } = overview;
     if (drained.length) tell("drained", "look", counted(drained.length, "broker"), drained.map(one => ({ key: `${one} ${drainedWords(one)}`, node: h("span", {}, brokerLink(one), `: ${drainedWords(one)}`) })),
-      "Undrain… on the page of a broker lets it have bundles again.");
+      ...(overview.watched ? [] : ["Undrain… on the page of a broker lets it have bundles again."]));
     else tell("drained", "none", "None");
     drawBalance();
     ask();

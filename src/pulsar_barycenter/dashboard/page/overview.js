@@ -11,9 +11,10 @@ import { loadSpan } from "./load_span.js";
 import { timeLine } from "./time_line.js";
 import { MEASURES, total } from "./measures.js";
 import { timeAxis, timesOf } from "./time_axis.js";
-import { ago, counted, LOAD, rate, throughput } from "./words.js";
+import { ago, counted, LOAD, rate, throughput, time } from "./words.js";
 
 const GUTTER = 150;
+const BASIS = "Moves were seen in load reports. A reason marked recomputed is what the cluster's own strategy decides on the recorded load; its leader may have known other load.";
 
 let measure = "throughput";
 
@@ -24,21 +25,23 @@ export function overviewPage() {
   const picture = brokersPicture(), heat = heatMap(), state = condition(), line = timeLine(() => true), lines = loadLines("Brokers compared", ["the highest", "the mean", "the lowest"]);
   let span = null, compared = "";
   span = loadSpan({}, () => drawLoads());
-  const about = h("p", { class: "note" });
+  const about = h("p", { class: "note" }), title = h("h2", { id: "line-title" }, "What was decided, and why"), basis = h("p", { class: "note told" });
   const node = h("div", {},
     h("h1", {}, "Overview"), summary, state.node, findBox(),
     h("section", { "aria-labelledby": "brokers-title" },
       h("div", { class: "heading" }, h("h2", { id: "brokers-title" }, "Brokers and their bundles"), h("span", {}, h("label", { for: "measure" }, "by"), " ", choice)), h("p", { class: "note" }, LOAD), picture.node),
     h("section", { "aria-labelledby": "heat-title" },
       h("div", { class: "heading" }, h("h2", { id: "heat-title" }, "Load over time"), span.choice), about, span.told, heat.node, lines.node),
-    h("section", { "aria-labelledby": "line-title" }, h("h2", { id: "line-title" }, "What was decided, and why"), line.node));
+    h("section", { "aria-labelledby": "line-title" }, title, basis, line.node));
 
   function draw() {
     const { overview } = known;
     if (!overview) return;
     const sum = total(overview.brokers);
     say(summary, `${counted(overview.brokers.length, "broker")}, ${counted(sum.bundles, "bundle")}, ${rate(sum.msgRate)}, `
-      + `${throughput(sum.msgThroughput)}. ${overview.leader} leads (term ${overview.epoch}), with the ${overview.manager} load manager and ${overview.strategy}.${pipelineWords(overview.pipeline)}`);
+      + `${throughput(sum.msgThroughput)}. ${overview.watched ? watchedWords(overview) : `${overview.leader} leads (term ${overview.epoch}), with the ${overview.manager} load manager and ${overview.strategy}.${pipelineWords(overview.pipeline)}`}`);
+    say(title, overview.watched ? "What moved, and why" : "What was decided, and why");
+    say(basis, overview.watched ? BASIS : "");
     state.draw();
     picture.draw(overview.brokers, MEASURES[measure], overview.leader, new Set(overview.drained));
     drawLoads();
@@ -57,6 +60,11 @@ export function overviewPage() {
     const figures = samples.map(one => [...one.brokers.values()].map(kind.of).filter(value => value !== null && value !== undefined));
     const each = reckon => figures.map(values => values.length ? reckon(values) : null);
     lines.draw(samples, [each(values => Math.max(...values)), each(values => values.reduce((a, b) => a + b, 0) / values.length), each(values => Math.min(...values))], kind, axisOf, why);
+  }
+  function watchedWords({ leader, manager, strategy, watched }) {
+    return `${leader ? `${leader} leads, with` : "It runs"} the ${manager} load manager and ${strategy}. `
+      + `Seen from outside, by ${watched.source}${watched.isRecording ? `, as of ${time(watched.asOf)}` : ""}.`
+      + (watched.settingsRecorded ? "" : " Its settings are not recorded: Pulsar's defaults are assumed.");
   }
   function pipelineWords(pipeline) {
     if (!pipeline) return "";

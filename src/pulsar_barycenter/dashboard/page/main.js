@@ -37,7 +37,9 @@ function head() {
   const { overview, failure, paused, at } = known;
   if (overview) say(byId("cluster"), overview.cluster);
   say(byId("trouble"), failure ? `${failure}${overview ? ` What is shown is ${ago(Date.now() - at)} old.` : ""}` : "");
-  say(byId("live"), paused ? "paused" : failure ? "no answer" : overview ? "live" : "asking…");
+  const isRecording = overview?.watched?.isRecording;
+  document.body.classList.toggle("watched", Boolean(overview?.watched));
+  say(byId("live"), paused ? "paused" : failure ? "no answer" : isRecording ? "a recording" : overview ? "live" : "asking…");
   byId("forget").hidden = !hasToken() && !known.asksWho;
   say(byId("forget"), hasToken() ? "Forget token" : "Give a token");
   const button = byId("pause");

@@ -70,6 +70,20 @@ class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     silent_s: int = 0
 
 
+class WatchedFrom(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How `barycenter watch` knows the cluster; its pages change nothing. `source` is the folder that is read, or the
+    addresses; `as_of` is the time of the last look (epoch ms).
+
+    `is_recording` is whether nothing new comes, so that the cluster is shown as of that time. `settings_recorded` is
+    whether the settings of the cluster are known; else Pulsar's defaults are assumed.
+    """
+
+    source: str
+    as_of: int
+    is_recording: bool
+    settings_recorded: bool
+
+
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A cluster as its leader sees it.
 
@@ -92,6 +106,8 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     brokers: tuple[BrokerShare, ...]
     complaints: tuple[str, ...] = ()
     """The warnings of `complaints_of`."""
+    watched: WatchedFrom | None = None
+    """None: a broker serves the pages."""
 
 
 def complaints_of(

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.broker.rest.dashboard.loads_after import Sides, bundle_counts, bundle_row, sides_of
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.dashboard.loads_after import Sides, bundle_counts, bundle_row, sides_of
 from pulsar_barycenter.html_pages.reasons import short_reason
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest

@@ -11,7 +11,11 @@ MOST_DECISIONS = 1_000
 
 
 class BriefDecision(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A decision of the decision log; `sentence` is its whole reason as text, `short` a short form of it."""
+    """A decision of the decision log; `sentence` is its whole reason as text, `short` a short form of it.
+
+    `basis` is set for what `barycenter watch` saw from outside: what the reason is based on (`watch.why_moved`).
+    `agrees` is whether a recomputed round would have done the same; None if that is not known, or does not apply.
+    """
 
     at: int
     by: str
@@ -25,6 +29,13 @@ class BriefDecision(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
     refused: str = ""
     manager: str = ""
     strategy: str = ""
+    basis: str = ""
+    agrees: bool | None = None
+
+    @property
+    def decided_by(self) -> str:
+        """What the reason is based on, as text; "" for a decision of the log."""
+        return f"{self.basis}, does not agree" if self.agrees is False else self.basis
 
 
 def brief(record: DecisionRecord) -> BriefDecision:

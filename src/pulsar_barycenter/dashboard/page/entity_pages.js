@@ -1,7 +1,7 @@
 // The pages of a broker, bundle, topic or namespace: where it is, why, the decisions about it, and what would move it.
 
 import { drainAction, splitAction, undrainAction, unloadAction } from "./actions.js";
-import { get, known, merged, now, whenChanged } from "./cluster.js";
+import { get, isWatched, known, merged, now, whenChanged } from "./cluster.js";
 import { drainedWords } from "./condition.js";
 import { facts, h, say, table } from "./dom.js";
 import { bundleTable, nowSection, stateFacts, whySection } from "./explained.js";
@@ -36,6 +36,11 @@ function asking(kind, name, load, draw, ...head) {
     }
   }
   again();
+  isWatched().then(watched => {  // some words are others then
+    if (!watched || !shown || gone) return;
+    shown = "";
+    again(true);
+  });
   return { title: name, node, again: () => again(true), leave: () => { gone = true; clearTimeout(timer); } };
 }
 
@@ -71,7 +76,7 @@ export function bundlePage(name) {
     owned(found),
     facts([["broker", found.owner ? brokerLink(found.owner) : "no owner"], ["namespace", namespaceLink(namespaceOf(name))], ...stateFacts(found),
       topics ? ["topics", topics.length ? h("details", {}, h("summary", {}, counted(topics.length, "persistent topic")), h("ul", { class: "names" }, topics.slice(0, 500).map(topic => h("li", {}, topicLink(topic))))) : "no persistent ones"] : null]),
-    loads.node, whySection(found, decisions), nowSection(found, "this bundle"), past(decisions)], h("p", { class: "choices" }, unload, split));
+    loads.node, whySection(found, decisions), nowSection(found, "this bundle"), past(decisions)], h("p", { class: "choices acting" }, unload, split));
   function owned(found) {
     owner = found.owner;
     return null;
@@ -92,7 +97,7 @@ export function topicPage(name) {
   };
   return asking("Topic", name, load, ({ found, decisions, stats }) => [
     facts([
-      ["topic", found.topic], found.exists ? null : ["exists", "not yet; were it used, this is where it would be"],
+      ["topic", found.topic], found.exists === false ? ["exists", "not yet; were it used, this is where it would be"] : null,
       found.partitionCount ? ["partitions", count(found.partitionCount)] : ["broker", found.owner ? brokerLink(found.owner) : "its bundle has no owner"],
       ["bundle", bundleLink(found.bundle), `, as its hash is ${found.hash}`], ["namespace", namespaceLink(namespaceOf(found.bundle))],
       stats ? ["load", `${rate(sum(stats.msgRateIn, stats.msgRateOut))}, ${throughput(sum(stats.msgThroughputIn, stats.msgThroughputOut))}, in + out, by its broker's stats of now`] : null,
@@ -136,7 +141,7 @@ export function brokerPage(name) {
     undrain.hidden = !isDrained;
     live.replaceChildren(...facts([
       isDrained ? ["drained", h("p", {}, `Yes, ${drainedWords(name)}`), h("p", {}, "It gets no bundle while another broker may serve it. ", h("b", {}, "Undrain…"), " lets it have bundles again, from the next look-ups and rounds on; ", h("code", {}, `barycenter undrain ${name} --bring-back --yes`), " also brings back what people moved away since.")] : null,
-      ["leads", known.overview.leader === name ? `yes, term ${known.overview.epoch}` : "no"],
+      ["leads", known.overview.leader === name ? `yes${known.overview.watched ? "" : `, term ${known.overview.epoch}`}` : known.overview.leader ? "no" : "not known"],
       ...Object.entries(one.usage).map(([resource, value]) => [resource.replace("_", " "), percent(value)]),
       ["load", `${rate(one.msgRate)}, ${throughput(one.msgThroughput)}, in + out, by its newest report`],
       ["serves", `${counted(one.bundles, "bundle")}, ${counted(one.topics, "topic")}`],
@@ -148,6 +153,6 @@ export function brokerPage(name) {
   const page = asking("Broker", name, load, ({ found, list, decisions }) => [
     nowSection(found, "this broker"),
     h("section", {}, h("h2", {}, "What it serves"), list.bundles.length ? bundleTable(list, true) : h("p", { class: "note" }, "It reports no bundles.")),
-    past(decisions)], h("p", { class: "choices" }, drain, undrain), live, loads.node);  // what loads later must not move a button that somebody presses
+    past(decisions)], h("p", { class: "choices acting" }, drain, undrain), live, loads.node);  // what loads later must not move a button that somebody presses
   return { ...page, leave: () => { stop(); loads.leave(); page.leave(); } };
 }

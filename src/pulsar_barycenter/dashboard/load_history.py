@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from pulsar_barycenter.broker.rest.dashboard.overview import BrokerShare
+from pulsar_barycenter.dashboard.overview import BrokerShare
 from pulsar_barycenter.load.reports.load_over_time import BrokerLoad, Moment
 
 MOST_MOMENTS: Final = 400

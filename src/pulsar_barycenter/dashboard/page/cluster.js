@@ -20,6 +20,13 @@ export class RequestError extends Error {
 export const known = { overview: null, at: 0, samples: [], note: "", decisions: [], elections: [], failure: "", asksWho: false, paused: false, clock: 0 };
 export const now = () => Date.now() + known.clock;
 
+// Whether the page shows a cluster from outside, by barycenter watch: then it changes nothing, and only that is known which
+// load reports say.
+export async function isWatched() {
+  if (!known.overview) await poll();
+  return Boolean(known.overview?.watched);
+}
+
 const listeners = new Set();
 export function whenChanged(listener) {
   listeners.add(listener);

@@ -1,5 +1,6 @@
 // The text of an explanation: where it is, why it is there, and what would make it move.
 
+import { known } from "./cluster.js";
 import { h, table } from "./dom.js";
 import { brokerLink, bundleLink, count, counted, LOAD, percent, personWords, prose, rate, throughput, time } from "./words.js";
 
@@ -16,7 +17,7 @@ export function nowSection(found, subject) {
   for (const line of verdicts) parts.push(h("li", {}, h("p", { class: "what" }, h("b", {}, line.unloads ? `sheds ${counted(line.unloads, "bundle")}` : "keeps all it has"), brokerLink(line.broker)), sentence(line.sentence)));
   if (!moves.length && !verdicts.length)
     for (const line of rounds) parts.push(h("li", {}, h("p", { class: "what" }, h("b", {}, "the round")), sentence(line.sentence)));
-  return h("section", { "aria-labelledby": "now-title" }, h("h2", { id: "now-title" }, "What the leader would do now"),
+  return h("section", { "aria-labelledby": "now-title" }, h("h2", { id: "now-title" }, known.overview?.watched ? "What the cluster's strategy would do now, recomputed" : "What the leader would do now"),
     parts.length ? h("ul", { class: "events" }, parts) : h("p", { class: "note" }, `Nothing that concerns ${subject}.`));
 }
 
@@ -26,8 +27,9 @@ export function whySection(found, decisions) {
   return h("section", { "aria-labelledby": "why-title" }, h("h2", { id: "why-title" }, "Why there"),
     found.owner
       ? placed
-        ? [h("p", {}, placed.kind === "assign" ? "It was assigned to " : "It was sent to ", brokerLink(placed.destination || found.owner), `, by ${placed.principal ? personWords(placed.principal) : placed.by}, at ${time(placed.at)}:`), sentence(placed.sentence)]
-        : h("p", {}, "No log that the brokers keep has the decision that put it there.")
+        ? placed.basis ? [h("p", {}, "It was seen to move to ", brokerLink(placed.destination), ` at ${time(placed.at)}${placed.basis === "recomputed" ? "; recomputed" : ""}${placed.agrees === false ? ", which does not agree" : ""}:`), sentence(placed.sentence)]
+        : [h("p", {}, placed.kind === "assign" ? "It was assigned to " : "It was sent to ", brokerLink(placed.destination || found.owner), `, by ${placed.principal ? personWords(placed.principal) : placed.by}, at ${time(placed.at)}:`), sentence(placed.sentence)]
+        : h("p", {}, known.overview?.watched ? "No move of it was seen: it was there when the reading began." : "No log that the brokers keep has the decision that put it there.")
       : h("p", {}, "Nobody owns it. The first client that asks for it has it assigned."),
     found.placed ? [
       h("h3", {}, found.owner ? "Where it would go if it were placed now" : "Where it would go"),

@@ -7,6 +7,8 @@ import { breakable, brokerLink, bundleLink, count, counted, personWords, prose, 
 const SHOWN = 150, ALIKE = 5, WITHIN_MS = 15000, SAME_MS = 60000, PAGE = 200, HELD = 2000;
 const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", elect: "elected", drain: "drained", undrain: "no longer drained" };
 const NONE = "No decision is on record: the first client that uses a bundle has it assigned.";
+const SEEN = new Set(["unload", "shed"]);  // what can be told of a cluster from outside
+const NONE_SEEN = "No move was seen.";
 const SIGNS = {
   assign: ["M0 5L-5 -4H5Z", "mark"], unload: ["M5 0L-4 -5V5Z", "mark full"], split: ["M0 -6L6 0L0 6L-6 0Z", "mark"],
   refuse: ["M-4 -4L4 4M4 -4L-4 4", "mark"], shed: ["M-5 -2H5M-5 2H5", "mark"], elect: ["M0 -6L2 -1H6L3 2L4 6L0 4L-4 6L-3 2L-6 -1H-2Z", "mark full"],
@@ -14,8 +16,11 @@ const SIGNS = {
 };
 const OF_BROKERS = new Set(["drain", "undrain"]);
 const sign = (kind, [path, look] = SIGNS[kind] || SIGNS.other) => s("svg", { class: "sign", viewBox: "-8 -8 16 16", "aria-hidden": "true" }, s("path", { d: path, class: look }));
-const kindWords = one => one.kind === "refuse" ? `${one.refused || "action"} refused` : KINDS[one.kind] || one.kind;
+const kindWords = one => one.basis && one.kind === "unload" ? "moved" : one.kind === "refuse" ? `${one.refused || "action"} refused` : KINDS[one.kind] || one.kind;
 // The operator who requested a decision; a load manager takes all others.
+// What the reason of a move is based on that was seen from outside, and whether a recomputed round would have made it.
+const basis = one => [one.basis && one.basis !== "seen" ? h("span", { class: "badge" }, one.basis === "journal" ? "by barycenter balance" : one.basis) : null,
+  one.agrees === false ? h("span", { class: "badge doubt" }, "does not agree") : null];
 const person = one => one.principal ? h("span", { class: "badge" }, `by ${personWords(one.principal)}`) : null;
 
 // Elections are decisions of their own. Logs of older releases have none: there an election shows where the next decision
@@ -41,7 +46,7 @@ function grouped(events) {
   const groups = [];
   for (const one of events) {
     const group = groups[groups.length - 1];
-    const alike = group && group[0].kind === one.kind && group[0].refused === one.refused && group[0].principal === one.principal && Math.abs(group[group.length - 1].at - one.at) < WITHIN_MS;
+    const alike = group && group[0].kind === one.kind && group[0].refused === one.refused && group[0].principal === one.principal && group[0].agrees === one.agrees && Math.abs(group[group.length - 1].at - one.at) < WITHIN_MS;
     if (alike) group.push(one);
     else groups.push([one]);
   }
@@ -54,7 +59,7 @@ export function timeLine(wanted, source = () => known.decisions, hasElections = 
   const none = h("p", { class: "note" }, NONE);
   const kinds = new Set(Object.keys(KINDS));
   const choice = h("fieldset", { class: "kinds" }, h("legend", {}, "Show"), Object.entries(KINDS).filter(([kind]) => hasElections || kind !== "elect").map(([kind, word]) =>
-    h("label", {}, h("input", { type: "checkbox", checked: true, onchange: event => { event.target.checked ? kinds.add(kind) : kinds.delete(kind); draw(); } }), sign(kind), word)));
+    h("label", { class: SEEN.has(kind) ? "seen" : null }, h("input", { type: "checkbox", checked: true, onchange: event => { event.target.checked ? kinds.add(kind) : kinds.delete(kind); draw(); } }), sign(kind), h("span", {}, word))));
 
   const older = h("button", { type: "button", onclick: goBack }, "Older…"), told = h("span", { class: "note", role: "status" });
   let held = [], next = null, isAsking = false, most = SHOWN, shown = "";
@@ -92,11 +97,12 @@ export function timeLine(wanted, source = () => known.decisions, hasElections = 
     const drawn = `${decisions.length} ${decisions.length ? place(decisions[0]) + place(newest) : ""} ${[...kinds]} ${known.elections.length} ${most}`;
     if (drawn === shown) return;
     shown = drawn;
+    if (known.overview?.watched) say(choice.querySelector(".seen span"), kindWords({ kind: "unload", basis: "seen" }));
     const events = [...decisions.filter(wanted), ...(hasElections ? elections(decisions) : []).filter(wanted)].filter(one => kinds.has(one.kind) || !(one.kind in KINDS)).sort((a, b) => b.at - a.at || b.number - a.number);
     const groups = grouped(events).slice(0, most);
     none.hidden = groups.length > 0;
     list.hidden = groups.length === 0;
-    say(none, decisions.length ? "There are decisions, but none of the kinds that are chosen above." : NONE);
+    say(none, decisions.length ? "There are decisions, but none of the kinds that are chosen above." : known.overview?.watched ? NONE_SEEN : NONE);
     keyed(list, groups, group => { const first = group[group.length - 1]; return `${first.kind} ${first.at} ${first.by} ${first.number} ${group.length > 1}`; }, made, update);
   }
   return { node: h("div", {}, choice, none, list, h("p", { class: "older" }, older, " ", told)), draw };
@@ -127,6 +133,6 @@ function event(one) {
   const where = [one.source, one.destination].filter(Boolean).flatMap((broker, i) => [i ? " → " : "", brokerLink(broker)]);
   const whole = one.sentence !== one.short || one.request;
   return h("li", { class: "event" },
-    h("p", { class: "what" }, h("time", { datetime: new Date(one.at).toISOString() }, time(one.at)), sign(one.kind), h("b", {}, kindWords(one)), person(one), one.bundle ? bundleLink(one.bundle) : null, where.length ? h("span", {}, where) : null),
+    h("p", { class: "what" }, h("time", { datetime: new Date(one.at).toISOString() }, time(one.at)), sign(one.kind), h("b", {}, kindWords(one)), person(one), basis(one), one.bundle ? bundleLink(one.bundle) : null, where.length ? h("span", {}, where) : null),
     whole ? h("details", {}, h("summary", {}, prose(one.short)), h("p", { class: "whole" }, prose(one.sentence)), one.request ? h("p", { class: "whole" }, "Request: ", h("code", {}, breakable(one.request))) : null) : h("p", { class: "why" }, prose(one.short)));
 }

@@ -118,6 +118,7 @@ ledger
     storage
     files
     managed
+    pulsar_records
     inspection folder_identity
 
 broker

@@ -84,10 +84,7 @@ def pack(plain: bytes, compression: CompressionType.ValueType) -> bytes:
 
 def _framed(plain: bytes, compression: CompressionType.ValueType) -> bytes:
     head = CompressedHead(compressionType=compression, uncompressedSize=len(plain)).SerializeToString()
-    if compression == ZLIB:
-        packed = zlib.compress(plain)
-    else:
-        packed = _codec(compression).compress(plain, asbytes=True)
+    packed = zlib.compress(plain) if compression == ZLIB else _codec(compression).compress(plain, asbytes=True)
     return _START.pack(_MAGIC, len(head)) + head + packed
 
 
@@ -113,6 +110,8 @@ def _inflated(packed: bytes, size: int) -> bytes:
 
 def _by_arrow(compression: CompressionType.ValueType, packed: bytes, size: int) -> bytes:
     codec = _codec(compression)
+    if not size:
+        return b""
     try:
         found: bytes = codec.decompress(packed, size, asbytes=True)
     except (OSError, ValueError) as error:  # what pyarrow raises

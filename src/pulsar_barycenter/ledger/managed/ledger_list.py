@@ -58,7 +58,9 @@ class LedgerList:
         "terminated_at",
     )
 
-    def __init__(self, owner: LedgerOwner, storage: LedgerStorage, keeper: RecordKeeper, losses: Losses) -> None:
+    def __init__(
+        self, owner: LedgerOwner, storage: LedgerStorage, keeper: RecordKeeper[ManagedLedgerRecord], losses: Losses
+    ) -> None:
         self._owner = owner
         self._losses = losses
         self._storage = storage
@@ -131,7 +133,7 @@ class LedgerList:
 
     async def _read(self, create: bool, alone: bool) -> ManagedLedgerRecord:
         keeper = self._keeper
-        record = await keeper.load(ManagedLedgerRecord)
+        record = await keeper.load()
         if record is None:
             if not create:
                 raise LedgerNotFoundError(f"{self._owner.name}: the topic does not exist")

@@ -4,8 +4,9 @@ A cursor is in its key of the metadata store, or, if it has many ranges, in the 
 names; the key then still has the mark-delete position from the time when the ledger was made.
 
 Pulsar's cursors have numbers (`properties`, of the mark-delete position) and texts (`cursorProperties`, of the
-subscription). Ours have texts. The properties of the cursors of deduplication and compaction are Pulsar's numbers, those
-of all others its texts. The kind that our record does not have stays as it was read, like all fields that it lacks.
+subscription). Ours have texts. The properties of the cursors of deduplication and compaction are Pulsar's numbers,
+those of all others its texts. The kind that our record does not have stays as it was read, like all fields that it
+lacks.
 
 Source: `ManagedCursorImpl` of Pulsar.
 """
@@ -151,7 +152,7 @@ def _record(
         properties = {text.name: text.value for text in info.cursorProperties}
     if name == COMPACTION and COMPACTED_LEDGER in properties:
         raise ForeignRecordError(
-            f"ledger {properties[COMPACTED_LEDGER]} has what compaction kept of the topic, and only Java brokers read it"
+            f"ledger {properties[COMPACTED_LEDGER]} has what compaction kept, in a form that only Java brokers read"
         )
     return CursorRecord(
         mark_delete=(mark.ledgerId, mark.entryId),

@@ -102,7 +102,6 @@ def _parsed(place: str, data: bytes, kind: type[_M]) -> _M:
         found = kind.FromString(data)
     except DecodeError as error:
         raise PulsarRecordError(f"{place}: the stored value is not a {kind.DESCRIPTOR.name}: {error}") from error
-    missing = found.FindInitializationErrors()
-    if missing:
-        raise PulsarRecordError(f"{place}: the stored {kind.DESCRIPTOR.name} lacks {', '.join(missing[:5])}")
+    if not found.IsInitialized():
+        raise PulsarRecordError(f"{place}: the stored {kind.DESCRIPTOR.name} lacks a required field")
     return found

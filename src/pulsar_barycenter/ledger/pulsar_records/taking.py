@@ -41,12 +41,12 @@ def _compactions(cursors: Mapping[str, ManagedCursorInfo]) -> Iterator[str]:
 
 
 def _transactions(local_name: str, siblings: Collection[str]) -> Iterator[str]:
-    """A topic has a sibling for the pending acknowledgements of each subscription that saw a transaction; its partitions
-    have their own.
-    """
+    # A topic has a sibling for each subscription that saw a transaction, and its namespace one for aborted messages.
     if local_name.endswith(PENDING_ACKS) or local_name.startswith((BUFFER_SNAPSHOTS, "__transaction_log_")):
         yield "it is a topic of Pulsar's transactions"
         return
     pending = sorted(name for name in siblings if name.startswith(f"{local_name}-") and name.endswith(PENDING_ACKS))
     if pending:
         yield f"{pending[0]} may have pending acknowledgements of transactions"
+    if any(name.startswith(BUFFER_SNAPSHOTS) for name in siblings):
+        yield f"its namespace has {BUFFER_SNAPSHOTS}: messages of the topic may belong to transactions that were aborted"

@@ -104,7 +104,7 @@ def _framed(compression: int, size: int, packed: bytes) -> bytes:
         (JAVA["ledgers-LZ4"].replace(b"\x10\x37", b"\x10\x38", 1), "does not have the 56 bytes"),
         (JAVA["ledgers-ZSTD"][:-3], "ZSTD cannot decompress"),
         (JAVA["ledgers-SNAPPY"][:-3], "SNAPPY cannot decompress"),
-        (b"\x0a\x00", "lacks ledgerInfo"),
+        (b"\x0a\x00", "lacks a required field"),
         (b'{"epoch":1}', "not a ManagedLedgerInfo"),
     ],
 )

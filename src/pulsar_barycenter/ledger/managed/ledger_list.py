@@ -118,7 +118,8 @@ class LedgerList:
         keeper = self._keeper
         while True:
             record = await self._read(create, alone)
-            made = await self._made(making, record.ledgers) if making is not None and record.ledgers else None
+            may_list = record.ledgers and record.ledgers[-1].closed  # one open ledger at the most
+            made = await self._made(making, record.ledgers) if making is not None and may_list else None
             ledgers = record.ledgers if made is None else (*record.ledgers, record_of(made[0]))
             identity = self._storage.identity
             if await keeper.take_over(

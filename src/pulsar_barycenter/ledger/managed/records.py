@@ -3,10 +3,11 @@
 Each record has the epoch of the owner that wrote it. An owner first takes the record over: it reads the record and
 replaces exactly that version. So it knows everything that was written before.
 
-`RecordForm` is how records are stored; a broker hands one in. In our own form, `RecordsWithEpochs`, the epochs decide when a write fails because the version differs from the expected one. A higher epoch in the
-record: another owner has taken over, and the writer gets LedgerFencedError. The writer's own epoch (an earlier write
-whose outcome it did not learn) or a lower one (the record was deleted and created again, and the version number
-repeats): the writer writes again.
+`RecordForm` is how records are stored; who opens a topic hands one in. `RecordsWithEpochs` is our own. There the epochs
+decide when a write fails because the version differs from the expected one. A higher epoch in the record: another owner
+has taken over, and the writer gets LedgerFencedError. The writer's own epoch (an earlier write whose outcome it did not
+learn) or a lower one (the record was deleted and created again, and the version number repeats): the writer writes
+again.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Keeps the records of topics as Pulsar stores them, so that Java and Python brokers have topics in turn.
 
 There is no epoch. An owner replaces exactly the version that it read or wrote last. If the version is another one,
-another owner has the topic, and this one stops. One case remains: the store did not answer an earlier write, which took
-effect. The version is then the next one, and the value has the bytes of that write.
+another owner has the topic, and this one stops. One case remains: the store did not answer earlier writes, one of which
+took effect. The version is then the next one, and the value has the bytes of that write.
 
 The ledger of a cursor is written, closed and only then named by the key. It is deleted after the key no longer names
 it. A crash in between leaves a ledger that nobody names, as with Pulsar.
@@ -11,8 +11,9 @@ Source: `MetaStoreImpl` and `ManagedCursorImpl` of Pulsar.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -50,9 +51,6 @@ from pulsar_barycenter.naming.topic import decode_local_name
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-
-_UNSENT: Final = b"\xff"
-"""No record has these bytes."""
 
 
 class CursorLedgers(Protocol):
@@ -120,7 +118,7 @@ class VersionedValue:
         self._store = store
         self.path = path
         self.version = MUST_NOT_EXIST
-        self._unanswered = _UNSENT
+        self._unanswered: set[bytes] = set()
         self._lock: asyncio.Lock | None = None
 
     @property
@@ -132,7 +130,7 @@ class VersionedValue:
     async def load(self) -> bytes | None:
         """Return the value and remember its version; None if there is none."""
         found = await self._answer(self._store.get(self.path))
-        self._unanswered = _UNSENT
+        self._unanswered.clear()
         self.version = MUST_NOT_EXIST if found is None else found.stat.version
         return None if found is None else found.value
 
@@ -142,13 +140,15 @@ class VersionedValue:
         Raises:
             LedgerUnavailableError: the store did not answer; the write may have happened.
         """
-        unanswered, self._unanswered = self._unanswered, value
         try:
             stat = await self._answer(self._store.put(self.path, value, expected_version=self.version))
         except BadVersionError:
-            self._unanswered = unanswered
             return False
-        self.version, self._unanswered = stat.version, _UNSENT
+        except LedgerUnavailableError:
+            self._unanswered.add(_digest(value))
+            raise
+        self.version = stat.version
+        self._unanswered.clear()
         return True
 
     async def replace(self, value: bytes) -> None:
@@ -182,10 +182,11 @@ class VersionedValue:
                     raise self._lost(found) from None
 
     def _is_own(self, found: Record | None) -> bool:
-        """Return whether the found value is the write that was not answered, and adopt its version if so."""
-        if found is None or found.stat.version != self.version + 1 or found.value != self._unanswered:
+        """Return whether the found value is a write that was not answered, and adopt its version if so."""
+        if found is None or found.stat.version != self.version + 1 or _digest(found.value) not in self._unanswered:
             return False
-        self.version, self._unanswered = found.stat.version, _UNSENT
+        self.version = found.stat.version
+        self._unanswered.clear()
         return True
 
     def _lost(self, found: Record | None) -> LedgerFencedError:
@@ -260,7 +261,7 @@ class LedgersKeeper:
 class CursorKeeper:
     """Keeps a cursor: in its key, or in a ledger that the key names."""
 
-    __slots__ = ("_clock", "_ledgers", "_name", "_stored", "_topic", "_value", "epoch")
+    __slots__ = ("_clock", "_ledgers", "_name", "_stored", "_topic", "_unnamed", "_value", "epoch")
 
     def __init__(self, value: VersionedValue, epoch: int, ledgers: CursorLedgers, clock: Clock) -> None:
         _, _, topic = value.path.removeprefix("/").partition("/")
@@ -270,6 +271,8 @@ class CursorKeeper:
         self._ledgers = ledgers
         self._clock = clock
         self._stored = StoredCursor(ManagedCursorInfo(cursorsLedgerId=NO_LEDGER), NONE)
+        self._unnamed: set[int] = set()
+        """The ledgers that this owner made, and that the key did not name when it was last known."""
         self.epoch = epoch
 
     @property
@@ -305,7 +308,7 @@ class CursorKeeper:
     async def take_over(self, record: CursorRecord) -> bool:
         stored, value = await self._built(record)
         if not await self._value.put(value):
-            await self._delete_ledger(stored)
+            await self._delete(stored.info.cursorsLedgerId)
             return False
         await self._adopt(stored)
         return True
@@ -315,7 +318,8 @@ class CursorKeeper:
         try:
             await self._value.replace(value)
         except LedgerFencedError:
-            await self._delete_ledger(stored)
+            # not those of writes without an answer: the later owner may have found them
+            await self._delete(stored.info.cursorsLedgerId)
             raise
         await self._adopt(stored)
 
@@ -324,7 +328,8 @@ class CursorKeeper:
 
     async def delete(self) -> None:
         await self._value.delete()
-        await self._delete_ledger(self._stored)
+        for ledger_id in [self._stored.info.cursorsLedgerId, *self._unnamed]:
+            await self._delete(ledger_id)
 
     async def _built(self, record: CursorRecord) -> tuple[StoredCursor, bytes]:
         before, compression = self._stored
@@ -334,6 +339,7 @@ class CursorKeeper:
             if needs_ledger(record):
                 entry = write_position(position_of_cursor(info, record))
                 ledger_id = await self._ledgers.write(self._topic, self._name, entry)
+                self._unnamed.add(ledger_id)
                 info = info_of_cursor(self._name, before, record, ledger_id=ledger_id, now_ms=now_ms)
             stored = StoredCursor(info, compression)
             return stored, write_record(self.path, stored)
@@ -341,17 +347,24 @@ class CursorKeeper:
             raise _unusable(self.path, error) from error
 
     async def _adopt(self, stored: StoredCursor) -> None:
-        former, self._stored = self._stored, stored
-        await self._delete_ledger(former)
+        self._unnamed.add(self._stored.info.cursorsLedgerId)
+        self._unnamed.discard(stored.info.cursorsLedgerId)
+        self._stored = stored
+        for ledger_id in list(self._unnamed):
+            await self._delete(ledger_id)
 
-    async def _delete_ledger(self, stored: StoredCursor) -> None:
-        ledger_id = stored.info.cursorsLedgerId
+    async def _delete(self, ledger_id: int) -> None:
+        self._unnamed.discard(ledger_id)
         if ledger_id == NO_LEDGER:
             return
         try:
             await self._ledgers.delete(ledger_id)
         except LedgerError as error:
             log.warning("cursor_ledger_not_deleted", path=self.path, ledger=ledger_id, error=str(error))
+
+
+def _digest(value: bytes) -> bytes:
+    return hashlib.sha256(value).digest()
 
 
 def _unusable(path: str, error: PulsarRecordError) -> LedgerUnavailableError:

@@ -49,4 +49,4 @@ def _transactions(local_name: str, siblings: Collection[str]) -> Iterator[str]:
     if pending:
         yield f"{pending[0]} may have pending acknowledgements of transactions"
     if any(name.startswith(BUFFER_SNAPSHOTS) for name in siblings):
-        yield f"its namespace has {BUFFER_SNAPSHOTS}: messages of the topic may belong to transactions that were aborted"
+        yield f"its namespace has {BUFFER_SNAPSHOTS}: messages of the topic may be of transactions that were aborted"

@@ -40,7 +40,7 @@ async def live(owner: Owner) -> None:
     for text in ("d", "e"):
         ledger.append(text.encode(), 1, 0, text)
     await owner.until(lambda: len(owner.durable) + len(owner.failed) >= 2)
-    cursor.ack_individual([position for position in owner.positions[1:]])
+    cursor.ack_individual(owner.positions[1:])
     await cursor.flush()
     await ledger.open_cursor("late", "latest")
     await cursor.set_properties({"k": "w"})

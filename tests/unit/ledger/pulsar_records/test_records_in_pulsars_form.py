@@ -48,7 +48,7 @@ class Place:
 
 
 @pytest.fixture
-def place() -> Place:
+async def place() -> Place:
     return Place()
 
 

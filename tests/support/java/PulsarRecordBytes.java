@@ -1,15 +1,19 @@
 package org.apache.bookkeeper.mledger.impl;
 
+import io.netty.buffer.ByteBuf;
 import io.netty.buffer.ByteBufUtil;
+import io.netty.buffer.Unpooled;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.bookkeeper.mledger.MetadataCompressionConfig;
 import org.apache.bookkeeper.mledger.proto.BatchedEntryDeletionIndexInfo;
 import org.apache.bookkeeper.mledger.proto.LongListMap;
 import org.apache.bookkeeper.mledger.proto.ManagedCursorInfo;
+import org.apache.bookkeeper.mledger.proto.ManagedCursorInfoMetadata;
 import org.apache.bookkeeper.mledger.proto.ManagedLedgerInfo;
 import org.apache.bookkeeper.mledger.proto.MessageRange;
 import org.apache.bookkeeper.mledger.proto.PositionInfo;
+import org.apache.pulsar.common.compression.CompressionCodecProvider;
 import org.apache.pulsar.metadata.api.MetadataStore;
 import org.apache.pulsar.metadata.api.MetadataStoreConfig;
 import org.apache.pulsar.metadata.impl.LocalMemoryMetadataStore;
@@ -21,12 +25,23 @@ public class PulsarRecordBytes {
 
     private static final String[] COMPRESSIONS = {"NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"};
 
-    public static void main(String[] args) throws Exception {
+    /** Ends the process even after an error: a metadata store has threads that would keep it. */
+    public static void main(String[] args) {
+        try {
+            work(args);
+            System.exit(0);
+        } catch (Throwable error) {
+            error.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static void work(String[] args) throws Exception {
         if (args.length > 0) {
             for (int i = 0; i < args.length; i += 2) {
                 print(args[i], again(args[i], ByteBufUtil.decodeHexDump(args[i + 1])));
             }
-            System.exit(0);
+            return;
         }
         for (String compression : COMPRESSIONS) {
             print("ledgers-" + compression, metaStore(compression).compressLedgerInfo(ledgers()));
@@ -39,7 +54,6 @@ public class PulsarRecordBytes {
         marks("marks-topic", LedgerMetadataUtils.buildBaseManagedLedgerMetadata("t/n/persistent/a%2Fb"));
         marks("marks-cursor", LedgerMetadataUtils.buildAdditionalMetadataForCursor("sub/1"));
         marks("marks-compacted", LedgerMetadataUtils.buildMetadataForCompactedLedger("persistent://t/n/a", new byte[] {1, 2}));
-        System.exit(0);
     }
 
     private static byte[] again(String kind, byte[] value) throws Exception {
@@ -48,11 +62,28 @@ public class PulsarRecordBytes {
             return store.parseManagedLedgerInfo(value).toByteArray();
         }
         if (kind.startsWith("cursor")) {
-            return store.parseManagedCursorInfo(value).toByteArray();
+            // a parsed cursor reads its texts late, from a buffer that is released where the value was compressed
+            return store.parseManagedCursorInfo(plain(value)).toByteArray();
         }
         PositionInfo position = new PositionInfo();
         position.parseFrom(value);
         return position.toByteArray();
+    }
+
+    private static byte[] plain(byte[] value) {
+        ByteBuf buffer = Unpooled.wrappedBuffer(value);
+        if (buffer.readShort() != 0x4778) {
+            return value;
+        }
+        ManagedCursorInfoMetadata head = new ManagedCursorInfoMetadata();
+        head.parseFrom(ByteBufUtil.getBytes(buffer.readSlice(buffer.readInt())));
+        try {
+            return ByteBufUtil.getBytes(CompressionCodecProvider.getCompressionCodec(
+                org.apache.pulsar.common.api.proto.CompressionType.valueOf(head.getCompressionType().name()))
+                .decode(buffer, head.getUncompressedSize()));
+        } catch (java.io.IOException error) {
+            throw new java.io.UncheckedIOException(error);
+        }
     }
 
     private static MetaStoreImpl metaStore(String compression) throws Exception {

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_barycenter.ledger.managed.records import CursorRecord, LedgerRecord, ManagedLedgerRecord
-from pulsar_barycenter.ledger.pulsar_records import acked_words
+from pulsar_barycenter.ledger.pulsar_records import acked_words, ledgers_mapping
 from pulsar_barycenter.ledger.pulsar_records.acked_words import joined_ranges, ranges_of_words
 from pulsar_barycenter.ledger.pulsar_records.cursors_mapping import (
     NO_LEDGER,
@@ -81,10 +81,19 @@ def test_the_end_of_a_ledger_is_the_beginning_of_the_next() -> None:
     assert record_of_ledgers(info) == rolled
 
 
+def test_a_ledger_keeps_its_end_when_the_next_one_is_trimmed() -> None:
+    info = _listed(3, 4, 5)
+    for number, part in enumerate(info.ledgerInfo):
+        part.timestamp = 10 * number + 1
+    record = record_of_ledgers(info)
+    trimmed = msgspec.structs.replace(record, ledgers=(record.ledgers[0], record.ledgers[2]))
+    assert [part.timestamp for part in info_of_ledgers(info, trimmed).ledgerInfo] == [1, 21]
+
+
 @given(
     counts=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 2), st.integers(0, 99)), max_size=5),
     deleting=st.lists(st.integers(10_000, 10_009), max_size=3, unique=True),
-    properties=st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=3),
+    properties=st.dictionaries(st.text("ab", max_size=2), st.text("é1", max_size=2), max_size=3),
     is_terminated=st.booleans(),
 )
 def test_our_ledgers_come_back(
@@ -130,6 +139,13 @@ def test_ledgers_that_contradict_themselves_are_refused() -> None:
             record_of_ledgers(info)
     with pytest.raises(ForeignRecordError, match="ledger 7 was offloaded"):
         record_of_ledgers(OFFLOADED)
+
+
+def test_more_ledgers_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers_mapping, "MAX_LEDGERS", 2)
+    assert len(record_of_ledgers(_listed(3, 4)).ledgers) == 2
+    with pytest.raises(PulsarRecordError, match="3 ledgers, more than 2"):
+        record_of_ledgers(_listed(3, 4, 5))
 
 
 def test_hints_that_are_no_numbers_are_ignored() -> None:

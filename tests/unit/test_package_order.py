@@ -122,6 +122,7 @@ ledger
     storage
     files
     managed
+    pulsar_records
     inspection folder_identity
 
 broker

@@ -93,8 +93,8 @@ async def test_entries_are_reported_in_order_and_read_back(place: Place) -> None
     assert reports.durable == sorted(set(reports.durable))
     assert writer.reader.entry_count == 100
     assert list(await writer.reader.read(0, 99, 1 << 20)) == [b"entry %d" % n for n in range(100)]
-    assert writer.reader.info(4) == EntryInfo(7, 2, 1004)
-    assert writer.reader.index.messages_between(0, 3) == 6
+    assert await writer.reader.info(4) == EntryInfo(7, 2, 1004)
+    assert writer.index.messages_between(0, 3) == 6
 
 
 async def test_entries_appended_together_stand_in_their_order_between_those_appended_one_by_one(place: Place) -> None:
@@ -106,7 +106,7 @@ async def test_entries_appended_together_stand_in_their_order_between_those_appe
     append_numbers(writer, 9, 12)
     await reports.until_durable(11)
     assert list(await writer.reader.read(0, 11, 1 << 20)) == [b"entry %d" % n for n in range(12)]
-    assert writer.reader.info(4) == EntryInfo(7, 2, 1004)
+    assert await writer.reader.info(4) == EntryInfo(7, 2, 1004)
     await writer.close()
     with pytest.raises(LedgerClosedError):
         writer.extend([(b"late", 1, 0)])
@@ -171,7 +171,7 @@ async def test_a_closed_ledger_is_opened_at_its_known_length(place: Place) -> No
     assert list(await lacking.read(18, 21, 1000)) == [b"entry 18", b"entry 19"]
     with pytest.raises(LedgerCorruptedError):
         await lacking.read(20, 21, 1000)
-    assert lacking.info(21) == EntryInfo(0, 0, 0)
+    assert await lacking.info(21) == EntryInfo(0, 0, 0)
 
 
 async def test_large_and_empty_entries_are_kept(place: Place) -> None:

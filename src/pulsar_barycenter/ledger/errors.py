@@ -52,6 +52,7 @@ class LedgerCorruptedError(LedgerError):
         self.offset = offset
         self.detail = detail
         self.entries = entries
+        self.remedy = repair_hint(file)
 
 
 class LedgerVersionError(LedgerError):
@@ -67,11 +68,14 @@ class LedgerNotFoundError(LedgerError):
     def __init__(self, text: str, file: str = "") -> None:
         super().__init__(text)
         self.file = file
+        self.remedy = repair_hint(file)
 
 
 class LedgerUnreadableError(LedgerError):
+    remedy = "Correct its permissions, or replace it by the right file"
+
     def __init__(self, text: str, file: str) -> None:
-        super().__init__(f"{text}. Correct its permissions, or replace it by the right file")
+        super().__init__(f"{text}. {self.remedy}")
         self.file = file
 
 

@@ -25,7 +25,7 @@ bounds        -
 metadata      config bounds
 bookkeeper    naming bounds metadata
 load          naming config
-ledger        metadata naming bounds
+ledger        metadata naming bounds bookkeeper
 cluster_logs  naming load
 admin         naming credentials load cluster_logs
 broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin
@@ -116,7 +116,7 @@ ledger
     reader tail_cache
     caches
     storage
-    files
+    files bookkeeper_storage
     managed
     inspection folder_identity
 

@@ -66,7 +66,7 @@ class LedgerReader(Protocol):
 
         Raises:
             LedgerCorruptedError: the entry is damaged, and its values are known from its data only.
-            LedgerUnreadableError: the entry cannot be read now.
+            LedgerUnavailableError: the entry cannot be read now.
         """
         ...
 
@@ -75,7 +75,7 @@ class LedgerReader(Protocol):
         are older. Without an index this is a bisection, which takes publish times for growing, as Pulsar does.
 
         Raises:
-            LedgerCorruptedError, LedgerUnreadableError: as `info`.
+            LedgerCorruptedError, LedgerUnavailableError: as `info`.
         """
         ...
 
@@ -84,7 +84,7 @@ class LedgerReader(Protocol):
         None means no limit.
 
         Raises:
-            LedgerCorruptedError, LedgerUnreadableError: as `read`.
+            LedgerCorruptedError, LedgerUnavailableError: as `read`.
         """
         ...
 
@@ -96,7 +96,7 @@ class LedgerReader(Protocol):
 
         Raises:
             LedgerCorruptedError: the first entry is damaged; the error has the range of damaged entries.
-            LedgerUnreadableError: the first entry cannot be read now.
+            LedgerUnavailableError: the first entry cannot be read now.
         """
         ...
 

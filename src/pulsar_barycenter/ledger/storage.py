@@ -118,8 +118,7 @@ class LedgerStorage(Protocol):
             LedgerFencedError: the ledger was fenced or created under a higher epoch.
             LedgerNotFoundError: the ledger does not exist.
             LedgerCorruptedError: no entry can be read. Otherwise the reader says which entries are damaged.
-            LedgerUnreadableError: the ledger cannot be recovered now.
-            LedgerUnavailableError: the metadata store did not answer.
+            LedgerUnavailableError: the metadata store or bookies did not answer; a former owner may be fenced.
         """
         ...
 
@@ -133,8 +132,7 @@ class LedgerStorage(Protocol):
             LedgerNotFoundError: the ledger does not exist.
             LedgerCorruptedError: no entry can be read. Otherwise the reader says which entries are damaged; entries
                 that are absent at the end count as damaged.
-            LedgerUnreadableError: the ledger cannot be read now.
-            LedgerUnavailableError: the metadata store did not answer.
+            LedgerUnavailableError: the metadata store or bookies did not answer.
         """
         ...
 

@@ -18,8 +18,8 @@ from pulsar_barycenter.ledger.errors import (
 )
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
-from pulsar_barycenter.ledger.storage import LEDGER_ID_COUNTER
 from pulsar_barycenter.ledger.position import Position
+from pulsar_barycenter.ledger.storage import LEDGER_ID_COUNTER
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
 from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
 from pulsar_barycenter.metadata.store import Stat

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pulsar_barycenter.bookkeeper.client.client_settings import LedgerShape
-from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage
+from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage, connect
+from pulsar_barycenter.ledger.caches import Caches
 from pulsar_barycenter.ledger.errors import (
     LedgerClosedError,
     LedgerCorruptedError,
@@ -80,7 +81,7 @@ def described(entry: bytes) -> tuple[int, int]:
 
 async def on_bookies(store: MetadataStore) -> Place:
     shape = LedgerShape(3, 3, 2, password=b"secret")
-    storages = [await BookKeeperStorage.connect(store, shape, described) for _ in range(2)]
+    storages = [BookKeeperStorage(await connect(store), shape, described, Caches.of()) for _ in range(2)]
     return Place(*storages, has_columns=False, spares_own_epoch=False)
 
 

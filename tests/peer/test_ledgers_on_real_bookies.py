@@ -8,7 +8,8 @@ import pytest
 from contract.test_ledger_storage import *  # noqa: F403 (the tests)
 from contract.test_ledger_storage import Place, described
 from pulsar_barycenter.bookkeeper.client.client_settings import LedgerShape
-from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage
+from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage, connect
+from pulsar_barycenter.ledger.caches import Caches
 from pulsar_barycenter.metadata.open import open_store
 from support.maven import PeerUnavailableError
 from support.real_bookies import RealBookies, real_bookies
@@ -52,8 +53,7 @@ async def place(bookies: RealBookies) -> AsyncIterator[Place]:
     first = next(TESTS) * 1000
     storages = []
     for store in stores:
-        opened = await BookKeeperStorage.connect(store, shape, described)
-        storage = OwnNumbers(opened.client, shape, described, opened.caches)
+        storage = OwnNumbers(await connect(store), shape, described, Caches.of())
         storage.first = first
         storages.append(storage)
     yield Place(storages[0], storages[1], has_columns=False, spares_own_epoch=False)

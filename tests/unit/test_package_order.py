@@ -119,6 +119,7 @@ ledger
     files bookkeeper_storage
     managed
     inspection folder_identity
+    bookie_inspection
 
 broker
     bounded_log instruments

@@ -13,7 +13,7 @@ and cursors from ledgers, for one owner at a time. `ledger_settings` sets the si
 sizes, message counts and publish times of a ledger's entries without their data. All topics of a storage share the
 memory of `tail_cache` and `caches`. `disk_full` records that the disk is full. `folder_identity` makes sure that all
 brokers of a cluster use the same folder. `inspection` checks and repairs the ledgers of a folder while no broker runs
-on it.
+on it; `bookie_inspection` compares those on bookies with the lists of topics.
 
 This room never looks into an entry. `protocol` knows what entries mean; `broker` knows who owns a topic under which
 epoch.

@@ -76,19 +76,32 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
         )
 
 
-async def check_one_bookie_cluster(store: MetadataStore, instance_id: str) -> None:
-    """Check that the brokers of `store` keep messages on the bookies with this UUID. If they keep none yet, they do
-    from now on.
+async def check_one_bookie_cluster(store: MetadataStore, instance_id: str) -> str:
+    """Check that the brokers of `store` keep messages on the bookies with this UUID, and return the id of the cluster
+    of brokers, which they store with their ledgers. If they keep no messages yet, they do from now on.
 
     Raises:
         LedgerError: they use a folder, or other bookies.
         MetadataError: the store did not answer.
     """
-    given = _ON_BOOKIES + instance_id.encode()
+    wanted = b"%s%s:%s" % (_ON_BOOKIES, instance_id.encode(), uuid.uuid4().hex.encode())
     with suppress(BadVersionError):  # there is a value already
-        await store.put(FOLDER_KEY, given, expected_version=MUST_NOT_EXIST)
+        await store.put(FOLDER_KEY, wanted, expected_version=MUST_NOT_EXIST)
+    return await bookie_cluster_user(store, instance_id)
+
+
+async def bookie_cluster_user(store: MetadataStore, instance_id: str) -> str:
+    """Return the id of the cluster of brokers; writes nothing.
+
+    Raises:
+        LedgerError: they use no bookies, or others than those with this UUID.
+        MetadataError: the store did not answer.
+    """
     found = await store.get(FOLDER_KEY)
-    if found is not None and found.value != given:
+    if found is None:
+        raise LedgerError(f"the key {FOLDER_KEY} is absent: no broker of this metadata store has kept messages yet")
+    instance, _, cluster = found.value.removeprefix(_ON_BOOKIES).decode(errors="replace").rpartition(":")
+    if not found.value.startswith(_ON_BOOKIES) or instance != instance_id:
         elsewhere = "on the bookies of another cluster" if found.value.startswith(_ON_BOOKIES) else "in files"
         raise LedgerError(
             f"the bookies have the instance id {instance_id}, but the brokers of this metadata store keep messages"
@@ -96,6 +109,7 @@ async def check_one_bookie_cluster(store: MetadataStore, instance_id: str) -> No
             " bookkeeperMetadataServiceUri or barycenterLedgerStorage, or use another metadata store; to go on without"
             " these messages, delete the key and the topics"
         )
+    return cluster
 
 
 def identity_of(folder: str) -> str | None:

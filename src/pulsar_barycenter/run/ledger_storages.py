@@ -10,12 +10,13 @@ from typing import Final
 import structlog
 
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
+from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
 from pulsar_barycenter.bookkeeper.metadata.ledger_paths import DEFAULT_ROOT
 from pulsar_barycenter.bookkeeper.metadata.ledger_store import draw_of
 from pulsar_barycenter.bookkeeper.wire.digests import DigestType
 from pulsar_barycenter.cluster_logs.data_folder import LEDGERS
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage
+from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage, connect
 from pulsar_barycenter.ledger.caches import Caches
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.files.folder_needs import Access
@@ -30,6 +31,8 @@ from pulsar_barycenter.protocol.frames import read_metadata
 
 log = structlog.get_logger(__name__)
 
+REGISTERED_BROKERS: Final = "/loadbalance/brokers"
+"""The key below which each broker that runs has one."""
 _FRAME_PADDING: Final = 10 * 1024
 """What a packet to a bookie may have beside a message, as in Pulsar (`Commands.MESSAGE_SIZE_FRAME_PADDING`)."""
 _DIGESTS: Final = {"CRC32C": DigestType.CRC32C, "CRC32": DigestType.CRC32, "MAC": DigestType.HMAC}
@@ -86,7 +89,7 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
         MetadataError: a store did not answer.
         UnknownStoreError: bookkeeperMetadataServiceUri names no store.
     """
-    url, root = bookie_metadata(config)
+    url, root = bookie_metadata(config.bookkeeper_metadata_service_uri, config.effective_metadata_store_url)
     if url != config.effective_metadata_store_url:
         store_of_bookies = await open_store(
             url,
@@ -98,36 +101,49 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
     else:
         store_of_bookies = store
     timeout_s = config.bookkeeper_client_timeout_in_seconds
-    storage = await BookKeeperStorage.connect(
-        store_of_bookies,
-        LedgerShape(
-            config.managed_ledger_default_ensemble_size,
-            config.managed_ledger_default_write_quorum,
-            config.managed_ledger_default_ack_quorum,
-            _DIGESTS[config.managed_ledger_digest_type],
-            config.managed_ledger_password.encode(),
-        ),
-        describe,
-        root=root,
-        draw=draw_of(url),
-        settings=ClientSettings(timeout_s=timeout_s, max_frame_bytes=config.max_message_size + _FRAME_PADDING),
-        caches=_caches(config),
-    )
+    settings = ClientSettings(timeout_s=timeout_s, max_frame_bytes=config.max_message_size + _FRAME_PADDING)
+    client = await connect(store_of_bookies, root=root, draw=draw_of(url), settings=settings)
     try:
-        await check_one_bookie_cluster(store, storage.client.instance_id)
+        cluster = await check_one_bookie_cluster(store, client.instance_id)
     except BaseException:
-        await storage.close()
+        await client.close()
         raise
+    storage = BookKeeperStorage(client, _shape(config), describe, _caches(config), cluster=cluster)
     if storage.shortage:
         log.error("too_few_bookies", reason=storage.shortage)
     return storage
 
 
-def bookie_metadata(config: BrokerConfig) -> tuple[str, str]:
-    """Return the URL of the store with the metadata of bookies, and the path below which it is."""
-    uri = config.bookkeeper_metadata_service_uri
+@asynccontextmanager
+async def opened_bookies(
+    uri: str, brokers_url: str, config_path: str = ""
+) -> AsyncIterator[tuple[MetadataStore, LedgerClient]]:
+    """Open the brokers' metadata store and a client of their bookies for a tool; `uri` as
+    bookkeeperMetadataServiceUri.
+
+    Raises:
+        LedgerError: there is no cluster of bookies.
+        MetadataError, UnknownStoreError: a store cannot be opened.
+    """
+    url, root = bookie_metadata(uri, brokers_url)
+    async with AsyncExitStack() as opened:
+        store = await open_store(brokers_url, config_path=config_path)
+        opened.push_async_callback(store.close)
+        other = store
+        if url != brokers_url:
+            other = await open_store(url, config_path=config_path)
+            opened.push_async_callback(other.close)
+        client = await connect(other, root=root, draw=draw_of(url))
+        opened.push_async_callback(client.close)
+        yield store, client
+
+
+def bookie_metadata(uri: str, brokers_url: str) -> tuple[str, str]:
+    """Return the URL of the store with the metadata of bookies, and the path below which it is. `uri` is
+    bookkeeperMetadataServiceUri, blank for the brokers' store.
+    """
     if not uri:
-        return config.effective_metadata_store_url, DEFAULT_ROOT
+        return brokers_url, DEFAULT_ROOT
     if uri.startswith("metadata-store:"):
         url = uri.removeprefix("metadata-store:")
         return url.removesuffix(DEFAULT_ROOT), DEFAULT_ROOT
@@ -145,6 +161,16 @@ def describe(entry: bytes) -> tuple[int, int]:
     except MalformedFrameError:
         return 1, 0
     return metadata.num_messages_in_batch, metadata.publish_time
+
+
+def _shape(config: BrokerConfig) -> LedgerShape:
+    return LedgerShape(
+        config.managed_ledger_default_ensemble_size,
+        config.managed_ledger_default_write_quorum,
+        config.managed_ledger_default_ack_quorum,
+        _DIGESTS[config.managed_ledger_digest_type],
+        config.managed_ledger_password.encode(),
+    )
 
 
 def _caches(config: BrokerConfig) -> Caches:

@@ -14,7 +14,15 @@ def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
     for why, mend in seen.problems:
         yield found(Severity.ERROR, seen.folder, why, mend)
     expected = picture.store.ledgers_folder if picture.store is not None else ""
-    if expected and not seen.problems and seen.identity != expected:
+    if expected.startswith("bookkeeper:"):
+        yield found(
+            Severity.CRITICAL,
+            seen.folder,
+            "the brokers of this metadata store keep messages on bookies: a broker that is started with this folder "
+            "refuses to serve",
+            "leave out --ledgers, and set barycenterLedgerStorage=bookkeeper",
+        )
+    elif expected and not seen.problems and seen.identity != expected:
         yield found(
             Severity.CRITICAL,
             seen.folder,

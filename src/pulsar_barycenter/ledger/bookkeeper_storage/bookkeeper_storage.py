@@ -27,40 +27,41 @@ log = structlog.get_logger(__name__)
 _MAX_FENCE_ATTEMPTS: Final = 20
 
 
-class BookKeeperStorage:
-    """Ledgers of one cluster of bookies, made with `shape`. `describe` tells message counts and publish times."""
+async def connect(
+    store: MetadataStore,
+    *,
+    root: str = DEFAULT_ROOT,
+    draw: DrawId = draw_by_sequential_key,
+    settings: ClientSettings | None = None,
+) -> LedgerClient:
+    """Return a client of the bookies whose keys are below `root` of `store`, which stays open when it is closed.
 
-    def __init__(self, client: LedgerClient, shape: LedgerShape, describe: Describe, caches: Caches) -> None:
+    Raises:
+        LedgerError: there is no cluster of bookies, or its keys are of a form that this release does not write.
+        MetadataError: the store did not answer.
+    """
+    try:
+        return await LedgerClient.open(store, root=root, draw=draw, settings=settings)
+    except BookKeeperError as error:
+        raise LedgerError(str(error)) from error
+
+
+class BookKeeperStorage:
+    """Ledgers of one cluster of bookies, made with `shape`. `describe` tells message counts and publish times;
+    `cluster` is the id of the cluster of brokers, which is stored with each new ledger.
+    """
+
+    def __init__(
+        self, client: LedgerClient, shape: LedgerShape, describe: Describe, caches: Caches, *, cluster: str = ""
+    ) -> None:
         self.client = client
         self._shape = shape
         self._describe = describe
         self._caches = caches
+        self._cluster = cluster
         self._writers: dict[BookieWriter, None] = {}
         self._identity = uuid.uuid4().hex
         self._is_closed = False
-
-    @staticmethod
-    async def connect(
-        store: MetadataStore,
-        shape: LedgerShape,
-        describe: Describe,
-        *,
-        root: str = DEFAULT_ROOT,
-        draw: DrawId = draw_by_sequential_key,
-        settings: ClientSettings | None = None,
-        caches: Caches | None = None,
-    ) -> "BookKeeperStorage":
-        """Open the cluster whose keys are below `root` of `store`, which stays open when the storage is closed.
-
-        Raises:
-            LedgerError: there is no cluster of bookies, or its keys are of a form that this release does not write.
-            MetadataError: the store did not answer.
-        """
-        try:
-            client = await LedgerClient.open(store, root=root, draw=draw, settings=settings)
-        except BookKeeperError as error:
-            raise LedgerError(str(error)) from error
-        return BookKeeperStorage(client, shape, describe, caches or Caches.of())
 
     @property
     def caches(self) -> Caches:
@@ -89,7 +90,9 @@ class BookKeeperStorage:
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> BookieWriter:
         confirmations = Confirmations()
         with ledger_errors(ledger_id):
-            ledger = await self.client.create_at(ledger_id, self._shape, confirmations, custom=marks_of(epoch))
+            ledger = await self.client.create_at(
+                ledger_id, self._shape, confirmations, custom=marks_of(self._cluster, epoch)
+            )
         writer = BookieWriter(
             self.client,
             ledger,

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from typing import Final
 
 EPOCH: Final = "barycenter-epoch"
+CLUSTER: Final = "barycenter-cluster"
 _USER: Final = {"application": b"pulsar", "component": b"managed-ledger"}
 
 
-def marks_of(epoch: int) -> dict[str, bytes]:
-    """Return the custom metadata of a new ledger."""
-    return {**_USER, EPOCH: b"%d" % epoch}
+def marks_of(cluster: str, epoch: int) -> dict[str, bytes]:
+    """Return the custom metadata of a new ledger of this cluster of brokers."""
+    return {**_USER, CLUSTER: cluster.encode(), EPOCH: b"%d" % epoch}
 
 
 def with_epoch(custom: Mapping[str, bytes], epoch: int) -> dict[str, bytes]:
@@ -28,6 +29,6 @@ def epoch_of(custom: Mapping[str, bytes]) -> int:
     return int(text) if text.isdigit() else -1
 
 
-def is_ours(custom: Mapping[str, bytes]) -> bool:
-    """Return whether brokers of this project created a ledger."""
-    return EPOCH in custom
+def is_of(cluster: str, custom: Mapping[str, bytes]) -> bool:
+    """Return whether this cluster of brokers created a ledger; several may use the same bookies."""
+    return custom.get(CLUSTER) == cluster.encode()

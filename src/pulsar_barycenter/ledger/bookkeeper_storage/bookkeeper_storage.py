@@ -1,5 +1,6 @@
 """A `LedgerStorage` whose ledgers are on bookies of Apache BookKeeper."""
 
+import asyncio
 import uuid
 from typing import Final
 
@@ -129,8 +130,7 @@ class BookKeeperStorage:
         if self._is_closed:
             return
         self._is_closed = True
-        for writer in list(self._writers):
-            await writer.close()
+        await asyncio.gather(*(writer.close() for writer in list(self._writers)))
         await self.client.close()
 
     async def _store_epoch(self, ledger_id: int, epoch: int) -> None:

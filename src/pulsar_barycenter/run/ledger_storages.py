@@ -35,6 +35,8 @@ REGISTERED_BROKERS: Final = "/loadbalance/brokers"
 """The key below which each broker that runs has one."""
 _FRAME_PADDING: Final = 10 * 1024
 """What a packet to a bookie may have beside a message, as in Pulsar (`Commands.MESSAGE_SIZE_FRAME_PADDING`)."""
+_MAX_UNCONFIRMED_BYTES: Final = 32 << 20
+"""Half of what may wait for one bookie, as packets have heads."""
 _DIGESTS: Final = {"CRC32C": DigestType.CRC32C, "CRC32": DigestType.CRC32, "MAC": DigestType.HMAC}
 
 
@@ -101,7 +103,11 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
     else:
         store_of_bookies = store
     timeout_s = config.bookkeeper_client_timeout_in_seconds
-    settings = ClientSettings(timeout_s=timeout_s, max_frame_bytes=config.max_message_size + _FRAME_PADDING)
+    settings = ClientSettings(
+        timeout_s=timeout_s,
+        max_frame_bytes=config.max_message_size + _FRAME_PADDING,
+        max_unconfirmed_bytes=_MAX_UNCONFIRMED_BYTES,
+    )
     client = await connect(store_of_bookies, root=root, draw=draw_of(url), settings=settings)
     try:
         cluster = await check_one_bookie_cluster(store, client.instance_id)

@@ -7,7 +7,7 @@ import pytest
 
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerState
-from pulsar_barycenter.bookkeeper.wire.packets import Code
+from pulsar_barycenter.bookkeeper.wire.packets import Code, Operation
 from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage, connect
 from pulsar_barycenter.ledger.caches import Caches
 from pulsar_barycenter.ledger.errors import (
@@ -34,8 +34,8 @@ class World:
         self.durable = -1
         self.failed: list[tuple[int, LedgerError]] = []
 
-    async def storage(self, shape: LedgerShape = SHAPE) -> BookKeeperStorage:
-        settings = ClientSettings(reconnect_s=0.0)
+    async def storage(self, shape: LedgerShape = SHAPE, *, unconfirmed: int = 1 << 20) -> BookKeeperStorage:
+        settings = ClientSettings(reconnect_s=0.0, max_unconfirmed_bytes=unconfirmed)
         return BookKeeperStorage(await connect(self.cluster.store, settings=settings), shape, described, Caches.of())
 
     def report(self, entry_id: int, error: LedgerError | None) -> None:
@@ -215,6 +215,30 @@ def test_a_writer_without_enough_bookies_fails_as_on_a_full_disk_and_keeps_what_
         await writer.close()
         metadata = await storage.client.metadata(1)
         assert (metadata.state, metadata.last_entry) == (LedgerState.CLOSED, 0)
+        await storage.close()
+
+    played(test)
+
+
+def test_entries_wait_in_their_order_while_bookies_are_behind():
+    async def test(world: World) -> None:
+        storage = await world.storage(unconfirmed=20)
+        for bookie in world.cluster.bookies:
+            bookie.is_mute = True
+        writer = await storage.create(1, epoch=1, on_durable=world.report)
+        assert [writer.append(b"%d" % number, 2, number) for number in range(50)] == list(range(50))
+        await until(lambda: world.cluster.bookies[0].requests[Operation.ADD] > 0)
+        for bookie in world.cluster.bookies:
+            assert bookie.requests[Operation.ADD] <= 20
+            bookie.is_mute = False
+            await bookie.stop()  # what was answered is lost with its connection
+            await bookie.start()
+        await until(lambda: world.durable == 49 or bool(world.failed))
+        await writer.close()
+        reader = await storage.open(1, entry_count=world.durable + 1)
+        found = await reader.read(0, 49, 1 << 20) if world.durable >= 0 else []
+        assert list(found) == [b"%d" % number for number in range(world.durable + 1)]
+        await world.written(storage, 2, 50)
         await storage.close()
 
     played(test)

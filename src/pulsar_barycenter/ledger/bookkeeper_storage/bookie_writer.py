@@ -1,6 +1,11 @@
-"""Appends to a ledger on bookies. What is confirmed in one turn of the event loop is reported as one group."""
+"""Appends to a ledger on bookies. What is confirmed in one turn of the event loop is reported as one group.
+
+Entries wait here while the client has as many unconfirmed bytes as it allows itself: more would fill the connections to
+slow bookies, which then count as failed.
+"""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -74,6 +79,8 @@ class BookieWriter:
         self._counts: list[int] = []
         self._times: list[int] = []
         """The columns of the entries that are not reported."""
+        self._waiting: deque[NewEntry] = deque()
+        """Entries for which the client has no room yet."""
         self._next = 0
         self._is_open = True
         self._is_failing = False
@@ -107,11 +114,29 @@ class BookieWriter:
         self._next += len(entries)
         if self._confirmations.failure:
             return  # the failure is reported soon, for these entries too
-        for data, num_messages, publish_time_ms in entries:
-            self._ledger.append(data)
-            self._sizes.append(len(data))
-            self._counts.append(num_messages)
-            self._times.append(publish_time_ms)
+        if self._waiting or not self._ledger.has_room:
+            if not self._waiting:
+                self._tasks.start(self._feed(), f"feed ledger {self._ledger.ledger}")
+            self._waiting.extend(entries)
+            return
+        for entry in entries:
+            self._send(entry)
+
+    def _send(self, entry: NewEntry) -> None:
+        data, num_messages, publish_time_ms = entry
+        self._ledger.append(data)
+        self._sizes.append(len(data))
+        self._counts.append(num_messages)
+        self._times.append(publish_time_ms)
+
+    async def _feed(self) -> None:
+        """Send the entries that wait, as the client gets room."""
+        while self._waiting:
+            await self._ledger.room()
+            while self._waiting and self._ledger.has_room and not self._confirmations.failure:
+                self._send(self._waiting.popleft())
+            if self._confirmations.failure:
+                self._waiting.clear()
 
     async def close(self) -> None:
         self._is_open = False

@@ -3,6 +3,8 @@ folder.
 """
 
 import asyncio
+import os
+import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any, Final
 from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
 from pulsar_barycenter.bookkeeper.errors import NoSuchLedgerError
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerState
-from pulsar_barycenter.standalone.cluster import StandaloneCluster
+from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
 from support.numbered_messages import NumberedProducer, receive_all, stock_client, subscribe_before_sending
 from support.running_cluster import Admin, eventually, running_cluster
 
@@ -43,10 +45,12 @@ class Faults:
 
 
 async def numbered_messages_survive(
-    folder: Path, url: str, metadata_of_bookies: str, client: LedgerClient, faults: Faults
+    folder: Path, url: str, metadata_of_bookies: str, client: LedgerClient, faults: Faults, *, pauses: int = 0
 ) -> None:
     """Send numbered messages while the bundle moves, a bookie is down and the owner dies; check that all arrive in
     order, that only ledgers that are written are open, and that a deleted topic leaves no ledger.
+
+    So many times, the owner is paused for longer than its session, while it writes, and goes on beside its successor.
     """
     keys = CONFIGURATION | {"bookkeeperMetadataServiceUri": metadata_of_bookies}
     async with running_cluster(folder, brokers=2, configuration=keys, metadata_store_url=url, has_own_folders=True) as (
@@ -68,6 +72,19 @@ async def numbered_messages_survive(
         await send_part()
         await faults.stop_bookie()
         await send_part()
+        for _ in range(pauses):
+            paused = await admin.owner(TOPIC)
+            other = next(broker.index for broker in cluster.brokers if broker is not paused)
+            producer.send(PART)
+            os.kill(paused.pid, signal.SIGSTOP)
+
+            async def is_taken(paused: BrokerProcess = paused, other: int = other) -> bool:
+                return (await admin.owner(TOPIC, broker=other)) is not paused
+
+            await eventually(is_taken, within_s=60, what="the bundle of a paused broker has another owner")
+            await send_part()
+            os.kill(paused.pid, signal.SIGCONT)
+            await send_part()
         killed = await admin.owner(TOPIC)
         left = next(broker.index for broker in cluster.brokers if broker is not killed)
         await cluster.kill_broker(killed)

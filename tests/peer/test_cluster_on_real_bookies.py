@@ -43,7 +43,7 @@ async def _play(url: str, folder: Path, bookie: RealBookie) -> None:
     servers = url.removeprefix("zk:")
     try:
         uri = f"zk+hierarchical://{servers}/ledgers"
-        await numbered_messages_survive(folder / "data", f"{url}/blue", uri, client, Faults(stop, start), pauses=2)
+        await numbered_messages_survive(folder / "data", f"{url}/blue", uri, client, Faults(stop, start), pauses=1)
     finally:
         await client.close()
         await store.close()

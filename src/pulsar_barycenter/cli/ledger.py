@@ -19,6 +19,7 @@ from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.cluster_logs.data_folder import LEDGERS, METADATA, WrongFolderError
 from pulsar_barycenter.ledger.bookie_inspection import BookieReport, compare
 from pulsar_barycenter.ledger.bookie_inspection import delete_unlisted as delete_unlisted_ledgers
+from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import opened_bookies
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.folder import exclusive
 from pulsar_barycenter.ledger.folder_identity import bookie_cluster_user, check_same_folder
@@ -34,7 +35,7 @@ from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.run.broker_folders import check_broker_folder
-from pulsar_barycenter.run.ledger_storages import REGISTERED_BROKERS, opened_bookies
+from pulsar_barycenter.run.ledger_storages import REGISTERED_BROKERS
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import with_progress
 from pulsar_barycenter.terminal.suggestions import did_you_mean

@@ -10,13 +10,12 @@ from typing import Final
 import structlog
 
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
-from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
-from pulsar_barycenter.bookkeeper.metadata.ledger_paths import DEFAULT_ROOT
 from pulsar_barycenter.bookkeeper.metadata.ledger_store import draw_of
 from pulsar_barycenter.bookkeeper.wire.digests import DigestType
 from pulsar_barycenter.cluster_logs.data_folder import LEDGERS
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage, connect
+from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import bookie_metadata
 from pulsar_barycenter.ledger.caches import Caches
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.files.folder_needs import Access
@@ -118,44 +117,6 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
     if storage.shortage:
         log.error("too_few_bookies", reason=storage.shortage)
     return storage
-
-
-@asynccontextmanager
-async def opened_bookies(
-    uri: str, brokers_url: str, config_path: str = ""
-) -> AsyncIterator[tuple[MetadataStore, LedgerClient]]:
-    """Open the brokers' metadata store and a client of their bookies for a tool; `uri` as
-    bookkeeperMetadataServiceUri.
-
-    Raises:
-        LedgerError: there is no cluster of bookies.
-        MetadataError, UnknownStoreError: a store cannot be opened.
-    """
-    url, root = bookie_metadata(uri, brokers_url)
-    async with AsyncExitStack() as opened:
-        store = await open_store(brokers_url, config_path=config_path)
-        opened.push_async_callback(store.close)
-        other = store
-        if url != brokers_url:
-            other = await open_store(url, config_path=config_path)
-            opened.push_async_callback(other.close)
-        client = await connect(other, root=root, draw=draw_of(url))
-        opened.push_async_callback(client.close)
-        yield store, client
-
-
-def bookie_metadata(uri: str, brokers_url: str) -> tuple[str, str]:
-    """Return the URL of the store with the metadata of bookies, and the path below which it is. `uri` is
-    bookkeeperMetadataServiceUri, blank for the brokers' store.
-    """
-    if not uri:
-        return brokers_url, DEFAULT_ROOT
-    if uri.startswith("metadata-store:"):
-        url = uri.removeprefix("metadata-store:")
-        return url.removesuffix(DEFAULT_ROOT), DEFAULT_ROOT
-    servers, _, path = uri.partition("://")[2].replace(";", ",").partition("/")
-    chroot, _, name = path.rpartition("/")
-    return f"zk:{servers}{f'/{chroot}' if chroot else ''}", f"/{name}" if name else DEFAULT_ROOT
 
 
 def describe(entry: bytes) -> tuple[int, int]:

@@ -10,6 +10,6 @@ this epoch: only a later one proves a later owner, because BookKeeper's auto rec
 of a topic's ledgers says how many entries of a ledger count, and is changed under an epoch as with files.
 
 `bookkeeper_storage` is the `LedgerStorage`. `bookie_writer` appends; `bookie_reader` reads, and gets counts and times
-from the data of entries by a function of its user. `marks` are the custom metadata, `storage_errors` the errors of the
-client as those of ledgers.
+from the data of entries by a function of its user. `opened_bookies` finds the bookies by Pulsar's URI. `marks` are the
+custom metadata, `storage_errors` the errors of the client as those of ledgers.
 """

@@ -8,12 +8,13 @@ from structlog.testing import capture_logs
 
 from pulsar_barycenter.config.broker_conf import ConfigError, parse_broker_conf, shown
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import bookie_metadata
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
 from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.protocol.frames import encode_entry
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
-from pulsar_barycenter.run.ledger_storages import bookie_metadata, describe, opened_ledgers
+from pulsar_barycenter.run.ledger_storages import describe, opened_ledgers
 from support.bookkeeper_server import BookieCluster
 
 

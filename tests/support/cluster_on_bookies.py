@@ -13,6 +13,7 @@ from typing import Any, Final
 from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
 from pulsar_barycenter.bookkeeper.errors import NoSuchLedgerError
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerState
+from pulsar_barycenter.doctor.reading.bookies import read_bookies
 from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
 from support.numbered_messages import NumberedProducer, receive_all, stock_client, subscribe_before_sending
 from support.running_cluster import Admin, eventually, running_cluster
@@ -97,6 +98,8 @@ async def numbered_messages_survive(
         received = await asyncio.to_thread(receive_all, stock, TOPIC, producer.sent)
         assert received == list(range(producer.sent))
         await _check_ledgers(admin, left, client)
+        bookies = await read_bookies(url, "", metadata_of_bookies)
+        assert (bookies.failure, bookies.lacking) == ("", ())
         await asyncio.to_thread(stock.close)
         await admin.expect(204, "DELETE", f"{REST}?force=true", broker=left)
 

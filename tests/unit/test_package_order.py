@@ -25,7 +25,7 @@ bounds        -
 metadata      config bounds
 bookkeeper    naming bounds metadata
 load          naming config
-ledger        metadata naming bounds
+ledger        metadata naming bounds bookkeeper
 cluster_logs  naming load
 admin         naming credentials load cluster_logs
 dashboard     naming config html_pages load cluster_logs
@@ -47,7 +47,7 @@ screen        naming terminal load cluster_logs dashboard observer status questi
 strategies    config load snapshots
 standalone    config whole_files
 demo          naming config html_pages load cluster_logs admin pipeline replay standalone
-run           config terminal metadata load ledger cluster_logs broker pipeline standalone
+run           config protocol terminal metadata bookkeeper load ledger cluster_logs broker pipeline standalone
 testing       naming config admin broker standalone run
 cli           naming config credentials html_pages terminal whole_files metadata load ledger cluster_logs admin broker
               pipeline
@@ -120,10 +120,11 @@ ledger
     reader tail_cache
     caches
     storage
-    files
+    files bookkeeper_storage
     managed
     pulsar_records
     inspection folder_identity
+    bookie_inspection
 
 broker
     bounded_log instruments

@@ -19,6 +19,7 @@ from typing import Final, Generic, Literal, Self
 import structlog
 
 from pulsar_barycenter.bounds.background import BackgroundTasks
+from pulsar_barycenter.ledger.entry_index import EntryIndex
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError, LedgerTerminatedError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.append_queue import Context, OnEntriesDurable, OnEntriesFailed, OnFenced
@@ -217,9 +218,10 @@ class ManagedLedger(Generic[Context]):
     async def create_ledger(self) -> tuple[Segment, LedgerWriter]:
         return await self._ledgers.begin(self._store, self.clock, self._appender.group_done)
 
-    def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context]) -> None:
-        assert segment.reader is not None, "a ledger being written keeps its reader"
-        self._tail.append(segment.ledger_id, first, entries, segment.reader.index)
+    def entries_durable(
+        self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context], index: EntryIndex
+    ) -> None:
+        self._tail.append(segment.ledger_id, first, entries, index)
         self._last = segment.last_position
         self.on_durable(contexts, Position(segment.ledger_id, first))
 
@@ -384,8 +386,8 @@ class ManagedLedger(Generic[Context]):
         return await self._reads.info(position)
 
     async def messages_in(self, stretch: Stretch) -> int:
-        """Return the exact number of messages in a stretch (consecutive entries of one ledger); 0 if its ledger was
-        trimmed meanwhile.
+        """Return the number of messages in a stretch (consecutive entries of one ledger); 0 if its ledger was trimmed
+        meanwhile. It is exact where the storage has the columns of ledgers; see `Segment.messages_between`.
 
         Raises:
             LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger cannot be opened.

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +35,7 @@ _TYPE_AT: Final = 9
 """Where a frame has the number of its command's type: after both sizes and the tag of the field."""
 _MESSAGE: Final = 9
 """The number of the command that has a message for a consumer."""
+_LEAST_SHOWN: Final = 0.001
 _FIRST_ID: Final = 1_000_000
 """The first sequence id: all of a run are encoded in the same number of bytes, as those of a long run mostly are."""
 _READ_BYTES: Final = 65_536
@@ -365,12 +366,16 @@ def totals(counts: Mapping[str, Sequence[float]]) -> list[float]:
 def differences(
     before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], most: int
 ) -> list[tuple[float, str]]:
-    """Return by how many instructions functions differ, the largest difference first."""
-    nothing = (0.0, 0.0, 0.0)
-    found = [
-        (after.get(name, nothing)[0] - before.get(name, nothing)[0], name) for name in before.keys() | after.keys()
-    ]
-    return [row for row in sorted(found, key=lambda row: (-abs(row[0]), row[1]))[:most] if row[0]]
+    """Return by how many instructions functions differ, the largest difference first.
+
+    A function that moved to another file is compared by its name.
+    """
+    changes: defaultdict[str, float] = defaultdict(float)
+    for counts, sign in ((after, 1), (before, -1)):
+        for function, (instructions, _, _) in counts.items():
+            changes[function.partition(":")[2]] += sign * instructions
+    ranked = sorted(((change, name) for name, change in changes.items()), key=lambda row: (-abs(row[0]), row[1]))
+    return [(change, name) for change, name in ranked[:most] if abs(change) >= _LEAST_SHOWN]
 
 
 def main() -> None:

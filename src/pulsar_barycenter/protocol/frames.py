@@ -37,6 +37,8 @@ _U32: Final = struct.Struct(">I")
 ENTRY_HEAD: Final = struct.Struct(">HIIBB")
 """Checksum magic, checksum, size of the metadata; the first tag of the metadata and the byte after it."""
 _CHECKSUM_MAGIC: Final = b"\x0e\x01"
+_DELIVERY_TIME_TAG: Final = bytes([MessageMetadata.DELIVER_AT_TIME_FIELD_NUMBER << 3 & 0x7F | 0x80])
+"""The first byte of the field's tag, however many bytes the rest takes. Other fields may have this byte, too."""
 _BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
 
 COPY_BELOW_BYTES: Final = 4096
@@ -223,6 +225,16 @@ def read_metadata(entry: bytes) -> MessageMetadata:
     if not metadata.IsInitialized():
         raise MalformedFrameError("the entry's metadata lacks producer name, sequence id or publish time")
     return metadata
+
+
+def may_have_delivery_time(entry: bytes) -> bool:
+    """Return False if the entry's metadata has no `deliver_at_time`; True if it may have one, so that it has to be
+    parsed. Much cheaper than parsing.
+    """
+    if not entry.startswith(_CHECKSUM_MAGIC):
+        return True
+    size = int.from_bytes(entry[6:10], "big")
+    return entry.find(_DELIVERY_TIME_TAG, 10, 10 + size) >= 0
 
 
 def last_batch_index(entry: bytes) -> int:

@@ -38,15 +38,18 @@ def test_no_delivery_time_is_overlooked_and_most_entries_need_no_parsing():
     delayed = MessageMetadata()
     delayed.CopyFrom(plain)
     delayed.deliver_at_time = 1
-    payload = b"\x98\x01" * 9
-    assert not frames.may_have_delivery_time(frames.encode_entry(plain.SerializeToString(), payload))
-    for checksum in (True, False):
-        entry = frames.encode_entry(delayed.SerializeToString(), payload, checksum=checksum)
-        assert frames.may_have_delivery_time(entry)
-        assert frames.may_have_delivery_time(b"\x0e\x02\x00\x00\x00\x00" + entry)
-    a_longer_tag = plain.SerializeToString() + b"\x98\x81\x00\x01"
-    assert MessageMetadata.FromString(a_longer_tag).deliver_at_time == 1
-    assert frames.may_have_delivery_time(frames.encode_entry(a_longer_tag, payload))
+    with_a_longer_tag = plain.SerializeToString() + b"\x98\x81\x00\x01"
+    assert MessageMetadata.FromString(with_a_longer_tag).deliver_at_time == 1
+    head, tags = delayed.SerializeToString(), b"\x98\x01" * 9
+    entries = [
+        frames.encode_entry(plain.SerializeToString(), b"x"),
+        frames.encode_entry(plain.SerializeToString(), tags),
+        frames.encode_entry(head, b"x"),
+        frames.encode_entry(head, b"x", checksum=False),
+        b"\x0e\x02\x00\x00\x00\x00" + frames.encode_entry(head, b"x"),
+        frames.encode_entry(with_a_longer_tag, b"x"),
+    ]
+    assert list(frames.may_have_delivery_time(entries)) == [2, 3, 4, 5]
 
 
 def test_encoding_the_entry_again_gives_the_bytes_of_the_real_client():

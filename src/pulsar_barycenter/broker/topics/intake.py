@@ -8,7 +8,6 @@ Source: Pulsar's `AbstractTopic.isExceedMaximumMessageSize`, `isExceedMaximumDel
 """
 
 import asyncio
-import sys
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Final
@@ -58,12 +57,16 @@ class Intake:
 
     def refusals(self, entries: Sequence[NewEntry], now_ms: int, *, are_chunks: bool) -> Iterator[tuple[int, str]]:
         """Yield the index of each entry that is refused, ascending, and the reason."""
-        max_size = sys.maxsize if are_chunks or not self._max_size else self._max_size
-        has_max_delay = self._max_delay_ms > 0
-        for index, (data, _, _) in enumerate(entries):
-            if len(data) > max_size:
-                yield index, f"Exceed maximum message size: {len(data)} bytes are more than the {max_size}"
-            elif has_max_delay and may_have_delivery_time(data) and self._is_too_late(data, now_ms):
+        data = [entry[0] for entry in entries]
+        max_size = 0 if are_chunks else self._max_size
+        suspects = {index for index, entry in enumerate(data) if len(entry) > max_size} if max_size else set()
+        if self._max_delay_ms:
+            suspects.update(may_have_delivery_time(data))
+        for index in sorted(suspects):
+            entry = data[index]
+            if 0 < max_size < len(entry):
+                yield index, f"Exceed maximum message size: {len(entry)} bytes are more than the {max_size}"
+            elif self._max_delay_ms and self._is_too_late(entry, now_ms):
                 yield index, f"Exceed max allowed delivery delay of {self._max_delay_ms} milliseconds"
 
     def _is_too_late(self, entry: bytes, now_ms: int) -> bool:

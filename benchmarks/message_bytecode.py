@@ -1,9 +1,8 @@
 """What a message costs in the broker's Python code, counted instead of timed: bytecode instructions and calls.
 
 `python -m benchmarks message_bytecode --before CHECKOUT`: the same frames go through the data plane of one broker, of
-this checkout and of another one. Nothing depends on a clock: each read that the broker gets is answered before the next
-one, so that a second run counts the same. Work in C (parsing, checksums, system calls) counts as one call, whatever it
-takes. `--policies` sets policies of the namespace at limits that nobody reaches; `--functions N` lists the functions
+this checkout and of another one. Each read that the broker gets is answered before the next one, so that only its
+timers depend on a clock. Work in C (parsing, checksums, system calls) counts as at most one call, whatever it takes. `--policies` sets policies of the namespace at limits that nobody reaches; `--functions N` lists the functions
 whose counts differ most.
 """
 

@@ -2,8 +2,8 @@
 
 `python -m benchmarks message_bytecode --before CHECKOUT`: the same frames go through the data plane of one broker, of
 this checkout and of another one. Each read that the broker gets is answered before the next one, so that only its
-timers depend on a clock. Work in C (parsing, checksums, system calls) counts as at most one call, whatever it takes. `--policies` sets policies of the namespace at limits that nobody reaches; `--functions N` lists the functions
-whose counts differ most.
+timers depend on a clock. Work in C (parsing, checksums, system calls) counts as at most one call, whatever it takes.
+`--policies` configures policies at limits that nobody reaches; `--functions N` lists the functions that differ most.
 """
 
 import argparse
@@ -149,7 +149,8 @@ class CountingTransport(asyncio.Transport):
         """The MESSAGE commands that nobody has taken yet, without their entries."""
         self._came = asyncio.Event()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
+        data = bytes(data)
         start = 0
         while start < len(data):
             total, command_size = _SIZES.unpack_from(data, start)
@@ -217,7 +218,7 @@ class Frames:
         return self.api.BaseCommand.FromString(command).message.message_id
 
     def _frame(self, kind: str, fields: dict[str, object], entry: bytes = b"") -> bytes:
-        command = self.api.BaseCommand(type=self.number(kind), **{kind: fields}).SerializeToString()
+        command: bytes = self.api.BaseCommand(type=self.number(kind), **{kind: fields}).SerializeToString()
         return _SIZES.pack(4 + len(command) + len(entry), len(command)) + command + entry
 
     def number(self, kind: str) -> int:

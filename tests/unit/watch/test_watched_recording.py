@@ -7,7 +7,7 @@ import pytest
 
 from pulsar_barycenter.dashboard.timeline import BriefDecision
 from pulsar_barycenter.load.reports.load_over_time import load_question
-from pulsar_barycenter.operations.journal import Entry, Journal, MoveState
+from pulsar_barycenter.operations.journal import Entry, MoveState, move_journal
 from pulsar_barycenter.watch.loads_seen import LoadsSeen
 from pulsar_barycenter.watch.sources.data_folder import DataFolder
 from pulsar_barycenter.watch.sources.error import WatchError
@@ -91,7 +91,7 @@ async def test_a_move_of_balance_has_the_reason_of_its_journal(tmp_path: Path) -
     record(tmp_path, minutes=range(SHED_MINUTE + 2))
     at_ms = BEGIN_MS + (SHED_MINUTE - 1) * MINUTE_MS
     for bundle, state, at in ((SHED[0], MoveState.BEGUN, at_ms), (SHED[1], MoveState.BEGUN, at_ms - 2 * 3_600_000)):
-        Journal(tmp_path / "moves.journal").append(
+        move_journal(tmp_path / "moves.journal").append(
             Entry(
                 at=at, plan="p", by="x", bundle=bundle, source=BUSY, destination=SPARE, state=state, why="too much load"
             )

@@ -25,7 +25,7 @@ from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.collecting import open_load_topics
 from pulsar_barycenter.operations.executor import RefusedError, when_told
-from pulsar_barycenter.operations.journal import Entry, Journal, MoveState
+from pulsar_barycenter.operations.journal import Entry, Journal, MoveState, move_journal
 from pulsar_barycenter.operations.journal_file import JournalFile
 from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.operations.rolling.cluster import RunningCluster
@@ -286,7 +286,7 @@ def _print_report(order: RollOrder, given: Given, output: Output) -> None:
 
 
 def _moves_of(given: Given) -> Journal:
-    return Journal(given.journal.with_name(f"{given.journal.stem}.moves.journal"))
+    return move_journal(given.journal.with_name(f"{given.journal.stem}.moves.journal"))
 
 
 # ---- parts ----

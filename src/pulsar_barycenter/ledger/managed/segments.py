@@ -173,6 +173,8 @@ class Segments:
         del self._segments[at], self._ids[at]
 
     def find(self, ledger_id: int) -> Segment | None:
+        if self._ids and self._ids[-1] == ledger_id:  # most look-ups are for the ledger that is being written
+            return self._segments[-1]
         at = bisect_left(self._ids, ledger_id)
         return self._segments[at] if at < len(self._ids) and self._ids[at] == ledger_id else None
 

@@ -24,7 +24,7 @@ from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_l
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, decode_report
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, RecordedSettings, read_settings
-from pulsar_barycenter.operations.journal import Entry, Journal, MoveState
+from pulsar_barycenter.operations.journal import Entry, MoveState, move_journal
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.watch.sources.error import WatchError
 from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, Look
@@ -182,7 +182,7 @@ class DataFolder:
         Raises:
             WatchError: the folder has records of two clusters.
         """
-        settings_file, journal = self._path / SETTINGS_FILE, Journal(self._path / "moves.journal")
+        settings_file, journal = self._path / SETTINGS_FILE, move_journal(self._path / "moves.journal")
         self._troubles.pop("beside", None)
         try:
             self._settings.update(settings_file, lambda: read_settings(settings_file))

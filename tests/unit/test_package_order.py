@@ -33,7 +33,7 @@ pipeline      naming config whole_files load
 history       naming load cluster_logs pipeline
 snapshots     naming config metadata load cluster_logs pipeline
 replay        naming config load
-observer      naming config terminal whole_files load cluster_logs admin
+observer      naming config terminal whole_files bounds load cluster_logs admin
 lab           naming config html_pages terminal whole_files load cluster_logs pipeline history snapshots replay observer
 doctor        naming config metadata load ledger admin observer
 status        naming config load doctor

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import click
 import msgspec
@@ -133,6 +133,9 @@ def command(
     _print(outcome, out, as_json=form == "json")
 
 
+_Importer: TypeAlias = Callable[["_Run"], Coroutine[Any, Any, Outcome]]
+
+
 class _Period(msgspec.Struct, frozen=True):
     since_ms: int
     until_ms: int
@@ -169,9 +172,7 @@ class _Run(msgspec.Struct, frozen=True):
         return Boundaries(dict(self.known or {}), client=client if self.broker else None, url=self.broker)
 
 
-def _from_files(
-    files: tuple[Path, ...], labels: list[tuple[str, str]]
-) -> Callable[[_Run], Coroutine[Any, Any, Outcome]]:
+def _from_files(files: tuple[Path, ...], labels: list[tuple[str, str]]) -> _Importer:
     source = ExportFiles(read_files(files), labels)
 
     async def run(wanted: _Run) -> Outcome:
@@ -190,9 +191,7 @@ def _from_files(
     return run
 
 
-def _from_server(
-    url: str, labels: list[tuple[str, str]], token_file: Path | None
-) -> Callable[[_Run], Coroutine[Any, Any, Outcome]]:
+def _from_server(url: str, labels: list[tuple[str, str]], token_file: Path | None) -> _Importer:
     if token_file is not None:
         token_in(token_file)
 

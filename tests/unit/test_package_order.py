@@ -94,7 +94,7 @@ bookkeeper
 
 load
     bundle_load moved_back reasons managers growing_map regexes
-    installed strategy_plugins strategy_page policies
+    installed strategy_plugins strategy_page policies sizing
     drain_notes
     decisions strategy
     reports
@@ -196,7 +196,7 @@ replay
     reports
     outcome references
     simulator
-    measures what_if
+    measures what_if right_sizing
     synthetic
     inputs
     grid

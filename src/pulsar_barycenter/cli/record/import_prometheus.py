@@ -1,7 +1,6 @@
 """`barycenter import prometheus`: makes load reports of the metrics of Pulsar that a Prometheus has stored."""
 
 import asyncio
-import random
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -12,7 +11,6 @@ import click
 import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient
-from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
@@ -29,6 +27,7 @@ from pulsar_barycenter.observer.prometheus.http_api import (
     PrometheusApi,
     bearer,
     token_in,
+    usual_back_off,
 )
 from pulsar_barycenter.observer.prometheus.importing import Boundaries, Options, Outcome, import_metrics
 from pulsar_barycenter.observer.prometheus.placing import boundaries_of
@@ -38,7 +37,6 @@ from pulsar_barycenter.terminal.errors import in_words
 
 MAX_BOUNDARIES_BYTES: Final = 256 << 20
 _USUAL_STEP_S: Final = 60.0
-_FIRST_BACK_OFF_S, _LONGEST_BACK_OFF_S = 1.0, 30.0
 _CLOCK_OFF_MS: Final = 60_000
 _ADMIN_TIMEOUT_S: Final = 20.0
 _ADMIN_BYTES: Final = 64 << 20
@@ -198,8 +196,7 @@ def _from_server(url: str, labels: list[tuple[str, str]], token_file: Path | Non
     async def run(wanted: _Run) -> Outcome:
         metrics = AdminClient(timeout_s=TIMEOUT_S, most_bytes=MAX_ANSWER_BYTES, bears=bearer(token_file))
         client = asking_client(timeout_s=_ADMIN_TIMEOUT_S, most_bytes=_ADMIN_BYTES)
-        back_off = BackOff(random.Random(), _FIRST_BACK_OFF_S, _LONGEST_BACK_OFF_S)
-        source = PrometheusApi(url, metrics, labels=labels, back_off=back_off)
+        source = PrometheusApi(url, metrics, labels=labels, back_off=usual_back_off())
         try:
             now_ms = await source.now_ms()
             _warn_of_clock(url, now_ms)

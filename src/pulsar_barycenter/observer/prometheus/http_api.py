@@ -5,6 +5,7 @@ a renewed one counts. Redirects are not followed, as they would take the token e
 """
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,8 @@ TIMEOUT_S: Final = 120.0
 TRIES: Final = 6
 """A request is sent at most so many times."""
 MAX_TOKEN_BYTES: Final = 64 << 10
+FIRST_BACK_OFF_S: Final = 1.0
+LONGEST_BACK_OFF_S: Final = 30.0
 _CLUSTER: Final = "cluster"
 _BUSY: Final = (0, 408, 429, 500, 502, 503, 504)
 _TOO_MUCH: Final = ("maximum resolution", "too many samples", "timed out", "limit", "too large")
@@ -167,6 +170,11 @@ class PrometheusApi:
         return ImportRefusedError(
             f"{self._url} is not a Prometheus: {why}; give the address below which /api/v1/query_range is"
         )
+
+
+def usual_back_off() -> BackOff:
+    """Return the delays between the tries of a request."""
+    return BackOff(random.Random(), FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S)
 
 
 def bearer(file: Path | None) -> Callable[[], Mapping[str, str]]:

@@ -180,6 +180,11 @@ async def _begun(source: MetricsSource, wanted: Options, extent: Extent, *, is_b
     begin_ms = -(-extent.first_ms // step_ms) * step_ms
     last = Window(max(begin_ms, extent.last_ms // step_ms * step_ms), step_ms, 1)
     is_own = bool(await source.series(OF_BARYCENTER, extent.cluster, last))
+    if not is_by_topic and not await source.series(BUNDLE_SERIES[RATE_IN], extent.cluster, last):
+        raise ImportRefusedError(
+            f"{wanted.source} has no metrics of bundles ({BUNDLE_SERIES[RATE_IN]}); to find the bundles of topics, give"
+            " --admin-url or --bundles"
+        )
     kept = Wanted(
         source=wanted.source,
         cluster=extent.cluster,

@@ -180,7 +180,7 @@ async def test_a_server_that_is_busy_is_asked_again(tmp_path: Path) -> None:
 
 
 async def test_huge_answers_are_asked_for_in_parts(tmp_path: Path) -> None:
-    load = steady(steps=40)
+    load = steady(steps=9)
     async with FakePrometheus(load.series()) as fake:
         fake.most_points = 3
         await from_server(fake, tmp_path)

@@ -78,8 +78,8 @@ def test_the_metric_looks_an_hour_ahead() -> None:
     rule = SizingRule(head_room=0.5, idle=0.0)
     week = week_of([(MONDAY_MS, 0.5), (MONDAY_MS + HOUR_MS, 3.0)], rule)
     text = metric(load_of({"a": 0.3, "b": 0.5}, 0.1), rule, week, MONDAY_MS)
-    assert 'barycenter_brokers_needed{when="now"} 2\n' in text
-    assert 'barycenter_brokers_needed{when="next_hour"} 6\n' in text
+    assert 'barycenter_balance_brokers_needed{when="now"} 2\n' in text
+    assert 'barycenter_balance_brokers_needed{when="next_hour"} 6\n' in text
     assert 'when="next_hour"} 2\n' in metric(0.6, rule, week, MONDAY_MS + 40 * HOUR_MS)
 
 

@@ -33,7 +33,7 @@ class Placing(Protocol):
 
     @property
     def left_out(self) -> Counter[str]:
-        """How many series have no bundle, by the reason."""
+        """How many names have no bundle, by the reason."""
         ...
 
     def name_of(self, metric: Mapping[str, str]) -> str:
@@ -64,23 +64,30 @@ class TopicPlacing:
         return topic
 
     def bundle_of(self, name: str) -> str:
-        if name not in self._known:
-            self._known[name] = self._found(name)
-        return self._known[name]
+        found = self._known.get(name)
+        if found is None or (not found and self._waits(name)):
+            is_new = found is None
+            found, why = self._found(name)
+            self._known[name] = found
+            if why and is_new:
+                self.left_out[why] += 1
+        return found
 
-    def _found(self, name: str) -> str:
+    def _waits(self, name: str) -> bool:
+        """Return whether the boundaries of a topic that was left out are known by now."""
+        return str(namespace_of(name)) in self._bundles
+
+    def _found(self, name: str) -> tuple[str, str]:
+        """Return the bundle of a name, and why it has none."""
         namespace = namespace_of(name)
         if namespace is None:
-            self.left_out[_NO_NAME if name else _NO_TOPIC] += 1
-            return ""
+            return "", _NO_NAME if name else _NO_TOPIC
         if is_broker_bound(namespace):
-            self.left_out[_BROKER_BOUND] += 1
-            return ""
+            return "", _BROKER_BOUND
         bundles = self._bundles.get(str(namespace))
         if bundles is None:
-            self.left_out[f"are in {namespace}, whose boundaries are not known"] += 1
-            return ""
-        return str(bundles.find(TopicName.parse(name)))
+            return "", f"are in {namespace}, whose boundaries are not known"
+        return str(bundles.find(TopicName.parse(name))), ""
 
 
 class BundlePlacing:
@@ -89,21 +96,27 @@ class BundlePlacing:
     metrics: Mapping[str, str] = BUNDLE_SERIES
 
     def __init__(self) -> None:
+        self._known: dict[str, str] = {}
         self.left_out: Counter[str] = Counter()
 
     def name_of(self, metric: Mapping[str, str]) -> str:
         return metric.get("bundle", "")
 
     def bundle_of(self, name: str) -> str:
-        try:
-            bundle = Bundle.parse(name)
-        except InvalidNameError:
-            self.left_out[_NO_NAME] += 1
-            return ""
-        if is_broker_bound(bundle.namespace):
-            self.left_out[_BROKER_BOUND] += 1
-            return ""
-        return str(bundle)
+        if name not in self._known:
+            self._known[name], why = _by_label(name)
+            if why:
+                self.left_out[why] += 1
+        return self._known[name]
+
+
+def _by_label(name: str) -> tuple[str, str]:
+    """Return the bundle of a label, and why it has none."""
+    try:
+        bundle = Bundle.parse(name)
+    except InvalidNameError:
+        return "", _NO_NAME
+    return ("", _BROKER_BOUND) if is_broker_bound(bundle.namespace) else (str(bundle), "")
 
 
 def namespace_of(topic: str) -> NamespaceName | None:

@@ -101,7 +101,8 @@ def to_drain(usages: Mapping[str, float], wanted: int) -> list[str]:
 def metric(load: float, rule: SizingRule, week: Week, now_ms: int) -> str:
     """Return the brokers that are needed in Prometheus's text format, for an autoscaler: now, and in an hour.
 
-    KEDA's Prometheus scaler takes it with the threshold 1. The number for an hour ahead is at least that of now; an hour without data needs what now needs.
+    KEDA's Prometheus scaler takes it with the threshold 1. The number for an hour ahead is at least that of now; an
+    hour without data needs what now needs.
     """
     now = rule.needed(load)
     later = max(now, week.at(now_ms + _HOUR_MS) or 0, week.at(now_ms) or 0)

@@ -9,6 +9,7 @@ afterwards. A writer looks for a fence after its bytes are durable and before it
 
 Read `position`, then the two interfaces, `reader` and `storage`: append, make durable, fence, read. `files` stores
 ledgers in a folder that brokers share. `managed` builds topics and cursors from ledgers, for one owner at a time.
+`pulsar_records` stores what it keeps of them in Pulsar's form.
 `ledger_settings` sets the size of ledgers. `entry_index` holds sizes, message counts and publish times of a ledger's
 entries without their data. All topics of a storage share the memory of `tail_cache` and `caches`. `disk_full` records
 that the disk is full. `folder_identity` makes sure that all brokers of a cluster use the same folder. `inspection`

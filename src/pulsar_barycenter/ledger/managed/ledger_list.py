@@ -58,7 +58,9 @@ class LedgerList:
         "terminated_at",
     )
 
-    def __init__(self, owner: LedgerOwner, storage: LedgerStorage, keeper: RecordKeeper, losses: Losses) -> None:
+    def __init__(
+        self, owner: LedgerOwner, storage: LedgerStorage, keeper: RecordKeeper[ManagedLedgerRecord], losses: Losses
+    ) -> None:
         self._owner = owner
         self._losses = losses
         self._storage = storage
@@ -116,7 +118,8 @@ class LedgerList:
         keeper = self._keeper
         while True:
             record = await self._read(create, alone)
-            made = await self._made(making, record.ledgers) if making is not None and record.ledgers else None
+            may_list = record.ledgers and record.ledgers[-1].closed  # one open ledger at the most
+            made = await self._made(making, record.ledgers) if making is not None and may_list else None
             ledgers = record.ledgers if made is None else (*record.ledgers, record_of(made[0]))
             identity = self._storage.identity
             if await keeper.take_over(
@@ -131,7 +134,7 @@ class LedgerList:
 
     async def _read(self, create: bool, alone: bool) -> ManagedLedgerRecord:
         keeper = self._keeper
-        record = await keeper.load(ManagedLedgerRecord)
+        record = await keeper.load()
         if record is None:
             if not create:
                 raise LedgerNotFoundError(f"{self._owner.name}: the topic does not exist")

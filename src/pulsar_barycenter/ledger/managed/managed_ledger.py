@@ -28,7 +28,7 @@ from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.entry_reads import EntryReads
 from pulsar_barycenter.ledger.managed.ledger_list import LedgerList
 from pulsar_barycenter.ledger.managed.losses import DamagedLedger, Losses
-from pulsar_barycenter.ledger.managed.records import RecordKeeper
+from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
 from pulsar_barycenter.ledger.managed.retention import released
 from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 from pulsar_barycenter.ledger.managed.stats import Interval, ManagedLedgerStats
@@ -83,6 +83,7 @@ class ManagedLedger(Generic[Context]):
         epoch: int,
         clock: Clock,
         settings: LedgerSettings,
+        form: RecordForm,
         on_durable: OnEntriesDurable[Context],
         on_failed: OnEntriesFailed[Context],
         on_fenced: OnFenced,
@@ -95,13 +96,13 @@ class ManagedLedger(Generic[Context]):
         self.on_fenced = on_fenced
         self._store = store
         self._storage = storage
-        self._keeper = RecordKeeper(store, managed_ledger_path(topic), epoch=epoch)
+        self._keeper = form.ledgers(store, managed_ledger_path(topic), epoch=epoch)
         self._state = _State.OPEN
         self._losses = Losses(self)
         self._ledgers = LedgerList(self, storage, self._keeper, self._losses)
         self._segments = self._ledgers.segments
         self._last = EARLIEST
-        self._cursors = TopicCursors(self, store, self._keeper)
+        self._cursors = TopicCursors(self, store, form, self._keeper)
         self._tail = TailWindow(storage.caches.tail)
         self._reads = EntryReads(storage, self._segments, self._tail, self._losses)
         self._appender = Appender(self)
@@ -125,6 +126,7 @@ class ManagedLedger(Generic[Context]):
         epoch: int,
         clock: Clock,
         settings: LedgerSettings | None = None,
+        form: RecordForm = RECORDS_WITH_EPOCHS,
         create: bool = True,
         closed: asyncio.Event | None = None,
         on_durable: OnEntriesDurable[Context] = _ignore,
@@ -136,7 +138,8 @@ class ManagedLedger(Generic[Context]):
         `epoch` must be higher than that of every former owner. It may be equal to the epoch of the last owner in two
         cases: that owner closed the topic, or that owner was this process, which was interrupted while it opened or
         closed the topic and no longer has the topic open. `closed`, if given, is set when the former owner has closed
-        the topic. Until then only the ledger for the next append is created.
+        the topic. Until then only the ledger for the next append is created. `form` is how the records of the topic
+        are stored.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has the topic.
@@ -144,7 +147,7 @@ class ManagedLedger(Generic[Context]):
             LedgerUnavailableError: the metadata store did not answer.
         """
         ledger = cls(
-            store, storage, topic, epoch=epoch, clock=clock, settings=settings or LedgerSettings(),
+            store, storage, topic, epoch=epoch, clock=clock, settings=settings or LedgerSettings(), form=form,
             on_durable=on_durable, on_failed=on_failed, on_fenced=on_fenced,
         )  # fmt: skip
         ledger._alone = storage.caches.register(ledger._keeper.path)

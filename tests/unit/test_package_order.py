@@ -34,7 +34,7 @@ pipeline      naming config whole_files load
 history       naming load cluster_logs pipeline
 snapshots     naming config metadata load cluster_logs pipeline
 replay        naming config load
-observer      naming config terminal whole_files load cluster_logs admin
+observer      naming config terminal whole_files bounds load cluster_logs admin
 lab           naming config html_pages terminal whole_files load cluster_logs pipeline history snapshots replay observer
 doctor        naming config metadata load ledger admin observer
 status        naming config load doctor
@@ -98,7 +98,7 @@ bookkeeper
 
 load
     bundle_load moved_back reasons managers growing_map regexes
-    installed strategy_plugins strategy_page policies
+    installed strategy_plugins strategy_page policies sizing
     drain_notes
     decisions strategy
     reports
@@ -202,7 +202,7 @@ replay
     reports
     outcome references
     simulator
-    measures what_if
+    measures what_if right_sizing
     synthetic
     inputs
     grid

@@ -50,6 +50,7 @@ _COMMANDS: Final = {
     "doctor": ("ask.doctor", "Find problems of a cluster, and print how to repair each."),
     "demo": ("run.demo", "Start a cluster, put load on it with real clients, write a report."),
     "collect": ("record.collect", "Record the load of a running cluster."),
+    "import": ("record.import_command", "Make load reports of stored metrics, without waiting for a recording."),
     "pipeline": (
         "pipeline.command",
         "Run the load pipeline on Spark, show its state, compute tables again.",

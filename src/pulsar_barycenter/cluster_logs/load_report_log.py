@@ -56,7 +56,7 @@ class FileReportLog:
 
     def append(self, report: LocalBrokerData) -> None:
         try:
-            self._write(report)
+            write_report(self._root, report)
         except OSError as error:
             log.warning("load_report_not_logged", sequence=report.sequence, reason=str(error))
         if report.last_update >= self._next_sweep_ms:
@@ -66,19 +66,6 @@ class FileReportLog:
     def close(self) -> None:
         pass
 
-    def _write(self, report: LocalBrokerData) -> None:
-        folder = self._root / _date(report.last_update)
-        folder.mkdir(parents=True, exist_ok=True)
-        name = report_file_name(report)
-        hidden = folder / f".{name}.tmp"
-        try:
-            hidden.write_bytes(encode_report(report) + b"\n")
-            os.replace(hidden, folder / name)
-        except OSError:
-            with suppress(OSError):
-                hidden.unlink()
-            raise
-
     def _sweep(self, now_ms: int) -> None:
         """Remove folders and files older than the retention. The age of a file is that of its last change."""
         oldest_ms = now_ms - self._retention_ms
@@ -87,6 +74,25 @@ class FileReportLog:
                 # a date that ends after the retention limit may contain files to keep
                 if _is_date(folder.name) and folder.name <= _date(oldest_ms):
                     _remove_older(folder, oldest_ms)
+
+
+def write_report(root: Path, report: LocalBrokerData) -> None:
+    """Write the file of `report` below `root`; an earlier file with the same name is replaced.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    folder = root / _date(report.last_update)
+    folder.mkdir(parents=True, exist_ok=True)
+    name = report_file_name(report)
+    hidden = folder / f".{name}.tmp"
+    try:
+        hidden.write_bytes(encode_report(report) + b"\n")
+        os.replace(hidden, folder / name)
+    except OSError:
+        with suppress(OSError):
+            hidden.unlink()
+        raise
 
 
 def report_file_name(report: LocalBrokerData) -> str:

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from pulsar_barycenter.cluster_logs.data_folder import check_load_folder
 from pulsar_barycenter.lab.trace_files import trace_in
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.prometheus.progress import read_progress
+from pulsar_barycenter.observer.prometheus.series import ImportRefusedError
 from pulsar_barycenter.observer.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.pipeline.history import END_OF_TIME, History
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
@@ -209,7 +211,17 @@ def _of_folder(spec: InputSpec, storage: Storage) -> Input:
     settings, warnings = _settings(storage.local_root, found.demand.start_ms + found.demand.steps * spec.step_ms)
     fitted = (str(found.fit),) if found.fit else ()
     is_foreign = pc.any(pc.starts_with(reports.column("incarnation"), OF_APACHE_PULSAR)).as_py() or False
-    return Input(found.demand, found.cluster, found.events, settings, (*warnings, *fitted, *found.warnings), is_foreign)
+    warnings = (*warnings, *_missing(storage.local_root), *fitted, *found.warnings)
+    return Input(found.demand, found.cluster, found.events, settings, warnings, is_foreign)
+
+
+def _missing(folder: Path | None) -> tuple[str, ...]:
+    """Return what an imported history does not have; empty for a recorded one."""
+    try:
+        progress = read_progress(folder) if folder is not None else None
+    except ImportRefusedError as error:
+        return (str(error),)
+    return () if progress is None else tuple(f"the imported metrics do not have {what}" for what in progress.missing())
 
 
 def _settings(folder: Path | None, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:

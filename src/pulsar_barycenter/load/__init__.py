@@ -6,11 +6,10 @@ reason with the numbers that it compared. The same functions serve the live lead
 `barycenter decide` (`snapshots`), virtual time (`replay`) and the pipeline.
 
 Plain values first: `reasons` (why something was decided), `policies` (what administrators demand) and `decisions` (what
-was decided). `managers` lists the load managers, `installed` says whether a
-broker can balance, `strategy` is the contract of all strategies. `growing_map` is an
-immutable map that is cheap to extend, `regexes` matches users' regular expressions in linear time, `drain_notes` finds
-who drained a broker, `moved_back` finds moves that came too soon, and `bundle_load` has the words for loads in table
-headers.
+was decided). `sizing` counts the brokers that a load needs. `managers` lists the load managers, `installed` says
+whether a broker can balance, `strategy` is the contract of all strategies. `growing_map` is an immutable map that is
+cheap to extend, `regexes` matches users' regular expressions in linear time, `drain_notes` finds who drained a broker,
+`moved_back` finds moves that came too soon, and `bundle_load` has the words for loads in table headers.
 
 Then, in the order of a decision: `reports` (what brokers report, and its averages over time), `service_units` (the
 records of ownership), `snapshot` (the load at one moment, as columns), `filters` (which brokers may own a bundle),

@@ -27,7 +27,7 @@ and inputs are arguments, and the same arguments give the same bytes.
   `reports` has the reports and the leader's snapshot;
   `simulator` runs them. `what_if` continues from a snapshot.
 - Result: `outcome` is the record of a run, `measures` how well it went, `references` how well an observer with perfect
-  knowledge would have done.
+  knowledge would have done; `right_sizing` counts the brokers that a load needs, and replays rules for their number.
 - Many runs: `grid` enumerates runs; `scenario` defines a case of `balance-bench`, `scenarios` has all of them, and
   `scenario_files` reads others from TOML files;
   `experiments` replays published measurements; `advice` recommends a configuration from a history.

@@ -13,6 +13,7 @@ from pulsar_barycenter.lab.advising.advise import (
     COMMANDS,
     DOCUMENT,
     FRAGMENT,
+    HEAD_ROOM,
     HIGHEST_PRICE,
     advisable,
     document,
@@ -46,6 +47,14 @@ from pulsar_barycenter.terminal.errors import in_words
 @click.option(
     "--processes", default=lambda: os.cpu_count() or 1, show_default="processors", type=click.IntRange(1, 256)
 )
+@click.option(
+    "--head-room",
+    default=round(100 * HEAD_ROOM),
+    show_default=True,
+    type=click.IntRange(0, 90),
+    help="Percent of a broker to keep free when brokers are counted.",
+)
+@click.option("--spare", default=0, show_default=True, type=click.IntRange(0, 1_000), help="Brokers beyond the need.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="The folder for the recommendation.")
 @with_format("text", "json", json="the content of advice.json")
 def command(
@@ -59,6 +68,8 @@ def command(
     prefer: str,
     seeds: str,
     processes: int,
+    head_room: int,
+    spare: int,
     out: Path | None,
     form: str,
 ) -> None:
@@ -66,7 +77,8 @@ def command(
 
     The command replays the history in virtual time with every strategy, and varies the main settings of the best ones.
     A configuration is selected on the first part of the history and confirmed on the rest. A change is recommended only
-    if the new configuration is better by more than noise. Problems that balancing cannot solve are named. For a cluster
+    if the new configuration is better by more than noise. Problems that balancing cannot solve are named, and
+    how many brokers each hour of the week needs. For a cluster
     of Apache Pulsar only strategies of Pulsar are tried.
 
     --out gets lines for broker.conf, commands for running brokers, and advice.json. docs/advise.md explains the
@@ -81,7 +93,8 @@ def command(
     try:
         spec = input_of(inputs, shapes, since, until, step)
         found = read_input(spec, numbers[0])
-        history = advisable(spec, found, strategies_to_try(found, strategies), sets, price)
+        tried = strategies_to_try(found, strategies)
+        history = advisable(spec, found, tried, sets, price, head_room=head_room / 100, spare=spare)
     except UNUSABLE as error:
         fail(in_words(error))
         return

@@ -12,6 +12,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.lab.advising.reality import Reality, reality_of, topic_names
 from pulsar_barycenter.lab.advising.trying import run
 from pulsar_barycenter.lab.inputs import Input, InputSpec, brokers_at
+from pulsar_barycenter.load.sizing import SizingRule
 from pulsar_barycenter.load.strategies import is_own
 from pulsar_barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
 from pulsar_barycenter.replay.advice.changes import commands, fragment
@@ -28,12 +29,14 @@ from pulsar_barycenter.replay.advice.topics_and_bundles import (
 from pulsar_barycenter.replay.advice.verdict import advice_of
 from pulsar_barycenter.replay.advice.weighing import Weights
 from pulsar_barycenter.replay.errors import ReplayInputError
+from pulsar_barycenter.replay.right_sizing import RightSizing, loads_over_time, right_sizing
 from pulsar_barycenter.replay.scenario import BENCHED
 from pulsar_barycenter.whole_files.appearing import write_whole
 
 FRAGMENT: Final = "broker.conf.fragment"
 COMMANDS: Final = "commands.sh"
 DOCUMENT: Final = "advice.json"
+HEAD_ROOM: Final = 0.3
 HIGHEST_PRICE: Final = 10_000.0
 """The highest cost of one disturbance of all clients a day, in points."""
 
@@ -52,26 +55,36 @@ class Advisable:
     starts: int
     reality: Reality
     findings: Sequence[AdviceFinding]
+    sizing: RightSizing | None
+    sizing_warnings: Sequence[str]
 
     def advice(self, seeds: Sequence[int], processes: int) -> Advice:
         """Return the recommendation, using `processes` processes; progress is shown on standard error."""
         known = run(self.question, self.starts, self.spec, seeds, self.parts, processes)
-        return advice_of(
+        advice = advice_of(
             self.question,
             known,
             self.parts,
             self.found.demand,
             observed=self.reality.observed,
             findings=self.findings,
-            warnings=(*_idle(self.found), *self.found.warnings, *self.reality.warnings),
+            warnings=(*_idle(self.found), *self.found.warnings, *self.reality.warnings, *self.sizing_warnings),
         )
+        return msgspec.structs.replace(advice, right_sizing=self.sizing)
 
 
 def advisable(
-    spec: InputSpec, found: Input, strategies: tuple[str, ...], sets: Sequence[str], price: float
+    spec: InputSpec,
+    found: Input,
+    strategies: tuple[str, ...],
+    sets: Sequence[str],
+    price: float,
+    *,
+    head_room: float = HEAD_ROOM,
+    spare: int = 0,
 ) -> Advisable:
     """Return the prepared history. `price` is what it costs to disturb every client once a day, in points of a broker's
-    usage.
+    usage. `head_room` is the fraction of a broker to keep free, `spare` the number of brokers to be able to lose.
 
     Raises:
         ReplayInputError: the history is too short, or a setting is not valid.
@@ -88,7 +101,23 @@ def advisable(
     )
     starts = checked(question, sets)
     reality = reality_of(spec)
-    return Advisable(spec, found, parts, question, len(starts), reality, _findings(spec, found, reality))
+    sizing, doubts = _sizing(found, head_room, spare)
+    findings = _findings(spec, found, reality)
+    return Advisable(spec, found, parts, question, len(starts), reality, findings, sizing, doubts)
+
+
+def _sizing(found: Input, head_room: float, spare: int) -> tuple[RightSizing | None, Sequence[str]]:
+    """Return how many brokers the load needs, and why that is not known."""
+    brokers = brokers_at(found)
+    if not brokers:
+        return None, ()
+    demand = found.demand
+    loads, idle = loads_over_time(demand, found.cluster.model, list(brokers.values()))
+    try:
+        rule = SizingRule(head_room=head_room, idle=idle, spare=spare)
+    except ValueError as error:
+        return None, (f"how many brokers the load needs is not known: {error}",)
+    return right_sizing(demand.start_ms, demand.step_ms, loads.tolist(), rule, len(brokers)), ()
 
 
 def strategies_to_try(found: Input, asked: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,7 +7,10 @@ from typing import Final
 import click
 
 from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.load.sizing import HOURS, hour_name
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.advice.document import Advice, AdviceVerdict, Configuration, Period
+from pulsar_barycenter.replay.right_sizing import RightSizing
 from pulsar_barycenter.terminal.tables import Column, Kind, output_width, print_table, printable
 
 _WIDTH: Final = 120
@@ -62,6 +65,10 @@ def print_advice(advice: Advice) -> None:
             "Moves by operators, changes of settings or of the leader, and the shedder's memory are not replayed; usage"
             " in the history is as brokers reported it, weighted, and limited to 100 %.",
         )
+    if advice.right_sizing is not None:
+        _print_title("How many brokers the load needs")
+        for line in sizing_lines(advice.right_sizing):
+            _print_text("", line)
     if advice.findings:
         _print_title("What balancing cannot solve")
     for finding in advice.findings:
@@ -71,6 +78,37 @@ def print_advice(advice: Advice) -> None:
         _print_title("Mind")
     for warning in advice.warnings:
         _print_text("- ", warning, 2)
+
+
+def sizing_lines(found: RightSizing) -> list[str]:
+    """Return the needs of the week as sentences."""
+    rule, needed = found.rule, found.week.needed
+    busiest = next(hour for hour, count in enumerate(needed) if count == found.most)
+    quietest = next(hour for hour, count in enumerate(needed) if count == found.least)
+    spare = f", {rule.spare} of them spare" if rule.spare else ""
+    lines = [
+        f"With a head-room of {rule.head_room:.0%}, evenly loaded: {count_of(found.most, 'broker')}{spare} in the"
+        f" busiest hour ({hour_name(busiest)} h UTC), {found.least} in the quietest ({hour_name(quietest)} h); today"
+        f" {found.today}. {_saving(found)}"
+    ]
+    if found.plan is not None and found.cpu_rule is not None and found.fixed is not None:
+        followed = {"by plan": found.plan, "by CPU above 70 %": found.cpu_rule, "as today": found.fixed}
+        told = "; ".join(
+            f"{name} {each.broker_hours:,.0f} broker-hours, {each.minutes_above:,.0f} min above the head-room,"
+            f" {each.added} added, {each.drained} drained"
+            for name, each in followed.items()
+        )
+        lines.append(f"Replayed over the last {found.hours:g} h, planned from the time before: {told}.")
+    if found.least < found.today:
+        lines.append("Scale down by `barycenter drain`, which moves the bundles of a broker before it ends.")
+    return lines
+
+
+def _saving(found: RightSizing) -> str:
+    known = "" if found.hours_known == HOURS else f" in the {found.hours_known} hours of the week that are known"
+    if found.saved < 0:
+        return f"{-found.saved:,} broker-hours a week are missing{known}."
+    return f"Following the need would save {found.saved:,} broker-hours a week{known}."
 
 
 def _minutes(period: Period) -> str:

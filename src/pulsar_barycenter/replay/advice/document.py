@@ -9,6 +9,7 @@ import msgspec
 
 from pulsar_barycenter.replay.advice.finding import AdviceFinding
 from pulsar_barycenter.replay.advice.weighing import Gain
+from pulsar_barycenter.replay.right_sizing import RightSizing
 
 
 class AdviceVerdict(enum.StrEnum):
@@ -159,5 +160,7 @@ class Advice(_Document, frozen=True, kw_only=True):
     by_seed: list[OfSeed]
     observed: list[Compared]
     findings: list[AdviceFinding]
+    right_sizing: RightSizing | None = None
+    """The brokers that each hour of the week needs; None: the brokers of the history are not known."""
     warnings: list[str] = msgspec.field(name="doubts")
     configurations: list[Configuration]

@@ -1,0 +1,112 @@
+"""How many brokers a load needs, now and in each hour of the week. Pure.
+
+Loads are in brokers: 2.5 is what two and a half brokers can carry without any head-room, in the resource that the load
+needs most, without what a broker uses when it is idle. `head_room` is the fraction of a broker that stays free: with
+0.3 a broker is full at 70 %. The load counts as evenly divided, which balancing has to achieve.
+
+Worked example: load 2.5, idle 0.05, head-room 0.3: ceil(2.5 / (1 - 0.3 - 0.05)) = 4 brokers.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+HOURS: Final = 168
+"""The hours of a week; hour 0 begins on Monday at 0:00 UTC."""
+_HOUR_MS: Final = 3_600_000
+_MONDAY_MS: Final = 4 * 24 * _HOUR_MS
+"""The first Monday after the epoch, which was a Thursday."""
+_METRIC: Final = "barycenter_balance_brokers_needed"
+
+
+class SizingRule(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`head_room` and `idle` are fractions of a broker; `spare` brokers are added, to lose as many without harm.
+
+    Raises:
+        ValueError: a broker would be full when it is idle, or a value is out of its range.
+    """
+
+    head_room: float = 0.3
+    idle: float = 0.0
+    spare: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.head_room < 1 or not self.idle >= 0 or self.spare < 0:
+            raise ValueError(f"head-room {self.head_room}, idle {self.idle}, spare {self.spare}: give 0 to 1, and 0 up")
+        if self.usable <= 0:
+            raise ValueError(
+                f"an idle broker uses {self.idle:.0%}, and a head-room of {self.head_room:.0%} leaves nothing for load;"
+                " give a smaller head-room"
+            )
+
+    @property
+    def usable(self) -> float:
+        """The load that a broker may carry, as a fraction of a broker."""
+        return 1 - self.head_room - self.idle
+
+    def needed(self, load: float) -> int:
+        """Return the number of brokers that a load needs, at least 1, the spare ones included."""
+        return max(1, math.ceil(load / self.usable - 1e-9)) + self.spare
+
+
+class Week(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The brokers that each hour of the week needs, by its greatest load; None for an hour without data."""
+
+    needed: list[int | None]
+
+    def at(self, at_ms: int) -> int | None:
+        """Return the number of brokers for a moment, epoch ms."""
+        return self.needed[hour_of_week(at_ms)]
+
+    def saved_hours(self, brokers: int) -> int:
+        """Return the broker-hours a week by which `brokers` all the time are more than is needed. Negative: too few.
+        Hours without data save nothing.
+        """
+        return sum(brokers - count for count in self.needed if count is not None)
+
+
+def hour_of_week(at_ms: int) -> int:
+    """Return the hour of the week of a moment, 0 to 167, in UTC."""
+    return (at_ms - _MONDAY_MS) // _HOUR_MS % HOURS
+
+
+def hour_name(hour: int) -> str:
+    """Return an hour of the week as text, like `Mon 08`."""
+    return datetime.fromtimestamp((_MONDAY_MS + hour * _HOUR_MS) / 1000, UTC).strftime("%a %H")
+
+
+def week_of(loads: Iterable[tuple[int, float]], rule: SizingRule) -> Week:
+    """Return the needs of a week from loads at moments, epoch ms, in any order."""
+    greatest: dict[int, float] = {}
+    for at_ms, load in loads:
+        hour = hour_of_week(at_ms)
+        greatest[hour] = max(greatest.get(hour, 0.0), load)
+    return Week(needed=[rule.needed(greatest[hour]) if hour in greatest else None for hour in range(HOURS)])
+
+
+def load_of(usages: Mapping[str, float], idle: float) -> float:
+    """Return the load of a cluster from the usages of its brokers (fractions)."""
+    return sum(max(0.0, usage - idle) for usage in usages.values())
+
+
+def to_drain(usages: Mapping[str, float], wanted: int) -> list[str]:
+    """Return the brokers to drain until `wanted` are left: the emptiest first, of equal ones by name."""
+    emptiest = sorted(usages, key=lambda broker: (usages[broker], broker))
+    return emptiest[: max(0, len(usages) - max(1, wanted))]
+
+
+def metric(load: float, rule: SizingRule, week: Week, now_ms: int) -> str:
+    """Return the brokers that are needed in Prometheus's text format, for an autoscaler: now, and in an hour.
+
+    KEDA's Prometheus scaler takes it with the threshold 1. The number for an hour ahead is at least that of now; an
+    hour without data needs what now needs.
+    """
+    now = rule.needed(load)
+    later = max(now, week.at(now_ms + _HOUR_MS) or 0, week.at(now_ms) or 0)
+    return (
+        f"# HELP {_METRIC} Brokers that the load needs at the head-room.\n# TYPE {_METRIC} gauge\n"
+        f'{_METRIC}{{when="now"}} {now}\n{_METRIC}{{when="next_hour"}} {later}\n'
+    )

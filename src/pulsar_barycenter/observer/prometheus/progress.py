@@ -1,0 +1,84 @@
+"""The file `OUT/import.json`: how far an import is, from where it goes on.
+
+The file is written after the reports of a window. An import that was killed in between makes the same reports again,
+with the same numbers, and the pipeline counts each once.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.observer.prometheus.reports import Followed, Hardware
+from pulsar_barycenter.observer.prometheus.series import ImportRefusedError
+from pulsar_barycenter.whole_files.appearing import write_durably
+
+FILE: Final = "import.json"
+_MISSING: Final = (
+    ({"producers", "consumers"}, "sessions: without them, disturbance is counted in bundles"),
+    ({"cpu"}, "usage of CPU: without it, replays use a default model of brokers"),
+    ({"network_in", "network_out"}, "usage of the network"),
+    ({"started"}, "starts of brokers: without them, a restart is not seen"),
+)
+"""What cannot be known if none of the figures is stored."""
+
+
+class Wanted(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What an import reads; a later run with the same folder must want the same. Times are epoch ms."""
+
+    source: str
+    cluster: str
+    labels: list[tuple[str, str]]
+    step_ms: int
+    hardware: Hardware
+    is_by_topic: bool
+
+
+class Progress(msgspec.Struct, rename="camel", kw_only=True):
+    """The state of an import: the next step is at `next_ms`, `begin_ms` was the first, `since_ms` the wanted begin."""
+
+    wanted: Wanted
+    since_ms: int
+    begin_ms: int
+    next_ms: int
+    is_apache_pulsar: bool
+    followed: Followed
+    figures: list[str] = []
+    reports: int = 0
+
+    def missing(self) -> list[str]:
+        """Return what the metrics did not have, in words."""
+        seen = set(self.figures)
+        found = [text for figures, text in _MISSING if not figures & seen]
+        if self.wanted.hardware.cores is None:
+            found.append("cores: CPU counts in percent of a broker, as if each had one core")
+        if self.wanted.hardware.network_gbits is None and {"network_in", "network_out"} & seen:
+            found.append("capacity of the network, and so its usage")
+        return [*found, "memory and direct memory"]
+
+
+def read_progress(out: Path) -> Progress | None:
+    """Return the state of the import in a folder; None if there is none.
+
+    Raises:
+        ImportRefusedError: the file is damaged.
+        OSError: it cannot be read.
+    """
+    file = out / FILE
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Progress)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise ImportRefusedError(
+            f"{file} cannot be read: {error}; import into another folder, since report numbers must not repeat"
+        ) from error
+
+
+def write_progress(out: Path, progress: Progress) -> None:
+    """Store the state of an import durably.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_durably(out / FILE, msgspec.json.encode(progress))

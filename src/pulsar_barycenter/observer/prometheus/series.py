@@ -1,0 +1,152 @@
+"""The metrics of Pulsar's brokers that an import reads, and the form of series in an answer of Prometheus."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+
+RATE_IN: Final = "rate_in"
+RATES: Final = (RATE_IN, "rate_out", "throughput_in", "throughput_out")
+COUNTS: Final = ("producers", "consumers")
+TOPICS: Final = "topics"
+CPU, NETWORK_IN, NETWORK_OUT, STARTED = "cpu", "network_in", "network_out", "started"
+
+TOPIC_SERIES: Final = {
+    RATE_IN: "pulsar_rate_in",
+    "rate_out": "pulsar_rate_out",
+    "throughput_in": "pulsar_throughput_in",
+    "throughput_out": "pulsar_throughput_out",
+    "producers": "pulsar_producers_count",
+    "consumers": "pulsar_consumers_count",
+}
+"""The figures of topics, and their metrics; of each topic if `exposeTopicLevelMetricsInPrometheus` is true."""
+BUNDLE_SERIES: Final = {
+    RATE_IN: "pulsar_bundle_msg_rate_in",
+    "rate_out": "pulsar_bundle_msg_rate_out",
+    "throughput_in": "pulsar_bundle_msg_throughput_in",
+    "throughput_out": "pulsar_bundle_msg_throughput_out",
+    "producers": "pulsar_bundle_producer_count",
+    "consumers": "pulsar_bundle_consumer_count",
+    TOPICS: "pulsar_bundle_topics_count",
+}
+"""The figures of bundles, and their metrics; with `exposeBundlesMetricsInPrometheus`."""
+BROKER_SERIES: Final = {
+    CPU: "pulsar_lb_cpu_usage",
+    NETWORK_IN: "pulsar_lb_bandwidth_in_usage",
+    NETWORK_OUT: "pulsar_lb_bandwidth_out_usage",
+    "alive": "pulsar_broker_topics_count",
+    STARTED: "process_start_time_seconds",
+}
+"""The figures of brokers, and their metrics. Usages are in percent of the limit.
+
+Other processes export the last one, too, so it does not show that an instance is a broker.
+"""
+OF_BARYCENTER: Final = "barycenter_brokers_active"
+"""Only Barycenter's brokers export it."""
+
+MAX_SERIES: Final = 2_000_000
+"""The maximum number of series in an answer, a topic each."""
+
+
+class ImportRefusedError(Exception):
+    """The metrics cannot be imported; the text says why, and what to do."""
+
+
+class AnswerTooLargeError(ImportRefusedError):
+    """An answer would be too large; a shorter window may be answered."""
+
+
+class Series(msgspec.Struct, frozen=True):
+    """A series: labels, and values with their times in epoch seconds."""
+
+    metric: dict[str, str]
+    values: list[tuple[float, str]]
+
+
+class Matrix(msgspec.Struct, frozen=True, rename="camel"):
+    """The data of an answer to a query over a range."""
+
+    result_type: str
+    result: list[Series]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The steps at `first_ms`, `first_ms + step_ms`, …; `steps` of them. Times are epoch ms."""
+
+    first_ms: int
+    step_ms: int
+    steps: int
+
+    @property
+    def last_ms(self) -> int:
+        """The time of the last step."""
+        return self.first_ms + (self.steps - 1) * self.step_ms
+
+    def row(self, at_s: float) -> int:
+        """Return the number of the step at a time in epoch seconds; -1 if there is none."""
+        row, rest = divmod(round(at_s * 1000) - self.first_ms, self.step_ms)
+        return row if rest == 0 and 0 <= row < self.steps else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The stored time of one cluster's metrics, epoch ms, both ends inclusive. `cluster` is "" without the label."""
+
+    cluster: str
+    first_ms: int
+    last_ms: int
+
+
+class MetricsSource(Protocol):
+    """Where stored metrics come from."""
+
+    async def extents(self, since_ms: int, until_ms: int) -> Sequence[Extent]:
+        """Return the clusters whose brokers have metrics in this period, sorted; both ends are inclusive.
+
+        Raises:
+            ImportRefusedError: the metrics cannot be read.
+        """
+        ...
+
+    async def series(self, name: str, cluster: str, window: Window) -> Sequence[Series]:
+        """Return all series of a metric of a cluster, with the value at each step of the window that has one.
+
+        Raises:
+            AnswerTooLargeError: the answer would be too large; ask for fewer steps.
+            ImportRefusedError: the metrics cannot be read.
+        """
+        ...
+
+
+def numbers(series: Series, window: Window) -> Iterator[tuple[int, float]]:
+    """Yield step and value of each point of a series that is a number of at least 0 and at a step of the window."""
+    for at_s, text in series.values:
+        row = window.row(at_s)
+        value = _number(text)
+        if row >= 0 and value is not None:
+            yield row, value
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """Return the labels in which two series differ, as `label=one or other`, sorted."""
+    return [
+        f"{name}={one.get(name, '')!r} or {other.get(name, '')!r}"
+        for name in sorted(one.keys() | other.keys())
+        if one.get(name) != other.get(name)
+    ]
+
+
+def matches(metric: Mapping[str, str], wanted: Iterable[tuple[str, str]]) -> bool:
+    """Return whether a series has all of the labels `wanted`; a missing label has the value ""."""
+    return all(metric.get(name, "") == value for name, value in wanted)

@@ -108,6 +108,13 @@ class Messages:
 
     # ---- ids ----
 
+    async def id_by_index(self, request: web.Request) -> web.Response:
+        raise RestError(
+            412,
+            "GetMessageIDByIndex is not allowed when broker entry metadata is disabled: this broker gives messages no "
+            "index. Ask for the id by time: /messageid/{timestamp}",
+        )
+
     async def last_id(self, request: web.Request) -> web.Response:
         topic = await self._topics.without_partitions(request, "GetLastMessageId")
         position, batch_index = await topic.last_message_id()

@@ -1,4 +1,5 @@
-"""What a topic checks of the messages that producers send, if its policies ask for it: size, delay, rate.
+"""What a topic checks of the messages that producers send, if its policies ask for it: encryption, size, delay,
+rate.
 
 A message that is refused gets an error, and the messages after it are accepted. A rate is kept by reading no more from
 the connections of the producers for a while: nothing is refused, and what was read is accepted.
@@ -22,14 +23,18 @@ from pulsar_barycenter.protocol.frames import read_metadata
 _MESSAGES: Final = itemgetter(3)
 _SIZE: Final = itemgetter(4)
 """The messages and the bytes of a `Sent`."""
+_UNENCRYPTED: Final = "Messages must be encrypted"
 
 
 class Intake:
     """The checks of one topic. Its `throttle` is shared by all producers."""
 
-    __slots__ = ("_max_delay_ms", "_max_size", "throttle")
+    __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "throttle")
 
-    def __init__(self, max_size: int, max_delay_ms: int, throttle: Throttle | None) -> None:
+    def __init__(
+        self, max_size: int, max_delay_ms: int, throttle: Throttle | None, *, requires_encryption: bool = False
+    ) -> None:
+        self._requires_encryption = requires_encryption
         self._max_size = max_size
         self._max_delay_ms = max_delay_ms
         self.throttle = throttle
@@ -41,9 +46,10 @@ class Intake:
         messages, size = rate.publish_throttling_rate_in_msg, rate.publish_throttling_rate_in_byte
         throttle = Throttle(messages, size, 1.0, now_s) if messages > 0 or size > 0 else None
         max_delay_ms = rules.delayed.max_delivery_delay_in_millis if rules.delayed.active else 0
-        if throttle is None and rules.max_message_size <= 0 and max_delay_ms <= 0:
+        encrypted = rules.requires_encryption
+        if throttle is None and rules.max_message_size <= 0 and max_delay_ms <= 0 and not encrypted:
             return None
-        return Intake(rules.max_message_size, max_delay_ms, throttle)
+        return Intake(rules.max_message_size, max_delay_ms, throttle, requires_encryption=encrypted)
 
     def count(self, sent: Sequence[Sent]) -> None:
         """Count messages of one producer that were accepted, and stop reading its connection if they are too many."""
@@ -56,7 +62,8 @@ class Intake:
 
     def refusals(self, entries: Sequence[NewEntry], now_ms: int, *, are_chunks: bool) -> Iterator[tuple[int, str]]:
         """Yield the index of each entry that is refused, ascending, and the reason."""
-        if not self._max_delay_ms and (not self._max_size or are_chunks):
+        reads_metadata = self._max_delay_ms or self._requires_encryption
+        if not reads_metadata and (not self._max_size or are_chunks):
             return
         for index, entry in enumerate(entries):
             refusal = self._refusal(entry[0], now_ms, is_chunk=are_chunks)
@@ -66,12 +73,14 @@ class Intake:
     def _refusal(self, entry: bytes, now_ms: int, *, is_chunk: bool) -> str | None:
         if self._max_size and not is_chunk and len(entry) > self._max_size:
             return f"Exceed maximum message size: {len(entry)} bytes are more than the {self._max_size}"
-        if not self._max_delay_ms:
+        if not self._max_delay_ms and not self._requires_encryption:
             return None
         try:
-            deliver_at_ms = read_metadata(entry).deliver_at_time
+            metadata = read_metadata(entry)
         except MalformedFrameError:
-            return None
-        if deliver_at_ms - now_ms <= self._max_delay_ms:
+            return _UNENCRYPTED if self._requires_encryption else None
+        if self._requires_encryption and not metadata.encryption_keys:
+            return _UNENCRYPTED
+        if not self._max_delay_ms or metadata.deliver_at_time - now_ms <= self._max_delay_ms:
             return None
         return f"Exceed max allowed delivery delay of {self._max_delay_ms} milliseconds"

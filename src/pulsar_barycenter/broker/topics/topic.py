@@ -18,6 +18,7 @@ from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
 from pulsar_barycenter.broker.errors import (
+    EncryptionRequiredError,
     NotAllowedError,
     ProducerBusyError,
     TopicBusyError,
@@ -268,6 +269,7 @@ class Topic:
             TopicFencedError: the topic is closing.
             BacklogQuotaExceededError: see `check_backlog`.
             TopicTerminatedError: the topic was terminated.
+            EncryptionRequiredError: the topic accepts encrypted messages only, and the client does not encrypt.
             ExclusiveProducerError, ProducerFencedError, NotAllowedError, LedgerError: see `ProducerAdmission.admit`.
         """
         await self.check_backlog()
@@ -276,6 +278,8 @@ class Topic:
         former = await self._former_self(link, producer_id, options)
         self.check_open()
         self.check_writable()
+        if self.rules.requires_encryption and not options.is_encrypted:
+            raise EncryptionRequiredError(self.name)
         require_producer_room(self.name, len(self.producers) - (former is not None), limits)
         producer = Producer(link, producer_id, self, options, self.clock.now_ms())
         if former is not None:

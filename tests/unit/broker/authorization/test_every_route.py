@@ -83,6 +83,9 @@ CONSUME = {
     ("GET", f"{TOPIC}/messageid/{{timestamp}}"),
     ("PUT", f"{TOPIC}/backlogSize"),
     ("POST", f"{SUBSCRIPTION}/analyzeBacklog"),
+    *((method, f"{SUBSCRIPTION}/replicatedSubscriptionStatus") for method in ("GET", "POST")),
+    ("GET", f"{TOPIC}/getMessageIdByIndex"),
+    *(("POST", f"{root}/unsubscribe/{{subscription}}") for root in (NAMESPACE, f"{NAMESPACE}/{{range}}")),
     *(("POST", f"{NAMESPACE}/{what}") for what in ("clearBacklog", "clearBacklog/{subscription}")),
     *(("POST", f"{NAMESPACE}/{{range}}/{what}") for what in ("clearBacklog", "clearBacklog/{subscription}")),
 }

@@ -44,6 +44,8 @@ BOTH: tuple[tuple[str, Any, Any], ...] = (
     ("dispatchRate", DISPATCH, None),
     ("subscriptionDispatchRate", DISPATCH, None),
     ("subscribeRate", SUBSCRIBE, None),
+    ("replicatorDispatchRate", DISPATCH, None),
+    ("entryFilters", {"entryFilterNames": ""}, None),
 )
 """Path, body, and the answer while nothing is set (None: 204)."""
 OF_NAMESPACES = (
@@ -58,6 +60,7 @@ OF_TOPICS = (
     ("maxUnackedMessagesOnConsumer", 4, None),
     ("maxUnackedMessagesOnSubscription", 5, None),
     ("maxMessageSize", 1000, None),
+    ("replication", ["standalone"], None),
     ("dispatcherPauseOnAckStatePersistent", True, None),
 )
 

@@ -46,10 +46,10 @@ _refused(
     "/admin/v3/transactions{rest:(?:/.*)?}", "refuse_transactions", "Refused with 503: transactions are not served."
 )
 
-_POLICIES: Final = "{policy:offloadPolicies|offloadThreshold|offloadThresholdInSeconds|offloadDeletionLagMs}"
+_POLICIES: Final = "{offload:offloadPolicies|offloadThreshold|offloadThresholdInSeconds|offloadDeletionLagMs}"
 _OFFLOADS: Final = (
     f"/admin/v2/namespaces/{{tenant}}/{{namespace}}/{_POLICIES}",
-    "/admin/v2/{domain:persistent}/{tenant}/{namespace}/{topic:[^/]+}/{policy:offloadPolicies}",
+    "/admin/v2/{domain:persistent}/{tenant}/{namespace}/{topic:[^/]+}/{offload:offloadPolicies}",
 )
 for _path in _OFFLOADS:
     NOT_SERVED.route(

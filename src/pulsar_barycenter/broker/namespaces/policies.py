@@ -202,6 +202,7 @@ class Policies(msgspec.Struct, frozen=True):
     max_topics_per_namespace: int | None = None
     compaction_threshold: int | None = None
     offload_policies: Any = None
+    schema_auto_update_compatibility_strategy: str | None = None
     schema_compatibility_strategy: Strategy | None = Strategy.UNDEFINED
     schema_validation_enforced: bool = False
     is_allow_auto_update_schema: bool | None = None

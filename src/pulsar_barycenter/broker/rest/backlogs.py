@@ -145,9 +145,7 @@ class Backlogs:
         topic = await self._topics.named(request, "Trim")
         parts = await self._owners.partitions(topic)
         if parts:
-            await repeatable(
-                lambda part: self._owners.call("POST", f"{topic_path(part)}/trim"), parts, what="trimmed"
-            )
+            await repeatable(lambda part: self._owners.call("POST", f"{topic_path(part)}/trim"), parts, what="trimmed")
             return no_content()
         (await self._topics.here(request, topic)).ledger.trim()
         return no_content()

@@ -29,6 +29,7 @@ NOT_DONE: Final[Mapping[type, frozenset[str]]] = {
             "offload_policies",
             "resource_group_name",
             "migrated",
+            "schema_auto_update_compatibility_strategy",
         }
     ),
 }

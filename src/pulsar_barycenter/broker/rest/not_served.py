@@ -54,7 +54,7 @@ class NotServed:
 
     async def offload_policy(self, request: web.Request) -> web.Response:
         await self._require_place(request)
-        return json_response(-1) if "Threshold" in request.match_info["policy"] else no_content()
+        return json_response(-1) if "Threshold" in request.match_info["offload"] else no_content()
 
     async def remove_offload(self, request: web.Request) -> web.Response:
         await self._require_place(request)

@@ -185,8 +185,8 @@ def clusters_fault(value: list[str], config: BrokerConfig) -> str | None:
     if value == [config.cluster_name]:
         return None
     return (
-        f"{', '.join(value)[:100] or 'an empty list'} are not the clusters of a topic here: messages are not replicated "
-        f"to other clusters. Send [{config.cluster_name!r}] or remove the policy"
+        f"{', '.join(value)[:100] or 'an empty list'} are not the clusters of a topic here: messages are not "
+        f"replicated to other clusters. Send [{config.cluster_name!r}] or remove the policy"
     )
 
 

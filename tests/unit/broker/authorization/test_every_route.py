@@ -35,6 +35,7 @@ NAMED = {
     "version": "0",
     "key": "k",
     "scalable": "segments",
+    "offload": "offloadPolicies",
     "generation": "v3",
     "functions": "functions",
     "rest": "",
@@ -62,7 +63,7 @@ EITHER = {
     ("GET", "/admin/v2/non-persistent/{tenant}/{namespace}/{range}"),
     *(("GET", f"{TOPIC}/{what}") for what in ("partitions", "stats", "internalStats", "internal-info")),
     *(("GET", f"{TOPIC}/{what}") for what in ("partitioned-stats", "partitioned-internalStats", "properties")),
-    *(("GET", f"{SCHEMAS}/{what}") for what in ("schema", "schema/{version}", "schemas")),
+    *(("GET", f"{SCHEMAS}/{what}") for what in ("schema", "schema/{version}", "schemas", "metadata")),
     ("POST", f"{SCHEMAS}/version"),
 }
 NAMESPACE = "/admin/v2/namespaces/{tenant}/{namespace}"

@@ -1,7 +1,7 @@
-"""Clears backlogs and deletes subscriptions of namespaces and bundles, trims and truncates topics, and counts what a subscription has to read.
+"""Clears backlogs and deletes subscriptions of namespaces and bundles, trims and truncates topics, counts backlogs.
 
-A namespace is cleared bundle by bundle, by the owner of each. The owner loads the topics that are not in memory.
-The broker's own topics and subscriptions are left out: they are not read by applications.
+What is asked of a namespace is done bundle by bundle, by the owner of each. The owner loads the topics that are not in
+memory. The broker's own topics and subscriptions are left out: they are not read by applications.
 Source: Pulsar's `NamespacesBase` and `PersistentTopicsBase`. Difference: there only topics in memory are cleared.
 """
 

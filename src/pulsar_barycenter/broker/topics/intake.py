@@ -40,6 +40,11 @@ class Intake:
         self.throttle = throttle
 
     @staticmethod
+    def asked(rules: TopicRules) -> tuple[object, ...]:
+        """Return the rules on which `of` depends: a topic makes new checks when they change."""
+        return rules.publish_rate, rules.max_message_size, rules.delayed, rules.requires_encryption
+
+    @staticmethod
     def of(rules: TopicRules, now_s: float) -> "Intake | None":
         """Return the checks that a topic's rules ask for, None for none. `now_s` is the time of the event loop."""
         rate = rules.publish_rate

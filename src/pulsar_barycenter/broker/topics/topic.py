@@ -165,11 +165,7 @@ class Topic:
         """Follow these rules from now on, with the present settings of the broker. Clients that are attached stay."""
         before, self.rules = self.rules, rules
         self.settings = self.host.settings_under(rules)
-        if (before.publish_rate, before.max_message_size, before.delayed) != (
-            rules.publish_rate,
-            rules.max_message_size,
-            rules.delayed,
-        ):
+        if Intake.asked(before) != Intake.asked(rules):
             if self.intake is not None and self.intake.throttle is not None:
                 self.intake.throttle.lift()
             self.intake = Intake.of(rules, asyncio.get_running_loop().time())

@@ -57,7 +57,8 @@ class PolicyKind:
     """A policy of a topic.
 
     `read` raises RestError 400 if the request has no value. `fault` says why a value is not valid, None if it is;
-    `status` is the answer then. `value` returns the topic's own value, None if it has none; `put` returns the policies with a value, or without one.
+    `status` is the answer then. `value` returns the topic's own value, None if it has none; `put` returns the policies
+    with a value, or without one.
     """
 
     read: Callable[[web.Request], Awaitable[Any]]

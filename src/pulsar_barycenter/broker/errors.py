@@ -14,6 +14,7 @@ ServiceError
 ├── TooManyProducersError         the topic has as many as allowed
 ├── BacklogQuotaExceededError     the backlog exceeds its quota
 │   └── ProducerHeldError         the same; the client tries again by itself
+├── EncryptionRequiredError       the topic accepts encrypted messages only
 ├── ProducerFencedError           an exclusive producer that is not alone, or was replaced
 ├── MessagePendingError           the message is being stored, and may still fail
 ├── CompactionRunningError        the topic is being compacted
@@ -122,6 +123,11 @@ class BacklogQuotaExceededError(ServiceError):
 
 class ProducerHeldError(BacklogQuotaExceededError):
     pass
+
+
+class EncryptionRequiredError(ServiceError):
+    def __init__(self, topic: TopicName) -> None:
+        super().__init__(f"Encryption is required in {topic}: set a crypto key reader and encryption keys")
 
 
 class ProducerFencedError(ServiceError):

@@ -67,6 +67,7 @@ def producer(
     properties: dict[str, str] | None = None,
     topic_epoch: int | None = None,
     initial_subscription_name: str | None = None,
+    is_encrypted: bool = False,
 ) -> bytes:
     return command_frame(
         TYPE.PRODUCER,
@@ -74,7 +75,7 @@ def producer(
         producer_id=producer_id,
         request_id=request_id,
         producer_name=producer_name,
-        encrypted=False,
+        encrypted=is_encrypted,
         metadata=_key_values(properties),
         schema=schema,
         epoch=epoch,

@@ -119,6 +119,15 @@ GET_LOAD_REPORT: Final = BROKER_STATS.route(
     "GET", "/load-report", "load_report", SUPER_USER, "Show the present load of the broker."
 )
 
+GET_MBEANS: Final = BROKER_STATS.route(
+    "GET",
+    "/mbeans",
+    "mbeans",
+    SUPER_USER,
+    "Show the MBeans of the broker: an empty list, because it is no JVM.",
+    without_command="the list is always empty",
+)
+
 GET_TOPICS: Final = BROKER_STATS.route(
     "GET",
     "/topics",

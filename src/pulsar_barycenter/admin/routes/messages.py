@@ -8,6 +8,7 @@ from typing import Final
 from pulsar_barycenter.admin.operations import NamespaceOperation, TopicOperation
 from pulsar_barycenter.admin.routes.rights import OnNamespace, OnTopic
 from pulsar_barycenter.admin.routes.route import FLAG, LARGEST_EXACT, RouteGroup, number, one_of
+from pulsar_barycenter.admin.routes.topic_policies import BY_REST, WITHOUT_EFFECT
 from pulsar_barycenter.admin.routes.topics import TOPIC
 
 _SUBSCRIPTION: Final = "/subscription/{subscription:[^/]+}"
@@ -80,6 +81,27 @@ RESET_TO_POSITION: Final = CURSORS.route(
     query=_AUTHORITATIVE,
 )
 
+GET_REPLICATED: Final = CURSORS.route(
+    "GET",
+    _SUBSCRIPTION + "/replicatedSubscriptionStatus",
+    "replicated",
+    OnTopic(TopicOperation.CONSUME, has_subscription=True),
+    "Show by topic or partition whether a subscription is replicated: it is not.",
+    query=_AUTHORITATIVE,
+    without_command=WITHOUT_EFFECT,
+)
+
+SET_REPLICATED: Final = CURSORS.route(
+    "POST",
+    _SUBSCRIPTION + "/replicatedSubscriptionStatus",
+    "set_replicated",
+    OnTopic(TopicOperation.CONSUME, has_subscription=True),
+    "Accepted without effect: a subscription is not replicated to other clusters.",
+    body=bool,
+    query=_AUTHORITATIVE,
+    without_command=WITHOUT_EFFECT,
+)
+
 
 MESSAGES: Final = RouteGroup("Messages", TOPIC)
 _PEEK: Final = OnTopic(TopicOperation.PEEK_MESSAGES)
@@ -117,6 +139,16 @@ GET_ID_BY_TIME: Final = MESSAGES.route(
     _PEEK,
     "Show the id of the first message published at a time (ms since 1970) or later.",
     query=_AUTHORITATIVE,
+)
+
+GET_ID_BY_INDEX: Final = MESSAGES.route(
+    "GET",
+    "/getMessageIdByIndex",
+    "id_by_index",
+    _PEEK,
+    "Refused with 412: this broker gives messages no index.",
+    query={"index": number(LARGEST_EXACT), **_AUTHORITATIVE},
+    without_command="it is refused",
 )
 
 GET_LAST_ID: Final = MESSAGES.route(
@@ -194,6 +226,38 @@ CLEAR_BUNDLE_SUBSCRIPTION: Final = BACKLOGS.route(
     _MAY_CLEAR,
     "The same for one subscription on the topics of a bundle.",
     query=_AUTHORITATIVE,
+)
+
+_MAY_UNSUBSCRIBE: Final = OnNamespace(NamespaceOperation.UNSUBSCRIBE)
+
+UNSUBSCRIBE_NAMESPACE: Final = BACKLOGS.route(
+    "POST",
+    _NAMESPACE + "/unsubscribe/{subscription:[^/]+}",
+    "unsubscribe_namespace",
+    _MAY_UNSUBSCRIBE,
+    "Delete a subscription on all persistent topics of a namespace; 412 if consumers are connected.",
+    query=_AUTHORITATIVE,
+    without_command=BY_REST,
+)
+
+UNSUBSCRIBE_BUNDLE: Final = BACKLOGS.route(
+    "POST",
+    _BUNDLE + "/unsubscribe/{subscription:[^/]+}",
+    "unsubscribe_bundle",
+    _MAY_UNSUBSCRIBE,
+    "The same for the topics of a bundle, on its owner.",
+    query=_AUTHORITATIVE,
+    without_command=BY_REST,
+)
+
+TRIM: Final = BACKLOGS.route(
+    "POST",
+    TOPIC + "/trim",
+    "trim",
+    OnNamespace(NamespaceOperation.DELETE_TOPIC),
+    "Start to delete the closed ledgers that are consumed and that retention does not keep.",
+    query=_AUTHORITATIVE,
+    without_command=BY_REST,
 )
 
 TRUNCATE: Final = BACKLOGS.route(

@@ -4,19 +4,33 @@ from typing import Final
 
 from pulsar_barycenter.admin.routes.rights import reads, writes
 from pulsar_barycenter.admin.routes.route import RouteGroup
-from pulsar_barycenter.admin.routes.topic_policies import PolicyRoutes
+from pulsar_barycenter.admin.routes.topic_policies import BY_REST, WITHOUT_EFFECT, PolicyRoutes
 
 NAMESPACE_RULES: Final = RouteGroup("NamespaceRules", "/admin/v2/namespaces/{tenant}/{namespace}")
 
 
-def _rule(path: str, policy: str, what: str, body: str | None) -> PolicyRoutes:
-    """Add the rows of the policy at `path`; `what` completes "Show …" and "Set …"."""
+def _rule(
+    path: str, policy: str, what: str, body: type | str | None, *, note: str = "", without_command: str = ""
+) -> PolicyRoutes:
+    """Add the rows of the policy at `path`; `what` completes "Show …" and "Set …", `note` follows "Set …"."""
     return PolicyRoutes(
         NAMESPACE_RULES.route(
-            "GET", path, "show", reads(policy), f"Show {what} in a namespace; 204 if the configuration decides."
+            "GET",
+            path,
+            "show",
+            reads(policy),
+            f"Show {what} in a namespace; 204 if the configuration decides.",
+            without_command=without_command,
         ),
         NAMESPACE_RULES.route(
-            "POST", path, "change", writes(policy), f"Set {what} in a namespace.", body=body, by_leader=True
+            "POST",
+            path,
+            "change",
+            writes(policy),
+            f"Set {what} in a namespace.{note}",
+            body=body,
+            by_leader=True,
+            without_command=without_command,
         ),
         NAMESPACE_RULES.route(
             "DELETE",
@@ -25,6 +39,7 @@ def _rule(path: str, policy: str, what: str, body: str | None) -> PolicyRoutes:
             writes(policy),
             f"Let the configuration decide again in a namespace {what}.",
             by_leader=True,
+            without_command=without_command,
         ),
     )
 
@@ -68,4 +83,38 @@ DISPATCHER_PAUSE: Final = _rule(
     "DISPATCHER_PAUSE_ON_ACK_STATE_PERSISTENT",
     "whether deliveries wait until acknowledgements can be stored",
     None,
+)
+REPLICATOR_DISPATCH_RATE: Final = _rule(
+    "/replicatorDispatchRate",
+    "REPLICATION_RATE",
+    "the rate at which messages are copied to other clusters",
+    "DispatchRate",
+    note=" It is stored without effect: nothing is copied.",
+    without_command=WITHOUT_EFFECT,
+)
+ENTRY_FILTERS: Final = _rule(
+    "/entryFilters",
+    "ENTRY_FILTERS",
+    "the filters of entries",
+    "EntryFilters",
+    note=" A broker has no filters, so each name is refused with 400.",
+    without_command=WITHOUT_EFFECT,
+)
+SHOW_ENCRYPTION: Final = NAMESPACE_RULES.route(
+    "GET",
+    "/encryptionRequired",
+    "show",
+    reads("ENCRYPTION"),
+    "Show whether all messages in a namespace must be encrypted.",
+    without_command=BY_REST,
+)
+SET_ENCRYPTION: Final = NAMESPACE_RULES.route(
+    "POST",
+    "/encryptionRequired",
+    "change",
+    writes("ENCRYPTION"),
+    "Set whether all messages in a namespace must be encrypted.",
+    body=bool,
+    by_leader=True,
+    without_command=BY_REST,
 )

@@ -1,4 +1,5 @@
-"""Requests about what this broker leaves out: functions, sources and sinks, packages, transactions, scalable topics.
+"""Requests about what this broker leaves out: functions, sources and sinks, packages, transactions, scalable
+topics, offloading.
 
 They get the status that Pulsar answers where the feature is switched off. Source: Pulsar's `FunctionsBase`, `Packages`,
 `TransactionsBase`; for scalable topics `ScalableTopics` and `Segments` of Pulsar 5.
@@ -7,7 +8,7 @@ They get the status that Pulsar answers where the feature is switched off. Sourc
 from typing import Final
 
 from pulsar_barycenter.admin.operations import NamespaceOperation
-from pulsar_barycenter.admin.routes.rights import KNOWN_CALLER, OnNamespace
+from pulsar_barycenter.admin.routes.rights import KNOWN_CALLER, OnNamespace, reads, writes
 from pulsar_barycenter.admin.routes.route import RouteGroup
 
 NOT_SERVED: Final = RouteGroup("NotServed")
@@ -43,4 +44,53 @@ _refused(
 _refused("/admin/v3/packages{rest:(?:/.*)?}", "refuse_packages", "Refused with 503: packages are not served.")
 _refused(
     "/admin/v3/transactions{rest:(?:/.*)?}", "refuse_transactions", "Refused with 503: transactions are not served."
+)
+
+_POLICIES: Final = "{offload:offloadPolicies|offloadThreshold|offloadThresholdInSeconds|offloadDeletionLagMs}"
+_OFFLOADS: Final = (
+    f"/admin/v2/namespaces/{{tenant}}/{{namespace}}/{_POLICIES}",
+    "/admin/v2/{domain:persistent}/{tenant}/{namespace}/{topic:[^/]+}/{offload:offloadPolicies}",
+)
+for _path in _OFFLOADS:
+    NOT_SERVED.route(
+        "GET",
+        _path,
+        "offload_policy",
+        reads("OFFLOAD"),
+        "Show a policy about offloading: 204, and thresholds of -1, because nothing is offloaded.",
+        without_command=_WITHOUT_COMMAND,
+    )
+    for _method in ("POST", "PUT"):
+        NOT_SERVED.route(
+            _method,
+            _path,
+            "refuse_offload",
+            writes("OFFLOAD"),
+            "Refused with 405: messages are not offloaded.",
+            without_command=_WITHOUT_COMMAND,
+        )
+for _path in (*_OFFLOADS, "/admin/v2/namespaces/{tenant}/{namespace}/removeOffloadPolicies"):
+    NOT_SERVED.route(
+        "DELETE",
+        _path,
+        "remove_offload",
+        writes("OFFLOAD"),
+        "Remove a policy about offloading, of which there are none.",
+        without_command=_WITHOUT_COMMAND,
+    )
+NOT_SERVED.route(
+    "GET",
+    "/admin/v2/{domain:persistent}/{tenant}/{namespace}/{topic:[^/]+}/offload",
+    "offload_status",
+    reads("OFFLOAD"),
+    "Show that no ledger of a topic was ever offloaded.",
+    without_command=_WITHOUT_COMMAND,
+)
+NOT_SERVED.route(
+    "PUT",
+    "/admin/v2/{domain:persistent}/{tenant}/{namespace}/{topic:[^/]+}/offload",
+    "refuse_offload",
+    writes("OFFLOAD"),
+    "Refused with 405: messages are not offloaded.",
+    without_command=_WITHOUT_COMMAND,
 )

@@ -38,6 +38,16 @@ LIST_SCHEMAS: Final = SCHEMAS.route(
     query=_ANY_BROKER,
 )
 
+GET_SCHEMA_METADATA: Final = SCHEMAS.route(
+    "GET",
+    "/metadata",
+    "metadata",
+    OnTopic(TopicOperation.GET_METADATA),
+    "Show the numbers of a schema's versions; the ledgers are -1, because versions are in the metadata store.",
+    query=_ANY_BROKER,
+    without_command="pulsar-admin sends it",
+)
+
 ADD_SCHEMA: Final = SCHEMAS.route(
     "POST",
     "/schema",
@@ -97,6 +107,26 @@ SET_STRATEGY: Final = SCHEMA_POLICIES.route(
     "Set how new schemas are compared in a namespace; with UNDEFINED the configuration decides again.",
     body=str,
     by_leader=True,
+)
+
+GET_OLD_STRATEGY: Final = SCHEMA_POLICIES.route(
+    "GET",
+    "/schemaAutoUpdateCompatibilityStrategy",
+    "old_strategy",
+    reads("SCHEMA_COMPATIBILITY_STRATEGY"),
+    "Show the strategy by its old name, which counts where neither namespace nor configuration has a new one.",
+    without_command="it is deprecated",
+)
+
+SET_OLD_STRATEGY: Final = SCHEMA_POLICIES.route(
+    "PUT",
+    "/schemaAutoUpdateCompatibilityStrategy",
+    "set_old_strategy",
+    writes("SCHEMA_COMPATIBILITY_STRATEGY"),
+    "Set the strategy by its old name, such as `Full`.",
+    body=str,
+    by_leader=True,
+    without_command="it is deprecated",
 )
 
 GET_AUTO_UPDATE: Final = SCHEMA_POLICIES.route(

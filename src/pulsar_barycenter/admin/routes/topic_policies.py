@@ -10,6 +10,10 @@ from pulsar_barycenter.admin.routes.route import FLAG, Route, RouteGroup, Schema
 LONGEST_TIME: Final = 2**31 - 1
 """The largest time of a policy, in its own unit: Pulsar stores it as an int."""
 
+WITHOUT_EFFECT: Final = "it has no effect on this broker; pulsar-admin sends it"
+BY_REST: Final = "pulsar-admin sends it"
+"""Reasons why `barycenter admin` has no command for a request."""
+
 TOPIC_POLICIES: Final = RouteGroup(
     "TopicPolicyRequests", "/admin/v2/{domain:persistent}/{tenant}/{namespace}/{topic:[^/]+}"
 )
@@ -148,6 +152,27 @@ DISPATCHER_PAUSE: Final = _policy(
     "DISPATCHER_PAUSE_ON_ACK_STATE_PERSISTENT",
     "whether deliveries wait until acknowledgements can be stored",
     None,
+)
+REPLICATOR_DISPATCH_RATE: Final = _policy(
+    "/replicatorDispatchRate",
+    "REPLICATION_RATE",
+    "the rate at which messages are copied to other clusters, which has no effect",
+    "DispatchRate",
+    without_command=WITHOUT_EFFECT,
+)
+REPLICATION_CLUSTERS: Final = _policy(
+    "/replication",
+    "REPLICATION",
+    "the clusters of a topic, which can only be this one",
+    "Names",
+    without_command=WITHOUT_EFFECT,
+)
+ENTRY_FILTERS: Final = _policy(
+    "/entryFilters",
+    "ENTRY_FILTERS",
+    "the filters of entries, of which a broker has none",
+    "EntryFilters",
+    without_command=WITHOUT_EFFECT,
 )
 
 GET_BACKLOG_QUOTAS: Final = TOPIC_POLICIES.route(

@@ -47,7 +47,8 @@ class AccessMode(enum.Enum):
 class ProducerOptions:
     """The options in a client's PRODUCER command. `epoch` counts the reconnects of one producer.
 
-    `schema_version` is the schema version that the client puts into its messages, b"" without a schema.
+    `schema_version` is the schema version that the client puts into its messages, b"" without a schema. `is_encrypted`
+    says that the client encrypts its messages.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ProducerOptions:
     access_mode: AccessMode = AccessMode.SHARED
     metadata: Mapping[str, str] | None = None
     schema_version: bytes = b""
+    is_encrypted: bool = False
 
 
 class Producer:

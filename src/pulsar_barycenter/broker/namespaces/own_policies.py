@@ -20,6 +20,7 @@ from pulsar_barycenter.broker.namespaces.policies import (
     BacklogQuota,
     DelayedDeliveryPolicies,
     DispatchRate,
+    EntryFilters,
     InactiveTopicPolicies,
     PersistencePolicies,
     Policies,
@@ -44,7 +45,7 @@ class OwnPolicies(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     delayed_delivery_tick_time_millis: int | None = None
     dispatch_rate: DispatchRate | None = None
     dispatcher_pause_on_ack_state_persistent_enabled: bool | None = None
-    entry_filters: Any = None
+    entry_filters: EntryFilters | None = None
     inactive_topic_policies: InactiveTopicPolicies | None = None
     max_consumer_per_topic: int | None = None
     max_consumers_per_subscription: int | None = None
@@ -57,8 +58,8 @@ class OwnPolicies(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     offload_policies: Any = None
     persistence: PersistencePolicies | None = None
     publish_rate: PublishRate | None = None
-    replication_clusters: Any = None
-    replicator_dispatch_rate: Any = None
+    replication_clusters: tuple[str, ...] | None = None
+    replicator_dispatch_rate: DispatchRate | None = None
     retention_policies: RetentionPolicies | None = None
     schema_compatibility_strategy: Strategy | None = None
     schema_validation_enforced: bool | None = None

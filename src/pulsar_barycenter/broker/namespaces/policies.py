@@ -150,6 +150,12 @@ class DelayedDeliveryPolicies(msgspec.Struct, frozen=True, rename="camel"):
     max_delivery_delay_in_millis: int = 0
 
 
+class EntryFilters(msgspec.Struct, frozen=True, rename="camel"):
+    """The names of the filters that decide which entries are delivered, separated by commas."""
+
+    entry_filter_names: str | None = None
+
+
 class Policies(msgspec.Struct, frozen=True):
     """The policies of a namespace. `bundles` is a copy of the list in the local policies, which is authoritative."""
 
@@ -167,7 +173,7 @@ class Policies(msgspec.Struct, frozen=True):
     cluster_dispatch_rate: Any = field(name="clusterDispatchRate", default_factory=dict)
     topic_dispatch_rate: dict[str, DispatchRate] = field(name="topicDispatchRate", default_factory=dict)
     subscription_dispatch_rate: dict[str, DispatchRate] = field(name="subscriptionDispatchRate", default_factory=dict)
-    replicator_dispatch_rate: Any = field(name="replicatorDispatchRate", default_factory=dict)
+    replicator_dispatch_rate: dict[str, DispatchRate] = field(name="replicatorDispatchRate", default_factory=dict)
     cluster_subscribe_rate: dict[str, SubscribeRate] = field(name="clusterSubscribeRate", default_factory=dict)
     persistence: PersistencePolicies | None = None
     deduplication_enabled: bool | None = field(name="deduplicationEnabled", default=None)
@@ -196,6 +202,7 @@ class Policies(msgspec.Struct, frozen=True):
     max_topics_per_namespace: int | None = None
     compaction_threshold: int | None = None
     offload_policies: Any = None
+    schema_auto_update_compatibility_strategy: str | None = None
     schema_compatibility_strategy: Strategy | None = Strategy.UNDEFINED
     schema_validation_enforced: bool = False
     is_allow_auto_update_schema: bool | None = None
@@ -209,6 +216,7 @@ class Policies(msgspec.Struct, frozen=True):
     properties: dict[str, str] = field(default_factory=dict)
     resource_group_name: str | None = None
     migrated: bool = False
+    entry_filters: EntryFilters | None = field(name="entryFilters", default=None)
 
 
 class TenantInfo(msgspec.Struct, frozen=True, rename="camel"):

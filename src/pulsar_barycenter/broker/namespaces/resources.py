@@ -38,7 +38,7 @@ from pulsar_barycenter.broker.namespaces.policies import (
 from pulsar_barycenter.broker.namespaces.records import Records
 from pulsar_barycenter.broker.namespaces.topic_limits import NO_LIMITS, TopicLimits
 from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules, rules_of, rules_of_system_topic
-from pulsar_barycenter.broker.schemas.compatibility import Strategy, effective
+from pulsar_barycenter.broker.schemas.compatibility import BY_OLD_NAME, Strategy, effective
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.policies import FailureDomain
@@ -311,6 +311,7 @@ class Resources:
             effective(
                 policies.schema_compatibility_strategy or Strategy.UNDEFINED,
                 Strategy(config.schema_compatibility_strategy),
+                BY_OLD_NAME.get(policies.schema_auto_update_compatibility_strategy or "", Strategy.UNDEFINED),
             ),
             may_update=config.is_allow_auto_update_schema_enabled if own is None else own,
             are_enforced=policies.schema_validation_enforced or config.is_schema_validation_enforced,

@@ -51,6 +51,7 @@ class TopicRules:
     subscription_dispatch_rate: DispatchRate = NO_DISPATCH_RATE
     subscribe_rate: SubscribeRate = NO_SUBSCRIBE_RATE
     pauses_unstorable_acks: bool = False
+    requires_encryption: bool = False
 
 
 def rules_of(policies: Policies, own: OwnPolicies, config: BrokerConfig) -> TopicRules:
@@ -71,6 +72,7 @@ def rules_of(policies: Policies, own: OwnPolicies, config: BrokerConfig) -> Topi
         subscription_dispatch_rate=subscription_dispatch_rate_of(followed, own, config),
         subscribe_rate=subscribe_rate_of(followed, own, config),
         pauses_unstorable_acks=pauses_of(followed, config),
+        requires_encryption=followed.encryption_required,
     )
 
 

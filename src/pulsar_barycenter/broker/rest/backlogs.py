@@ -1,7 +1,7 @@
-"""Clears the backlogs of namespaces and bundles, truncates topics, and counts what a subscription has to read.
+"""Clears backlogs and deletes subscriptions of namespaces and bundles, trims and truncates topics, counts backlogs.
 
-A namespace is cleared bundle by bundle, by the owner of each. The owner loads the topics that are not in memory.
-The broker's own topics and subscriptions are left out: they are not read by applications.
+What is asked of a namespace is done bundle by bundle, by the owner of each. The owner loads the topics that are not in
+memory. The broker's own topics and subscriptions are left out: they are not read by applications.
 Source: Pulsar's `NamespacesBase` and `PersistentTopicsBase`. Difference: there only topics in memory are cleared.
 """
 
@@ -13,10 +13,12 @@ from urllib.parse import quote, unquote_plus
 from aiohttp import web
 
 from pulsar_barycenter.broker.errors import TopicNotFoundError
+from pulsar_barycenter.broker.namespaces.indispensable import why_subscription_stays
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.ownership import (
     current_bundle,
     require_bundle_here,
+    require_dispensable,
     require_namespace,
     topic_path,
 )
@@ -57,26 +59,36 @@ class Backlogs:
         namespace = namespace_of(request)
         only = _named_subscription(request)
         await require_namespace(self._services, namespace)
-        bundles = (await self._services.control.namespaces.bundles_of_now(namespace)).bundles
-        topics = await self._of_applications(namespace)
-        used = [bundle for bundle in bundles if any(map(bundle.contains, topics))]
-        what = f"{_CLEAR}/{quote(only, safe='')}" if only else _CLEAR
-        await repeatable(
-            lambda bundle: self._owners.call("POST", f"/admin/v2/namespaces/{namespace}/{bundle.range}/{what}"),
-            used,
-            what="cleared",
-        )
+        await self._of_bundles(namespace, f"{_CLEAR}/{quote(only, safe='')}" if only else _CLEAR, "cleared")
         return no_content()
 
     async def clear_bundle(self, request: web.Request) -> web.Response:
-        namespace = namespace_of(request)
         only = _named_subscription(request)
+        await _all_of(lambda topic: self._clear(topic, only), await self._topics_of_bundle(request))
+        return no_content()
+
+    async def _of_bundles(self, namespace: NamespaceName, what: str, done: str) -> None:
+        """Send a request about each bundle with topics to its owner; `what` ends the path, `done` is its participle."""
+        bundles = (await self._services.control.namespaces.bundles_of_now(namespace)).bundles
+        topics = await self._of_applications(namespace)
+        used = [bundle for bundle in bundles if any(map(bundle.contains, topics))]
+        await repeatable(
+            lambda bundle: self._owners.call("POST", f"/admin/v2/namespaces/{namespace}/{bundle.range}/{what}"),
+            used,
+            what=done,
+        )
+
+    async def _topics_of_bundle(self, request: web.Request) -> list[TopicName]:
+        """Return the topics of applications in the bundle in the path, which this broker owns.
+
+        Raises:
+            RedirectError: another broker has to answer.
+        """
+        namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         bundle = await current_bundle(self._services, namespace, request.match_info["range"])
         await require_bundle_here(request, self._services, bundle)
-        topics = await self._of_applications(namespace, bundle)
-        await _all_of(lambda topic: self._clear(topic, only), topics)
-        return no_content()
+        return await self._of_applications(namespace, bundle)
 
     async def _of_applications(self, namespace: NamespaceName, bundle: Bundle | None = None) -> list[TopicName]:
         names = await self._services.resources.topics_of_namespace(namespace, "PERSISTENT")
@@ -84,15 +96,59 @@ class Backlogs:
         return topics if bundle is None else [topic for topic in topics if bundle.contains(topic)]
 
     async def _clear(self, topic: TopicName, only: str) -> None:
+        loaded = await self._loaded(topic)
+        for name, subscription in list(loaded.subscriptions.items()) if loaded is not None else ():
+            if name not in BROKERS_CURSORS and only in ("", name):
+                await clear_backlog(subscription)
+
+    async def _loaded(self, topic: TopicName) -> PersistentTopic | None:
+        """Return a topic of this broker's bundle, None if it was deleted meanwhile.
+
+        Raises:
+            TopicFencedError: it is closing.
+        """
         try:
             loaded = await self._registry.get_or_create(topic, create=False)
         except TopicNotFoundError:
-            return  # deleted meanwhile
+            return None
         assert isinstance(loaded, PersistentTopic), "the name is that of a persistent topic"
         loaded.check_open()
-        for name, subscription in list(loaded.subscriptions.items()):
-            if name not in BROKERS_CURSORS and only in ("", name):
-                await clear_backlog(subscription)
+        return loaded
+
+    # ---- unsubscribe ----
+
+    async def unsubscribe_namespace(self, request: web.Request) -> web.Response:
+        namespace = namespace_of(request)
+        name = _named_subscription(request)
+        await require_namespace(self._services, namespace)
+        await self._of_bundles(namespace, f"unsubscribe/{quote(name, safe='')}", "unsubscribed")
+        return no_content()
+
+    async def unsubscribe_bundle(self, request: web.Request) -> web.Response:
+        name = _named_subscription(request)
+        await _all_of(lambda topic: self._unsubscribe(topic, name), await self._topics_of_bundle(request))
+        return no_content()
+
+    async def _unsubscribe(self, topic: TopicName, name: str) -> None:
+        loaded = await self._loaded(topic)
+        if loaded is None or name not in loaded.subscriptions:
+            return
+        require_dispensable(why_subscription_stays(topic, name))
+        await loaded.delete_subscription(name, force=False)
+
+    # ---- trim ----
+
+    async def trim(self, request: web.Request) -> web.Response:
+        """Start to delete ledgers; of a partitioned topic, those of each partition."""
+        if not topic_of(request).is_persistent:
+            raise RestError(405, "Trim is not allowed: a non-persistent topic stores nothing")
+        topic = await self._topics.named(request, "Trim")
+        parts = await self._owners.partitions(topic)
+        if parts:
+            await repeatable(lambda part: self._owners.call("POST", f"{topic_path(part)}/trim"), parts, what="trimmed")
+            return no_content()
+        (await self._topics.here(request, topic)).ledger.trim()
+        return no_content()
 
     # ---- truncate ----
 

@@ -24,13 +24,12 @@ NOT_DONE: Final[Mapping[type, frozenset[str]]] = {
     Policies: frozenset(
         {
             "clusterDispatchRate",
-            "replicatorDispatchRate",
             "latency_stats_sample_rate",
             "deleted",
-            "encryption_required",
             "offload_policies",
             "resource_group_name",
             "migrated",
+            "schema_auto_update_compatibility_strategy",
         }
     ),
 }

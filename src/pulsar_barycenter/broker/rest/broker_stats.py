@@ -89,6 +89,9 @@ class BrokerStats:
             raise RestError(406, f"Unknown allocator {name!r}: use one of {', '.join(_ALLOCATORS)}")
         return json_response({})
 
+    async def mbeans(self, request: web.Request) -> web.Response:
+        return json_response([])
+
     async def resource_availability(self, request: web.Request) -> web.Response:
         namespace = namespace_of(request)
         manager = self._services.control.load_manager

@@ -144,6 +144,9 @@ class Brokers:
         url = self._services.config.effective_metadata_store_url
         return json_response(
             {
+                # Old names of the same URLs, which Pulsar's brokers fill whatever the kind of the store is.
+                "zookeeperServers": url,
+                "configurationStoreServers": url,
                 "metadataStoreUrl": url,
                 "configurationMetadataStoreUrl": url,
                 "ledgersRootPath": f"{self._services.config.barycenter_data_dir}/ledgers",

@@ -3,6 +3,7 @@
 Source: Pulsar's `ClustersBase`.
 """
 
+import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from pulsar_barycenter.broker.namespaces.cluster_policies import (
 from pulsar_barycenter.broker.namespaces.indispensable import why_cluster_stays
 from pulsar_barycenter.broker.namespaces.policies import ClusterData
 from pulsar_barycenter.broker.namespaces.records import delete_tree
+from pulsar_barycenter.broker.rest.body_fields import PULSAR_DEFAULTS
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.ownership import require_dispensable, require_writable_policies
 from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content
@@ -39,7 +41,8 @@ class Clusters:
         return json_response([name for name in await self._clusters.names() if name != GLOBAL])
 
     async def get(self, request: web.Request) -> web.Response:
-        return json_response(await self._existing(request.match_info["cluster"]))
+        shown = msgspec.to_builtins(await self._existing(request.match_info["cluster"]))
+        return json_response(shown | {name: values[0] for name, values in PULSAR_DEFAULTS[ClusterData].items()})
 
     async def create(self, request: web.Request) -> web.Response:
         name = request.match_info["cluster"]

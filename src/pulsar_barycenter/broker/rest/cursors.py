@@ -5,13 +5,14 @@ Source: Pulsar's `PersistentTopicsBase`.
 """
 
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import quote
 
 from aiohttp import web
 
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.ownership import topic_path
-from pulsar_barycenter.broker.rest.partition_owners import repeatable
+from pulsar_barycenter.broker.rest.partition_owners import gather, repeatable
 from pulsar_barycenter.broker.rest.persistent_topics import (
     MAX_INT32,
     MAX_INT64,
@@ -20,7 +21,7 @@ from pulsar_barycenter.broker.rest.persistent_topics import (
     number_in_path,
     subscription_in,
 )
-from pulsar_barycenter.broker.rest.requests import body_of, no_content
+from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.subscriptions import ResetCursorData
 from pulsar_barycenter.broker.subscriptions.cursor_moves import clear_backlog, expire, expire_through, skip
@@ -31,6 +32,8 @@ from pulsar_barycenter.ledger.managed.partial_acks import ALL
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol.frames import last_batch_index
+
+_REPLICATED: Final = "replicatedSubscriptionStatus"
 
 
 class Cursors:
@@ -160,6 +163,28 @@ class Cursors:
         subscription = subscription_in(topic, name)
         await subscription.seek(*await _start(topic, wanted))
         return no_content()
+
+    # ---- replicated subscriptions, which there are none of ----
+
+    async def replicated(self, request: web.Request) -> web.Response:
+        names = await self._with_subscription(request, "Get replicated subscription status")
+        return json_response({str(name): False for name in names})
+
+    async def set_replicated(self, request: web.Request) -> web.Response:
+        if await body_of(request, bool) is None:
+            raise RestError(400, "Send true or false as the body; neither has an effect, nothing is replicated")
+        await self._with_subscription(request, "Set replicated subscription status")
+        return no_content()
+
+    async def _with_subscription(self, request: web.Request, what: str) -> list[TopicName]:
+        """Return the topic in the path, or its partitions, all of which have the subscription in the path."""
+        topic, name = await self._topics.named(request, what), movable_subscription_of(request)
+        parts = await self._owners.partitions(topic)
+        if parts:
+            await gather(lambda part: self._owners.call("GET", f"{_path(part, name)}/{_REPLICATED}"), parts)
+            return list(parts)
+        subscription_in(await self._topics.here(request, topic), name)
+        return [topic]
 
 
 async def _message_id(request: web.Request) -> ResetCursorData:

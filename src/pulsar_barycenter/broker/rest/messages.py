@@ -108,6 +108,14 @@ class Messages:
 
     # ---- ids ----
 
+    async def id_by_index(self, request: web.Request) -> web.Response:
+        index = request.rel_url.query.get("index", "")[:100]
+        raise RestError(
+            412,
+            f"Index {index!r}: GetMessageIDByIndex is not allowed when broker entry metadata is disabled, and here "
+            "messages have no index. Ask for the id by time: /messageid/{timestamp}",
+        )
+
     async def last_id(self, request: web.Request) -> web.Response:
         topic = await self._topics.without_partitions(request, "GetLastMessageId")
         position, batch_index = await topic.last_message_id()

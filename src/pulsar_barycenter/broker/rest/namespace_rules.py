@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pulsar_barycenter.broker.namespaces.policies import (
     DelayedDeliveryPolicies,
     DispatchRate,
+    EntryFilters,
     InactiveTopicPolicies,
     PersistencePolicies,
     Policies,
@@ -32,12 +33,16 @@ Fault = Callable[[Any, BrokerConfig], str | None]
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRule:
-    """A policy of a namespace; functions as of `PolicyKind`, with the name of the cluster, for which rates are."""
+    """A policy of a namespace; functions as of `PolicyKind`, with the name of the cluster, for which rates are.
+
+    `status` is the answer to a value with a fault.
+    """
 
     read: Callable[[web.Request], Awaitable[Any]]
     fault: Fault
     value: Callable[[Policies, str], Any]
     put: Callable[[Policies, Any, str], Policies]
+    status: int = 412
 
 
 class NamespaceRules:
@@ -56,7 +61,7 @@ class NamespaceRules:
         rule = _rule_in(request)
         value = await rule.read(request)
         if value is not None and (fault := rule.fault(value, self._services.config)) is not None:
-            raise RestError(412, fault)
+            raise RestError(rule.status, fault)
         return await self._put(request, rule, value)
 
     async def remove(self, request: web.Request) -> web.Response:
@@ -158,5 +163,14 @@ NAMESPACE_RULES: Final[Mapping[str, NamespaceRule]] = {
         lambda policies, _cluster: bool(policies.dispatcher_pause_on_ack_state_persistent_enabled),
         lambda policies, value, _cluster: replace(policies, dispatcher_pause_on_ack_state_persistent_enabled=value),
     ),
+    "replicatorDispatchRate": _rate("replicator_dispatch_rate", DispatchRate),
+    "entryFilters": NamespaceRule(
+        kinds.body(EntryFilters, what="entryFilterNames"),
+        kinds.filters_fault,
+        lambda policies, _cluster: policies.entry_filters,
+        lambda policies, value, _cluster: replace(policies, entry_filters=value),
+        status=400,
+    ),
+    "encryptionRequired": _field("encryption_required", bool, "true or false", kinds.valid),
 }
 """The policies, by the last segment of their path."""

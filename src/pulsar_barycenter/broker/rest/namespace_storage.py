@@ -157,10 +157,6 @@ def require_quota(kind: str, quota: BacklogQuota) -> None:
     if kind == SIZE_QUOTA:
         if quota.limit is None and quota.limit_size is None:
             raise RestError(412, f"Quota type of '{SIZE_QUOTA}' needs a size limit: send limitSize in bytes")
-        if seconds > 0:
-            raise RestError(
-                412, f"limitTime has no effect in a quota of type {SIZE_QUOTA}: set one of type {AGE_QUOTA}"
-            )
     else:
         if quota.limit_time is None:
             raise RestError(412, f"Quota type of '{AGE_QUOTA}' needs a time limit: send limitTime in seconds")

@@ -15,6 +15,7 @@ from pulsar_barycenter.broker.namespaces.policies import (
     AutoSubscriptionCreationOverride,
     DelayedDeliveryPolicies,
     DispatchRate,
+    EntryFilters,
     InactiveDeleteMode,
     InactiveTopicPolicies,
     PersistencePolicies,
@@ -55,8 +56,9 @@ Applied = Callable[[Policies, OwnPolicies, BrokerConfig], Any]
 class PolicyKind:
     """A policy of a topic.
 
-    `read` raises RestError 400 if the request has no value. `fault` says why a value is not valid, None if it is.
-    `value` returns the topic's own value, None if it has none; `put` returns the policies with a value, or without one.
+    `read` raises RestError 400 if the request has no value. `fault` says why a value is not valid, None if it is;
+    `status` is the answer then. `value` returns the topic's own value, None if it has none; `put` returns the policies
+    with a value, or without one.
     """
 
     read: Callable[[web.Request], Awaitable[Any]]
@@ -64,6 +66,7 @@ class PolicyKind:
     value: Callable[[OwnPolicies], Any]
     put: Callable[[OwnPolicies, Any], OwnPolicies]
     applied: Applied
+    status: int = 412
 
 
 def _kind(
@@ -71,10 +74,12 @@ def _kind(
     read: Callable[[web.Request], Awaitable[Any]],
     fault: Callable[[Any, BrokerConfig], str | None],
     applied: Applied,
+    *,
+    status: int = 412,
 ) -> PolicyKind:
     """Return the kind of a policy that is one field of the topic's own policies."""
     return PolicyKind(
-        read, fault, lambda own: getattr(own, field), lambda own, value: replace(own, **{field: value}), applied
+        read, fault, lambda own: getattr(own, field), lambda own, value: replace(own, **{field: value}), applied, status
     )
 
 
@@ -167,6 +172,22 @@ def rate_fault(value: PublishRate | DispatchRate | SubscribeRate, _config: Broke
     if isinstance(value, DispatchRate | SubscribeRate) and value.rate_period_in_second < 1:
         return f"ratePeriodInSecond must be 1 or more, not {value.rate_period_in_second}"
     return None
+
+
+def filters_fault(value: EntryFilters, _config: BrokerConfig) -> str | None:
+    """Return why filters are not valid: a broker has none, so every name is unknown."""
+    names = [name.strip() for name in (value.entry_filter_names or "").split(",") if name.strip()]
+    return f"Entry filter '{names[0][:100]}' not found: this broker has no entry filters" if names else None
+
+
+def clusters_fault(value: list[str], config: BrokerConfig) -> str | None:
+    """Return why the clusters of a topic are not valid: its messages are in this cluster, and not copied."""
+    if value == [config.cluster_name]:
+        return None
+    return (
+        f"{', '.join(value)[:100] or 'an empty list'} are not the clusters of a topic here: messages are not "
+        f"replicated to other clusters. Send [{config.cluster_name!r}] or remove the policy"
+    )
 
 
 def own_delayed(own: OwnPolicies) -> DelayedDeliveryPolicies | None:
@@ -340,6 +361,28 @@ POLICY_KINDS: Final[Mapping[str, PolicyKind]] = {
         without_body,
         valid,
         lambda policies, _own, config: pauses_of(policies, config),
+    ),
+    "replicatorDispatchRate": _kind(
+        "replicator_dispatch_rate",
+        body(DispatchRate, what="a rate"),
+        rate_fault,
+        lambda policies, own, config: (
+            own.replicator_dispatch_rate or policies.replicator_dispatch_rate.get(config.cluster_name) or DispatchRate()
+        ),
+    ),
+    "replication": PolicyKind(
+        body(list[str], what="the names of clusters"),
+        clusters_fault,
+        lambda own: own.replication_clusters,
+        lambda own, value: replace(own, replication_clusters=tuple(value) if value else None),
+        lambda policies, own, _config: own.replication_clusters or policies.replication_clusters,
+    ),
+    "entryFilters": _kind(
+        "entry_filters",
+        body(EntryFilters, what="entryFilterNames"),
+        filters_fault,
+        lambda policies, own, _config: own.entry_filters or policies.entry_filters or EntryFilters(""),
+        status=400,
     ),
 }
 """The policies, by the last segment of their path."""

@@ -19,7 +19,7 @@ from pulsar_barycenter.broker.rest.requests import (
     text_of,
 )
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.broker.schemas.compatibility import Strategy
+from pulsar_barycenter.broker.schemas.compatibility import BY_OLD_NAME, Strategy
 
 
 class SchemaPolicies:
@@ -37,6 +37,17 @@ class SchemaPolicies:
         if strategy is None:
             raise RestError(412, f"{text[:100]!r} is no strategy: send one of {', '.join(Strategy)}")
         return await self._set(request, schema_compatibility_strategy=strategy)
+
+    async def old_strategy(self, request: web.Request) -> web.Response:
+        policies = await policies_of(self._services, namespace_of(request))
+        own = policies.schema_auto_update_compatibility_strategy
+        return no_content() if own is None else json_response(own)
+
+    async def set_old_strategy(self, request: web.Request) -> web.Response:
+        text = await text_of(request)
+        if text not in BY_OLD_NAME:
+            raise RestError(412, f"{text[:100]!r} is no strategy: send one of {', '.join(BY_OLD_NAME)}")
+        return await self._set(request, schema_auto_update_compatibility_strategy=text)
 
     async def auto_update(self, request: web.Request) -> web.Response:
         own = (await policies_of(self._services, namespace_of(request))).is_allow_auto_update_schema

@@ -53,6 +53,14 @@ class Schemas:
         topic = await self._topic(request)
         return json_response({"getSchemaResponses": [_shown(stored) for stored in await self._schemas.versions(topic)]})
 
+    async def metadata(self, request: web.Request) -> web.Response:
+        topic = await self._topic(request)
+        stored = await self._schemas.versions(topic)
+        if not stored:
+            raise RestError(404, f"Topic {topic} has no schema")
+        index = [{"ledgerId": -1, "entryId": -1, "version": found.version} for found in stored]
+        return json_response({"info": index[-1], "index": index})
+
     async def add(self, request: web.Request) -> web.Response:
         topic = await self._topic(request)
         schema = await _received(request)

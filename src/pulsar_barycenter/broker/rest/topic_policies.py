@@ -44,7 +44,7 @@ class TopicPolicyRequests:
         kind, topic = _kind_in(request), await self._topic(request)
         value = await kind.read(request)
         if (fault := kind.fault(value, self._services.config)) is not None:
-            raise RestError(412, fault)
+            raise RestError(kind.status, fault)
         return await self._change(request, topic, lambda own: kind.put(own, value))
 
     async def remove(self, request: web.Request) -> web.Response:

@@ -19,7 +19,7 @@ Source: Pulsar's `SchemaRegistryServiceImpl`, `AvroSchemaBasedCompatibilityCheck
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from pulsar_barycenter.broker.schemas.avro.identity import identity
@@ -59,6 +59,19 @@ _IS_READ: Final = frozenset({Strategy.FORWARD, Strategy.FORWARD_TRANSITIVE, Stra
 _CONSUMERS_BY_LATEST: Final = frozenset(
     {Strategy.BACKWARD, Strategy.FORWARD, Strategy.FORWARD_TRANSITIVE, Strategy.FULL}
 )
+
+
+BY_OLD_NAME: Final[Mapping[str, Strategy]] = {
+    "AutoUpdateDisabled": Strategy.ALWAYS_INCOMPATIBLE,
+    "Backward": Strategy.BACKWARD,
+    "Forward": Strategy.FORWARD,
+    "Full": Strategy.FULL,
+    "AlwaysCompatible": Strategy.ALWAYS_COMPATIBLE,
+    "BackwardTransitive": Strategy.BACKWARD_TRANSITIVE,
+    "ForwardTransitive": Strategy.FORWARD_TRANSITIVE,
+    "FullTransitive": Strategy.FULL_TRANSITIVE,
+}
+"""Strategies by the names of Pulsar's `SchemaAutoUpdateCompatibilityStrategy`."""
 
 
 def effective(*levels: Strategy) -> Strategy:

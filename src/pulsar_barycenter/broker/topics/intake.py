@@ -1,4 +1,5 @@
-"""What a topic checks of the messages that producers send, if its policies ask for it: size, delay, rate.
+"""What a topic checks of the messages that producers send, if its policies ask for it: encryption, size, delay,
+rate.
 
 A message that is refused gets an error, and the messages after it are accepted. A rate is kept by reading no more from
 the connections of the producers for a while: nothing is refused, and what was read is accepted.
@@ -8,7 +9,7 @@ Source: Pulsar's `AbstractTopic.isExceedMaximumMessageSize`, `isExceedMaximumDel
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -22,19 +23,28 @@ from pulsar_barycenter.protocol.frames import may_have_delivery_time, read_metad
 _MESSAGES: Final = itemgetter(3)
 _SIZE: Final = itemgetter(4)
 """The messages and the bytes of a `Sent`."""
+_UNENCRYPTED: Final = "Messages must be encrypted"
 
 
 class Intake:
     """The checks of one topic. Its `throttle` is shared by all producers."""
 
-    __slots__ = ("_max_delay_ms", "_max_size", "refuses", "throttle")
+    __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "refuses", "throttle")
 
-    def __init__(self, max_size: int, max_delay_ms: int, throttle: Throttle | None) -> None:
+    def __init__(
+        self, max_size: int, max_delay_ms: int, throttle: Throttle | None, *, requires_encryption: bool = False
+    ) -> None:
+        self._requires_encryption = requires_encryption
         self._max_size = max_size
         self._max_delay_ms = max_delay_ms
-        self.refuses: Final = max_size > 0 or max_delay_ms > 0
+        self.refuses: Final = max_size > 0 or max_delay_ms > 0 or requires_encryption
         """Whether `refusals` may find any."""
         self.throttle = throttle
+
+    @staticmethod
+    def asked(rules: TopicRules) -> tuple[object, ...]:
+        """Return the rules on which `of` depends: a topic makes new checks when they change."""
+        return rules.publish_rate, rules.max_message_size, rules.delayed, rules.requires_encryption
 
     @staticmethod
     def of(rules: TopicRules, now_s: float) -> "Intake | None":
@@ -43,9 +53,10 @@ class Intake:
         messages, size = rate.publish_throttling_rate_in_msg, rate.publish_throttling_rate_in_byte
         throttle = Throttle(messages, size, 1.0, now_s) if messages > 0 or size > 0 else None
         max_delay_ms = rules.delayed.max_delivery_delay_in_millis if rules.delayed.active else 0
-        if throttle is None and rules.max_message_size <= 0 and max_delay_ms <= 0:
+        encrypted = rules.requires_encryption
+        if throttle is None and rules.max_message_size <= 0 and max_delay_ms <= 0 and not encrypted:
             return None
-        return Intake(rules.max_message_size, max_delay_ms, throttle)
+        return Intake(rules.max_message_size, max_delay_ms, throttle, requires_encryption=encrypted)
 
     def count(self, sent: Sequence[Sent]) -> None:
         """Count messages of one producer that were accepted, and stop reading its connection if they are too many."""
@@ -59,18 +70,27 @@ class Intake:
         """Yield the index of each entry that is refused, ascending, and the reason."""
         data = [entry[0] for entry in entries]
         max_size = 0 if are_chunks else self._max_size
-        suspects = {index for index, entry in enumerate(data) if len(entry) > max_size} if max_size else set()
-        if self._max_delay_ms:
-            suspects.update(may_have_delivery_time(data))
-        for index in sorted(suspects):
-            entry = data[index]
-            if 0 < max_size < len(entry):
-                yield index, f"Exceed maximum message size: {len(entry)} bytes are more than the {max_size}"
-            elif self._max_delay_ms and self._is_too_late(entry, now_ms):
-                yield index, f"Exceed max allowed delivery delay of {self._max_delay_ms} milliseconds"
+        for index in self._suspects(data, max_size):
+            refusal = self._refusal(data[index], max_size, now_ms)
+            if refusal is not None:
+                yield index, refusal
 
-    def _is_too_late(self, entry: bytes, now_ms: int) -> bool:
+    def _suspects(self, data: Sequence[bytes], max_size: int) -> Iterable[int]:
+        """Return the indexes of the entries that have to be checked, ascending."""
+        if self._requires_encryption:
+            return range(len(data))
+        too_large = {index for index, entry in enumerate(data) if len(entry) > max_size} if max_size else set()
+        return sorted(too_large.union(may_have_delivery_time(data)) if self._max_delay_ms else too_large)
+
+    def _refusal(self, entry: bytes, max_size: int, now_ms: int) -> str | None:
+        if 0 < max_size < len(entry):
+            return f"Exceed maximum message size: {len(entry)} bytes are more than the {max_size}"
         try:
-            return read_metadata(entry).deliver_at_time - now_ms > self._max_delay_ms
+            metadata = read_metadata(entry)
         except MalformedFrameError:
-            return False
+            return _UNENCRYPTED if self._requires_encryption else None
+        if self._requires_encryption and not metadata.encryption_keys:
+            return _UNENCRYPTED
+        if 0 < self._max_delay_ms < metadata.deliver_at_time - now_ms:
+            return f"Exceed max allowed delivery delay of {self._max_delay_ms} milliseconds"
+        return None

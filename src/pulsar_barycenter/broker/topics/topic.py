@@ -18,6 +18,7 @@ from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
 from pulsar_barycenter.broker.errors import (
+    EncryptionRequiredError,
     NotAllowedError,
     ProducerBusyError,
     TopicBusyError,
@@ -164,11 +165,7 @@ class Topic:
         """Follow these rules from now on, with the present settings of the broker. Clients that are attached stay."""
         before, self.rules = self.rules, rules
         self.settings = self.host.settings_under(rules)
-        if (before.publish_rate, before.max_message_size, before.delayed) != (
-            rules.publish_rate,
-            rules.max_message_size,
-            rules.delayed,
-        ):
+        if Intake.asked(before) != Intake.asked(rules):
             if self.intake is not None and self.intake.throttle is not None:
                 self.intake.throttle.lift()
             self.intake = Intake.of(rules, asyncio.get_running_loop().time())
@@ -268,6 +265,7 @@ class Topic:
             TopicFencedError: the topic is closing.
             BacklogQuotaExceededError: see `check_backlog`.
             TopicTerminatedError: the topic was terminated.
+            EncryptionRequiredError: the topic accepts encrypted messages only, and the client does not encrypt.
             ExclusiveProducerError, ProducerFencedError, NotAllowedError, LedgerError: see `ProducerAdmission.admit`.
         """
         await self.check_backlog()
@@ -276,6 +274,8 @@ class Topic:
         former = await self._former_self(link, producer_id, options)
         self.check_open()
         self.check_writable()
+        if self.rules.requires_encryption and not options.is_encrypted:
+            raise EncryptionRequiredError(self.name)
         require_producer_room(self.name, len(self.producers) - (former is not None), limits)
         producer = Producer(link, producer_id, self, options, self.clock.now_ms())
         if former is not None:

@@ -134,6 +134,7 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
             access_mode=AccessMode(request.producer_access_mode),
             metadata=metadata,
             schema_version=schema_version,
+            is_encrypted=request.encrypted,
         )
         topic_epoch = request.topic_epoch if request.HasField("topic_epoch") else None
         added = await topic.add_producer(

@@ -39,6 +39,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (errors.ProducerHeldError, api.ProducerBlockedQuotaExceededError),
     (errors.BacklogQuotaExceededError, api.ProducerBlockedQuotaExceededException),
     (errors.ProducerFencedError, api.ProducerFenced),
+    (errors.EncryptionRequiredError, api.MetadataError),
     (errors.MessagePendingError, api.ServiceNotReady),
     (errors.NotAllowedError, api.NotAllowedError),
     (SchemaNotFoundError, api.TopicNotFound),

@@ -35,6 +35,7 @@ NAMED = {
     "version": "0",
     "key": "k",
     "scalable": "segments",
+    "offload": "offloadPolicies",
     "generation": "v3",
     "functions": "functions",
     "rest": "",
@@ -62,7 +63,7 @@ EITHER = {
     ("GET", "/admin/v2/non-persistent/{tenant}/{namespace}/{range}"),
     *(("GET", f"{TOPIC}/{what}") for what in ("partitions", "stats", "internalStats", "internal-info")),
     *(("GET", f"{TOPIC}/{what}") for what in ("partitioned-stats", "partitioned-internalStats", "properties")),
-    *(("GET", f"{SCHEMAS}/{what}") for what in ("schema", "schema/{version}", "schemas")),
+    *(("GET", f"{SCHEMAS}/{what}") for what in ("schema", "schema/{version}", "schemas", "metadata")),
     ("POST", f"{SCHEMAS}/version"),
 }
 NAMESPACE = "/admin/v2/namespaces/{tenant}/{namespace}"
@@ -83,6 +84,9 @@ CONSUME = {
     ("GET", f"{TOPIC}/messageid/{{timestamp}}"),
     ("PUT", f"{TOPIC}/backlogSize"),
     ("POST", f"{SUBSCRIPTION}/analyzeBacklog"),
+    *((method, f"{SUBSCRIPTION}/replicatedSubscriptionStatus") for method in ("GET", "POST")),
+    ("GET", f"{TOPIC}/getMessageIdByIndex"),
+    *(("POST", f"{root}/unsubscribe/{{subscription}}") for root in (NAMESPACE, f"{NAMESPACE}/{{range}}")),
     *(("POST", f"{NAMESPACE}/{what}") for what in ("clearBacklog", "clearBacklog/{subscription}")),
     *(("POST", f"{NAMESPACE}/{{range}}/{what}") for what in ("clearBacklog", "clearBacklog/{subscription}")),
 }

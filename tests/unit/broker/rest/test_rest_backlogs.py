@@ -187,3 +187,38 @@ async def test_the_age_of_a_backlog_is_shown() -> None:
         await shown(getEarliestTimeInBacklog="true")
         age, *_ = await shown()
         assert age // 100 == 90
+
+
+async def test_a_subscription_is_deleted_on_all_topics_of_a_namespace_unless_it_is_used() -> None:
+    async with rest_cluster(2) as cluster:
+        await cluster.create_namespace()
+        for name in ("t0", "t1", "t2"):
+            await filled(cluster, name, 1, "a", "b")
+        await cluster.expect(204, "POST", f"{NAMESPACE}/unsubscribe/a")
+        assert [await backlogs(cluster, name) for name in ("t0", "t1", "t2")] == [{"b": 1}] * 3
+        await cluster.expect(204, "POST", f"{NAMESPACE}/unsubscribe/a")
+        owner = await cluster.owner("persistent/public/ns/t1")
+        client = await WireClient.connect(int(str(owner.urls.broker_url).rpartition(":")[2]))
+        await client.subscribe("persistent://public/ns/t1", "b")
+        await cluster.expect(412, "POST", f"{NAMESPACE}/unsubscribe/b")
+        assert "b" in await backlogs(cluster, "t1")
+        client.close()
+        await cluster.expect(405, "POST", f"{NAMESPACE}/unsubscribe/__compaction")
+        await cluster.expect(404, "POST", "/admin/v2/namespaces/public/missing/unsubscribe/a")
+
+
+async def test_the_replicated_flag_and_trimming_are_answered_for_topics_and_partitions() -> None:
+    async with rest_cluster(2) as cluster:
+        await cluster.create_namespace()
+        await cluster.expect(204, "PUT", f"{TOPICS}/parted/partitions", 2)
+        await cluster.expect(204, "PUT", f"{TOPICS}/parted/subscription/a")
+        path = f"{TOPICS}/parted/subscription/a/replicatedSubscriptionStatus"
+        await cluster.expect(204, "POST", path, True)
+        names = [f"persistent://public/ns/parted-partition-{index}" for index in range(2)]
+        assert (await cluster.expect(200, "GET", path)).json == dict.fromkeys(names, False)
+        await cluster.expect(400, "POST", path)
+        await cluster.expect(404, "GET", f"{TOPICS}/parted/subscription/none/replicatedSubscriptionStatus")
+        await cluster.expect(204, "POST", f"{TOPICS}/parted/trim")
+        await cluster.expect(405, "POST", "/admin/v2/non-persistent/public/ns/n/trim")
+        refused = await cluster.expect(412, "GET", f"{TOPICS}/parted/getMessageIdByIndex", index="0")
+        assert "no index" in refused.reason

@@ -36,6 +36,7 @@ NAMED = {
     "version": "0",
     "key": "k",
     "scalable": "segments",
+    "offload": "offloadPolicies",
     "functions": "functions",
     "generation": "v3",
     "rest": "/none",

@@ -17,7 +17,15 @@ TENANT = {"allowedClusters": ["standalone"]}
 MODE = {"leader_only_metadata_writes": "administration"}
 MODES = pytest.mark.parametrize("mode", ["administration", "true"])
 
-REFUSED = ("{rest}", "{functions}{rest}", "packages{rest}", "transactions{rest}")
+REFUSED = (
+    "{offload}",
+    "offload",
+    "removeOffloadPolicies",
+    "{rest}",
+    "{functions}{rest}",
+    "packages{rest}",
+    "transactions{rest}",
+)
 OF_OWNERS = {
     ("PUT", "unload"),
     ("PUT", "split"),
@@ -49,6 +57,8 @@ OF_OWNERS = {
     ("POST", "{subscription}"),
     ("POST", "analyzeBacklog"),
     ("DELETE", "truncate"),
+    ("POST", "trim"),
+    ("POST", "replicatedSubscriptionStatus"),
     ("DELETE", "properties"),
     *((method, refused) for method in ("POST", "PUT", "DELETE") for refused in REFUSED),
     *((row.method, row.path.rpartition("/")[2]) for row in TOPIC_POLICIES.routes),

@@ -76,7 +76,6 @@ async def test_what_is_not_valid_is_refused_and_changes_nothing() -> None:
             (400, "backlogQuota", {"limitSize": 1}, "policy must be one of"),
             (400, "backlogQuota", {**QUOTA, "limit": 1}, "send limitSize only"),
             (412, "backlogQuota", AGE, "needs a size limit"),
-            (412, "backlogQuota", {**QUOTA, "limitTime": 5}, "limitTime has no effect"),
             (412, "backlogQuota?backlogQuotaType=message_age", {"limitSize": -1, "policy": "producer_exception"},
              "needs a time limit"),
             (412, "backlogQuota?backlogQuotaType=message_age", {**AGE, "limitSize": 5}, "limitSize has no effect"),

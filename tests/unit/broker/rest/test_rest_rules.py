@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pulsar_barycenter.broker.schemas.compatibility import Strategy
 from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
@@ -44,6 +45,8 @@ BOTH: tuple[tuple[str, Any, Any], ...] = (
     ("dispatchRate", DISPATCH, None),
     ("subscriptionDispatchRate", DISPATCH, None),
     ("subscribeRate", SUBSCRIBE, None),
+    ("replicatorDispatchRate", DISPATCH, None),
+    ("entryFilters", {"entryFilterNames": ""}, None),
 )
 """Path, body, and the answer while nothing is set (None: 204)."""
 OF_NAMESPACES = (
@@ -58,6 +61,7 @@ OF_TOPICS = (
     ("maxUnackedMessagesOnConsumer", 4, None),
     ("maxUnackedMessagesOnSubscription", 5, None),
     ("maxMessageSize", 1000, None),
+    ("replication", ["standalone"], None),
     ("dispatcherPauseOnAckStatePersistent", True, None),
 )
 
@@ -160,3 +164,55 @@ async def test_a_message_that_is_too_large_for_its_topic_is_refused() -> None:
         assert "Exceed maximum message size" in refused.message
         assert (await client.expect(TYPE.SEND_RECEIPT)).sequence_id == 1
         client.close()
+
+
+async def test_messages_must_be_encrypted_where_the_namespace_says_so() -> None:
+    async with rest_cluster() as cluster:
+        await with_topic(cluster)
+        assert (await cluster.expect(200, "GET", f"{NS}/encryptionRequired")).json is False
+        url = cluster.brokers[0].urls.broker_url
+        assert url is not None
+        client = await WireClient.connect(int(url.rpartition(":")[2]))
+        await client.produce(NAME)
+        await cluster.expect(204, "POST", f"{NS}/encryptionRequired", True)
+        await cluster.brokers[0].registry.apply_policies()
+        client.send(0, b"plain")
+        refused = await client.expect(TYPE.SEND_ERROR)
+        assert "Messages must be encrypted" in refused.message
+        error = await client.produce(NAME, 2)
+        assert (error.error, "Encryption is required" in error.message) == (api.MetadataError, True)
+        assert (await client.produce(NAME, 3, is_encrypted=True)).producer_name
+        await cluster.expect(204, "POST", f"{NS}/encryptionRequired", False)
+        await cluster.brokers[0].registry.apply_policies()
+        assert (await client.produce(NAME, 4)).producer_name
+        client.close()
+
+
+async def test_what_only_other_clusters_and_filters_could_do_is_refused() -> None:
+    async with rest_cluster() as cluster:
+        await with_topic(cluster)
+        for root in (NS, T):
+            refused = await cluster.expect(400, "POST", f"{root}/entryFilters", {"entryFilterNames": "age,size"})
+            assert "Entry filter 'age' not found" in refused.reason
+            assert "not offloaded" in (await cluster.expect(405, "POST", f"{root}/offloadPolicies", {})).reason
+            await cluster.expect(204, "GET", f"{root}/offloadPolicies")
+        refused = await cluster.expect(412, "POST", f"{T}/replication", ["standalone", "far"])
+        assert "standalone, far are not the clusters" in refused.reason
+        assert (await cluster.expect(200, "GET", f"{NS}/offloadThreshold")).json == -1
+        await cluster.expect(204, "DELETE", f"{NS}/removeOffloadPolicies")
+        assert (await cluster.expect(200, "GET", f"{T}/offload")).json["status"] == "NOT_RUN"
+        await cluster.expect(404, "GET", f"{NS}x/offloadPolicies")
+        await cluster.expect(404, "GET", f"{T}x/offloadPolicies")
+
+
+async def test_the_strategy_by_its_old_name_counts_where_there_is_no_other() -> None:
+    async with rest_cluster(schema_compatibility_strategy="UNDEFINED") as cluster:
+        await with_topic(cluster)
+        path, resources = f"{NS}/schemaAutoUpdateCompatibilityStrategy", cluster.brokers[0].resources
+        await cluster.expect(204, "GET", path)
+        await cluster.expect(412, "PUT", path, "Sometimes")
+        await cluster.expect(204, "PUT", path, "AutoUpdateDisabled")
+        assert (await cluster.expect(200, "GET", path)).json == "AutoUpdateDisabled"
+        assert (await resources.schema_rules(TopicName.parse(NAME))).strategy is Strategy.ALWAYS_INCOMPATIBLE
+        await cluster.expect(204, "PUT", f"{NS}/schemaCompatibilityStrategy", "FORWARD")
+        assert (await resources.schema_rules(TopicName.parse(NAME))).strategy is Strategy.FORWARD

@@ -18,9 +18,9 @@ from pulsar_barycenter.balancer.facts import FactsError, Identity
 from pulsar_barycenter.balancer.options import LEASE_TOPIC, Caps, Mode, Wanted
 from pulsar_barycenter.balancer.rounds import RoundRecord
 from pulsar_barycenter.balancer.running import BalanceError, balance_until
-from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY
 from pulsar_barycenter.balancer.state_folder import StateFolder
 from pulsar_barycenter.cli.asking.client import asking_client, asking_conf, why_headers
+from pulsar_barycenter.operations.own_balancing import SHEDDING
 from pulsar_barycenter.standalone.cluster import StandaloneCluster
 from support.numbered_flow import NumberedFlow
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
@@ -81,7 +81,7 @@ class Balanced:
         path = "/admin/v2/brokers/configuration"
         found = [await self.admin.expect(200, "GET", f"{path}/runtime", broker=place) for place in range(2)]
         values = await self.admin.expect(200, "GET", f"{path}/values")
-        return {settings[SHEDDING_KEY] for settings in found}, values.get(SHEDDING_KEY)
+        return {settings[SHEDDING] for settings in found}, values.get(SHEDDING)
 
 
 @asynccontextmanager
@@ -229,8 +229,10 @@ async def test_each_mode_does_what_it_may_and_gives_back_what_it_took(tmp_path: 
 
         again = Running(found.url, state, Mode.ACT)
         await again.until_state("acting")
-        assert any("gets back what it had, true" in line for line in again.told), "the lease has what was there"
-        await found.admin.expect(200, "POST", f"/admin/v2/brokers/configuration/{SHEDDING_KEY}/true")
+        assert any(f"gets back what it had: {SHEDDING} was true" in line for line in again.told), (
+            "the lease has what was there"
+        )
+        await found.admin.expect(200, "POST", f"/admin/v2/brokers/configuration/{SHEDDING}/true")
         await again.until_state("handed back")
         await again.end()
         assert await found.shedding() == ({"true"}, "true"), "what a person switched on stays on"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY
+from pulsar_barycenter.operations.own_balancing import SHEDDING
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
 from support.numbered_flow import flowing
 from support.running_cluster import lookup_path
@@ -132,8 +132,8 @@ def owners(cluster: ApachePulsar, topics: list[str]) -> set[str]:
 def shedding(cluster: ApachePulsar) -> tuple[set[str], str | None]:
     path = "/admin/v2/brokers/configuration"
     numbers = range(len(cluster.brokers))
-    values = {cluster.expect(200, "GET", f"{path}/runtime", broker=number)[SHEDDING_KEY] for number in numbers}
-    return values, (cluster.expect(200, "GET", f"{path}/values") or {}).get(SHEDDING_KEY)
+    values = {cluster.expect(200, "GET", f"{path}/runtime", broker=number)[SHEDDING] for number in numbers}
+    return values, (cluster.expect(200, "GET", f"{path}/values") or {}).get(SHEDDING)
 
 
 def test_observing_changes_nothing_and_acting_moves_and_gives_back(cluster: ApachePulsar, tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ lab
 balancer
     options
     judging
-    facts shedding_switch
+    facts
     state_folder lease
     approval metrics
     carrying_out rounds

@@ -30,7 +30,6 @@ from pulsar_barycenter.balancer.lease import Lease, LeaseError, LeaseLostError
 from pulsar_barycenter.balancer.metrics import MetricsServer, Numbers
 from pulsar_barycenter.balancer.options import Mode, Wanted
 from pulsar_barycenter.balancer.rounds import Look, RoundRecord, Rounds
-from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY, TakenOver, put_back, switch_off
 from pulsar_barycenter.balancer.state_folder import StateFolder
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
 from pulsar_barycenter.config.broker_conf import ConfigError
@@ -41,6 +40,7 @@ from pulsar_barycenter.observer.collector import CollectError
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.journal import MoveState
+from pulsar_barycenter.operations.own_balancing import SHEDDING, Balancing, Remembered, TakenOver
 from pulsar_barycenter.operations.plan import PlannedMove
 
 _REQUEST_TIMEOUT_S: Final = 70.0
@@ -154,9 +154,9 @@ class _Run:
 
     async def go(self) -> None:
         """Run the rounds; whatever happens, give back what was taken."""
-        if self._wanted.mode is Mode.OBSERVE and self._state.taken_over() is not None:
+        if self._wanted.mode is Mode.OBSERVE and (found := self._state.taken_over()) is not None:
             self._tell(
-                f"an earlier process has switched the cluster's own shedding off ({SHEDDING_KEY}=false). Put it back: "
+                f"an earlier process has switched the cluster's own balancing off ({found.sentence}). Put it back: "
                 f"barycenter balance restore --state {self._wanted.state}"
             )
         withdraw(self._wanted.state)  # of a process that was killed
@@ -356,12 +356,7 @@ class _Run:
             self._taken_over = self._state.taken_over() if note is None else note.taken_over
 
     async def _make_ready(self) -> None:
-        if self._wanted.mode is Mode.ACT:
-            await self._take_over()
-        elif self._taken_over is not None:  # of a process that acted and died
-            await put_back(self._rounds.cluster, self._taken_over)
-            await self._forget()
-            self._tell(f"the cluster's own shedding is as it was before a process that acted ({SHEDDING_KEY})")
+        await self._take_over(self._wanted.takes_over)
         self._is_ready = True
         await self._go_on()
 
@@ -376,17 +371,36 @@ class _Run:
             )
         return found
 
-    async def _take_over(self) -> None:
-        taken_over = await switch_off(self._rounds.cluster, self._taken_over, self._remember, _now_ms())
-        self._taken_over = taken_over
-        self._tell(
-            f"the cluster's own shedding is off ({SHEDDING_KEY}=false); at the end it gets back what it had, "
-            f"{taken_over.before}"
-        )
+    async def _take_over(self, keys: Sequence[str]) -> None:
+        """Switch these keys off, and restore others that an earlier process had switched off and left so."""
+        known = () if self._taken_over is None else self._taken_over.before
+        missing = [key for key in keys if key not in {found.key for found in known}]
+        if missing:
+            known += await Balancing(self._rounds.cluster, missing).remembered()
+            await self._remember(known)
+        if keys:
+            await Balancing(self._rounds.cluster, keys).pause()
+            taken = TakenOver(at=0, before=tuple(found for found in known if found.key in keys))
+            self._tell(f"the cluster's own {_nouns(keys)} off; at the end it gets back what it had: {taken.sentence}")
+        if others := tuple(found for found in known if found.key not in keys):
+            await self._restore(others)
+            await self._remember(tuple(found for found in known if found.key in keys))
 
-    async def _remember(self, taken_over: TakenOver) -> None:
-        self._taken_over = taken_over
-        self._state.remember(taken_over)
+    async def _restore(self, before: Sequence[Remembered]) -> None:
+        kept = await Balancing(self._rounds.cluster).restore(before)
+        for key, why in kept.items():
+            self._tell(f"{key} stays as it is: {why}")
+        if restored := [found.key for found in before if found.key not in kept]:
+            self._tell(f"as before: {', '.join(restored)}")
+
+    async def _remember(self, before: tuple[Remembered, ...]) -> None:
+        """Keep what is to be put back, before it is changed, on the disk and in the lease; nothing if it is empty.
+
+        Raises:
+            LeaseError, LeaseLostError: the lease cannot be renewed.
+        """
+        self._taken_over = TakenOver(at=_now_ms(), before=before) if before else None
+        self._state.remember(self._taken_over)
         if not await self._prove():
             raise LeaseError("the lease could not be renewed, so nothing was changed; start again")
 
@@ -425,8 +439,8 @@ class _Run:
         watch = self._rounds.watch
         if watch.state is not Watched.HANDED_BACK or self._taken_over is None or not await self._prove():
             return
-        if Cause.SHEDDING_ON not in watch.reasons:  # else somebody has done so
-            await put_back(self._rounds.cluster, self._taken_over)
+        done = (SHEDDING,) if Cause.SHEDDING_ON in watch.reasons else ()  # somebody has switched it on
+        await self._restore([found for found in self._taken_over.before if found.key not in done])
         await self._forget()
         self._tell(f"handed back to the cluster's own balancer: {watch.why}")
 
@@ -437,15 +451,14 @@ class _Run:
         try:
             if self._taken_over is not None and not self._lost:
                 await self._prove_patiently()
-                await put_back(self._rounds.cluster, self._taken_over)
+                await self._restore(self._taken_over.before)
                 await self._forget()
-                self._tell(f"the cluster's own shedding is as it was ({SHEDDING_KEY})")
         except LeaseLostError as error:
             raise BalanceError(f"{error}; this process changes nothing any more") from error
         except (NotNowError, RefusedError, TimeoutError) as error:
             assert self._taken_over is not None
             raise BalanceError(
-                f"{SHEDDING_KEY} was not put back to {self._taken_over.before}: "
+                f"the cluster did not get back what it had ({self._taken_over.sentence}): "
                 f"{str(error) or 'the cluster did not answer in time'}; start balance again with the same --state, or "
                 "use `barycenter balance restore`"
             ) from error
@@ -469,6 +482,10 @@ class _Run:
             except LeaseLostError as error:
                 self._lost = str(error)
                 return
+
+
+def _nouns(keys: Sequence[str]) -> str:
+    return "shedding and splitting are" if len(keys) > 1 else "shedding is"
 
 
 def _name() -> str:

@@ -148,6 +148,8 @@ class _Run:
         self._proposal: Proposal | None = None
         self._one_note = asyncio.Lock()
         self._is_standby = False
+        self._is_holder = False
+        """Whether the lease was taken, and its last note read: an earlier renewal would lose the note."""
         self._is_ready = False
         self._looked_ms = 0
         self._carrier = Carrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_move, of_moves)
@@ -354,6 +356,7 @@ class _Run:
             self._tell(f"this process holds the lease on {self._wanted.lease_topic}")
             # the last note is newer than a file that another process may have made obsolete
             self._taken_over = self._state.taken_over() if note is None else note.taken_over
+            self._is_holder = True
 
     async def _make_ready(self) -> None:
         await self._take_over(self._wanted.takes_over)
@@ -475,7 +478,7 @@ class _Run:
         """Renew the lease; note when it is lost."""
         while True:
             await asyncio.sleep(self._wanted.lease_s / _RENEWALS)
-            if self._lease is None or self._is_standby:
+            if not self._is_holder:
                 continue
             try:
                 await self._prove()

@@ -38,7 +38,7 @@ lab           naming config html_pages terminal whole_files load cluster_logs pi
 doctor        naming config metadata load ledger admin observer
 status        naming config load doctor
 operations    naming bounds whole_files load cluster_logs admin snapshots observer
-balancer      naming config whole_files load cluster_logs admin snapshots observer doctor operations
+balancer      naming config html_pages whole_files load cluster_logs admin snapshots observer doctor operations
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
 screen        naming terminal load cluster_logs observer status questions
 strategies    config load snapshots
@@ -222,6 +222,7 @@ balancer
     state_folder lease
     approval metrics
     carrying_out rounds
+    page
     running
 
 questions

@@ -29,6 +29,7 @@ from pulsar_barycenter.balancer.judging.watchdog import Cause, Watched, blind, m
 from pulsar_barycenter.balancer.lease import Lease, LeaseError, LeaseLostError
 from pulsar_barycenter.balancer.metrics import MetricsServer, Numbers
 from pulsar_barycenter.balancer.options import Mode, Wanted
+from pulsar_barycenter.balancer.page import BalancePage, read_token
 from pulsar_barycenter.balancer.rounds import Look, RoundRecord, Rounds
 from pulsar_barycenter.balancer.state_folder import StateFolder
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
@@ -48,6 +49,8 @@ _CHECK_S: Final = 0.5
 _ATTEMPTS: Final = 12
 """How often the end of a process tries to write to the lease topic, with a pause of _PAUSE_S in between."""
 _PAUSE_S: Final = 5.0
+_MAX_HOSTS: Final = 16
+"""The number of brokers whose addresses the client of the lease gets."""
 _RENEWALS: Final = 3
 """How often the lease is renewed within its time."""
 _UNREADABLE: Final = (
@@ -142,6 +145,7 @@ class _Run:
         self._stop = stop
         self._tell = tell
         self._numbers = Numbers(wanted.mode)
+        self._page = BalancePage(wanted.state)
         self._lease: Lease | None = None
         self._lost = ""
         self._taken_over: TakenOver | None = None
@@ -162,7 +166,9 @@ class _Run:
                 f"barycenter balance restore --state {self._wanted.state}"
             )
         withdraw(self._wanted.state)  # of a process that was killed
-        server = MetricsServer(self._numbers, self._wanted.metrics_port)
+        if self._wanted.metrics_port and self._wanted.mode is Mode.ADVISE:
+            self._page.token = read_token(self._wanted.state)
+        server = MetricsServer(self._numbers, self._wanted.metrics_port, self._page.add_to)
         await server.start()
         renewing = asyncio.create_task(self._renew())
         try:
@@ -280,6 +286,7 @@ class _Run:
 
     def _count(self, look: Look, record: RoundRecord) -> None:
         numbers = self._numbers
+        self._page.record = record
         numbers.rounds += 1
         numbers.last_round_s = look.at_ms / 1000
         numbers.brokers = len(look.current)
@@ -367,7 +374,7 @@ class _Run:
         reports = [self._rounds.view.reports[broker] for broker in look.current]
         secure = self._wanted.urls[0].startswith("https:")
         told = [report.pulsar_service_url_tls if secure else report.pulsar_service_url for report in reports]
-        found = self._wanted.service_url or next((url for url in told if url), "")
+        found = self._wanted.service_url or one_address(told)
         if not found:
             raise LeaseError(
                 "no broker tells its address for the binary protocol, which the lease needs: give --service-url"
@@ -485,6 +492,17 @@ class _Run:
             except LeaseLostError as error:
                 self._lost = str(error)
                 return
+
+
+def one_address(service_urls: Sequence[str | None]) -> str:
+    """Return one address with the hosts of several brokers, so that one of them may be gone; blank if none tells one.
+
+    Example: pulsar://a:6650 and pulsar://b:6650 become pulsar://a:6650,b:6650.
+    """
+    urls = [url for url in service_urls if url][:_MAX_HOSTS]
+    scheme = urls[0].partition("://")[0] if urls else ""
+    same = [url.partition("://")[2] for url in urls if url.startswith(f"{scheme}://")]
+    return f"{scheme}://{','.join(same)}" if same else ""
 
 
 def _nouns(keys: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from pulsar_barycenter.balancer.facts import (
 )
 from pulsar_barycenter.balancer.metrics import Numbers, rendered
 from pulsar_barycenter.balancer.options import Mode
+from pulsar_barycenter.balancer.running import one_address
 from pulsar_barycenter.operations.executor import RefusedError
 from support.virtual_time import on_virtual_time
 
@@ -108,3 +109,16 @@ def test_the_numbers_have_prometheus_form() -> None:
     assert 'barycenter_balance_usage_above_mean{side="cluster"} 0.25\n' in text
     assert 'barycenter_balance_paused{cause="foreign move"} 0\n' in text
     assert rendered(Numbers(Mode.OBSERVE, is_lease_held=True)).count("barycenter_balance_may_act 0\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "address"),
+    [
+        (["pulsar://a:1", None, "pulsar://b:2"], "pulsar://a:1,b:2"),
+        (["pulsar+ssl://a:1", "pulsar://b:2"], "pulsar+ssl://a:1"),
+        ([f"pulsar://a:{port}" for port in range(20)], "pulsar://" + ",".join(f"a:{port}" for port in range(16))),
+        ([None, ""], ""),
+    ],
+)
+def test_the_lease_is_renewed_by_any_broker(told: list[str | None], address: str) -> None:
+    assert one_address(told) == address

@@ -49,6 +49,7 @@ async def test_acting_goes_on_once_reports_are_back_or_a_killed_broker_is_gone(t
         sources.stopped = set()
         await acting.until_state("acting")
         await acting.until(lambda: any("is served by" in line for line in acting.told), "it moves")
+        await acting.until(lambda: not any(record.decided for record in acting.records[-2:]), "no move is under way")
 
         leader = (await found.admin.expect(200, "GET", "/admin/v2/brokers/leaderBroker"))["brokerId"]
         for left, victim in ((2, leader), (1, next(name for name in found.ids if name != leader))):

@@ -1,4 +1,5 @@
-"""`barycenter balance` beside Apache Pulsar itself: two brokers, one bookie, once with each of its load managers."""
+"""`barycenter balance` beside Apache Pulsar itself: two brokers, one bookie, once with each version and each of its
+load managers."""
 
 import json
 import os
@@ -13,8 +14,11 @@ from typing import Any
 
 import pytest
 
+from pulsar_barycenter.config.pulsar_version import VERSIONS
 from pulsar_barycenter.operations.own_balancing import SHEDDING
+from support.admin_tool import tool_class_path
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
+from support.apache_pulsar_5 import VERSION as VERSION_5
 from support.numbered_flow import flowing
 from support.running_cluster import lookup_path
 
@@ -34,12 +38,24 @@ AT_ONCE = (
 )
 
 
-@pytest.fixture(scope="module", params=[MODULAR, EXTENSIBLE], ids=["modular", "extensible"])
+def _name_of(version_and_manager: tuple[str, str]) -> str:
+    line, manager = version_and_manager
+    return f"{line}-{'modular' if manager == MODULAR else 'extensible'}"
+
+
+@pytest.fixture(
+    scope="module", params=[(line, manager) for line in VERSIONS for manager in (MODULAR, EXTENSIBLE)], ids=_name_of
+)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApachePulsar]:
     if not request.config.getoption("--peer-required"):
         pytest.skip("it takes minutes; make peer runs it")
-    keys = {"loadManagerClassName": request.param, **CONFIGURATION}
-    with apache_pulsar(tmp_path_factory.mktemp("balanced"), configuration=keys) as started:
+    line, manager = request.param
+    if request.config.getoption("--peer-version") not in ("newest", "both", line):
+        pytest.skip("another version is asked for; --peer-version both asks this one, too")
+    java_and_jars = tool_class_path(VERSION_5) if line == "5.x" else None
+    keys = {"loadManagerClassName": manager, **CONFIGURATION}
+    folder = tmp_path_factory.mktemp("balanced")
+    with apache_pulsar(folder, configuration=keys, java_and_jars=java_and_jars) as started:
         yield started
         print(started.logs())
 

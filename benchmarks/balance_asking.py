@@ -76,7 +76,14 @@ class ManyBrokers:
 
     def __init__(self, ports: list[int], bundles: int) -> None:
         self._ports = ports
+        self._places = {port: place for place, port in enumerate(ports)}
         self._bundles = bundles
+        self._answers: dict[str, Any] = {
+            "brokers": [f"127.0.0.1:{port}" for port in ports],
+            "brokers/configuration/runtime": {"clusterName": "many", "loadBalancerSheddingEnabled": "true"},
+            "brokers/internal-configuration": {"metadataStoreUrl": "zk:many"},
+            "brokers/version": "4.2.4",
+        }
 
     async def serve(self) -> None:
         """Listen on all ports until the process ends."""
@@ -89,16 +96,12 @@ class ManyBrokers:
         await asyncio.Event().wait()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        place = self._ports.index(request.url.port or 0)
-        answers: dict[str, Any] = {
-            "brokers": [f"127.0.0.1:{port}" for port in self._ports],
-            "brokers/configuration/runtime": {"clusterName": "many", "loadBalancerSheddingEnabled": "true"},
-            "brokers/internal-configuration": {"metadataStoreUrl": "zk:many"},
-            "brokers/version": "4.2.4",
-            "broker-stats/load-report": self._report(place),
-        }
         path = request.path.removeprefix("/admin/v2/")
-        return web.json_response(answers[path]) if path in answers else web.json_response({}, status=404)
+        if path == "broker-stats/load-report":
+            return web.json_response(self._report(self._places[request.url.port or 0]))
+        if path in self._answers:
+            return web.json_response(self._answers[path])
+        return web.json_response({}, status=404)
 
     def _report(self, place: int) -> dict[str, Any]:
         step = (1 << 32) // self._bundles

@@ -5,8 +5,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,138 +15,15 @@ import pytest
 
 from pulsar_barycenter.balancer.approval import Answer, answer, waiting
 from pulsar_barycenter.balancer.facts import FactsError, Identity
-from pulsar_barycenter.balancer.options import LEASE_TOPIC, Caps, Mode, Wanted
-from pulsar_barycenter.balancer.rounds import RoundRecord
-from pulsar_barycenter.balancer.running import BalanceError, balance_until
-from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY
+from pulsar_barycenter.balancer.options import LEASE_TOPIC, Mode
+from pulsar_barycenter.balancer.running import BalanceError
 from pulsar_barycenter.balancer.state_folder import StateFolder
-from pulsar_barycenter.cli.asking.client import asking_client, asking_conf, why_headers
-from pulsar_barycenter.standalone.cluster import StandaloneCluster
-from support.numbered_flow import NumberedFlow
-from support.running_cluster import QUICK, Admin, eventually, running_cluster
+from pulsar_barycenter.operations.own_balancing import SHEDDING
+from support.balanced_from_outside import CHANGES, STRATEGY, Balanced, Running, balanced
+from support.running_cluster import eventually
 from support.stock_client import connect
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
-
-NAMESPACE, BUNDLES, TOPICS = "public/busy", 4, 6
-CONFIGURATION = {
-    **QUICK,
-    "statsUpdateFrequencyInSecs": "1",
-    "loadBalancerSheddingEnabled": "true",
-    "loadBalancerSheddingIntervalMinutes": "60",  # it does not run within the test
-}
-CHANGES = ("minUnloadMessage=1", "minUnloadMessageThroughput=1")
-STRATEGY = "UniformLoadShedder"
-"""It decides on the first report; LeastDisturbance waits until a change of load has lasted."""
-
-
-class Balanced:
-    """A cluster of two brokers, and its traffic."""
-
-    def __init__(self, cluster: StandaloneCluster, admin: Admin, flow: NumberedFlow) -> None:
-        self.url = cluster.brokers[0].web_url
-        self.service_url = cluster.service_url
-        self.ids = [broker.broker_id for broker in cluster.brokers]
-        self.admin = admin
-        self.flow = flow
-        self.topics = list(flow.arrived)
-
-    async def owners(self) -> dict[str, str]:
-        return {topic: (await self.admin.owner(topic)).broker_id for topic in self.topics}
-
-    async def move(self, topic: str, destination: str) -> None:
-        path = f"/admin/v2/namespaces/{NAMESPACE}/{await self.admin.bundle_range(topic)}/unload"
-
-        async def is_there() -> bool:
-            if (await self.admin.owner(topic)).broker_id != destination:
-                await self.admin.call("PUT", f"{path}?destinationBroker={destination}")
-            return (await self.admin.owner(topic)).broker_id == destination
-
-        await eventually(is_there, within_s=30, what=f"{topic} is on {destination}")
-
-    async def on_one_broker(self) -> str:
-        first = self.ids[0]
-        for topic in self.topics:
-            await self.move(topic, first)
-        return first
-
-    async def is_spread(self) -> bool:
-        return len(set((await self.owners()).values())) > 1
-
-    async def more_arrive(self) -> None:
-        await asyncio.to_thread(self.flow.wait_for_more, 20)
-
-    async def shedding(self) -> tuple[set[str], str | None]:
-        """The value in force on every broker, and the override."""
-        path = "/admin/v2/brokers/configuration"
-        found = [await self.admin.expect(200, "GET", f"{path}/runtime", broker=place) for place in range(2)]
-        values = await self.admin.expect(200, "GET", f"{path}/values")
-        return {settings[SHEDDING_KEY] for settings in found}, values.get(SHEDDING_KEY)
-
-
-@asynccontextmanager
-async def balanced(folder: Path) -> AsyncIterator[Balanced]:
-    async with running_cluster(folder, brokers=2, configuration=CONFIGURATION) as (cluster, admin):
-        await admin.create_namespace(NAMESPACE, BUNDLES)
-        topics = [f"persistent://{NAMESPACE}/orders-{number}" for number in range(TOPICS)]
-        flow = await asyncio.to_thread(NumberedFlow, cluster.service_url, topics)
-        try:
-            found = Balanced(cluster, admin, flow)
-            await found.more_arrive()
-            yield found
-            await found.more_arrive()
-        finally:
-            lost = await asyncio.to_thread(flow.close)
-    assert lost == {}
-
-
-class Running:
-    """A balancer in this process: its records, its sentences, and its end."""
-
-    def __init__(self, url: str, state: Path, mode: Mode) -> None:
-        self.records: list[RoundRecord] = []
-        self.told: list[str] = []
-        self.stop = asyncio.Event()
-        wanted = Wanted(
-            urls=(url,),
-            state=state,
-            mode=mode,
-            strategy=STRATEGY,
-            changes=CHANGES,
-            interval_s=1.0,
-            caps=Caps(per_minute=600, timeout_s=30),
-            quiet_s=600.0,
-            lease_s=6.0,
-        )
-        self.task = asyncio.create_task(
-            balance_until(self.stop, asking_client, asking_conf(), wanted, self._tell, why_headers)
-        )
-
-    def _tell(self, found: RoundRecord | str) -> None:
-        if isinstance(found, RoundRecord):
-            self.records.append(found)
-        else:
-            self.told.append(found)
-
-    async def until(self, holds: Callable[[], bool], what: str) -> None:
-        async def is_so() -> bool:
-            if self.task.done():
-                await self.task
-            return holds()
-
-        try:
-            await eventually(is_so, within_s=60, what=what)
-        except AssertionError as error:
-            error.add_note("\n".join(self.told))
-            raise
-
-    async def until_state(self, state: str) -> RoundRecord:
-        await self.until(lambda: bool(self.records) and self.records[-1].state == state, f"it is {state}")
-        return self.records[-1]
-
-    async def end(self) -> None:
-        self.stop.set()
-        await self.task
 
 
 @contextmanager
@@ -161,7 +38,7 @@ def fenced(service_url: str) -> Iterator[None]:
 
 
 async def killed_while_it_moves(found: Balanced, state: Path) -> None:
-    """Start `barycenter balance --mode act` and kill it once its journal has a move that began."""
+    """Start `barycenter balance --mode act` and kill it while the last move in its journal is under way."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pulsar_barycenter", "balance", "--url", found.url, "--state", str(state)),
         *("--mode", "act", "--strategy", STRATEGY, *(word for change in CHANGES for word in ("--set", change))),
@@ -171,11 +48,16 @@ async def killed_while_it_moves(found: Balanced, state: Path) -> None:
     )
     journal = state / "moves.journal"
 
-    async def has_begun() -> bool:
+    async def is_under_way() -> bool:
+        """Return whether it is; the process then stands still."""
         assert process.returncode is None
-        return journal.exists() and '"begun"' in journal.read_text()
+        process.send_signal(signal.SIGSTOP)
+        if journal.exists() and states(state)[-1:] and states(state)[-1]["state"] == "begun":
+            return True
+        process.send_signal(signal.SIGCONT)
+        return False
 
-    await eventually(has_begun, within_s=60, what="a move begins")
+    await eventually(is_under_way, within_s=60, what="a move begins")
     process.send_signal(signal.SIGKILL)
     await process.wait()
 
@@ -206,6 +88,7 @@ async def test_each_mode_does_what_it_may_and_gives_back_what_it_took(tmp_path: 
         assert await found.shedding() == ({"false"}, "false")
         acting = Running(found.url, state, Mode.ACT)
         await acting.until_state("acting")
+        assert any("1 move of an earlier process was under way" in line for line in acting.told)
         await acting.until(lambda: states(state)[-1]["state"] == "served", "what was under way is served")
         assert await found.is_spread()
         decisions = await found.admin.expect(200, "GET", "/barycenter/v1/decision-log?kind=unload")
@@ -229,8 +112,10 @@ async def test_each_mode_does_what_it_may_and_gives_back_what_it_took(tmp_path: 
 
         again = Running(found.url, state, Mode.ACT)
         await again.until_state("acting")
-        assert any("gets back what it had, true" in line for line in again.told), "the lease has what was there"
-        await found.admin.expect(200, "POST", f"/admin/v2/brokers/configuration/{SHEDDING_KEY}/true")
+        assert any(f"gets back what it had: {SHEDDING} was true" in line for line in again.told), (
+            "the lease has what was there"
+        )
+        await found.admin.expect(200, "POST", f"/admin/v2/brokers/configuration/{SHEDDING}/true")
         await again.until_state("handed back")
         await again.end()
         assert await found.shedding() == ({"true"}, "true"), "what a person switched on stays on"

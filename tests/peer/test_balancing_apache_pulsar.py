@@ -1,4 +1,5 @@
-"""`barycenter balance` beside Apache Pulsar itself: two brokers, one bookie, once with each of its load managers."""
+"""`barycenter balance` beside Apache Pulsar itself: two brokers, one bookie, once with each version and each of its
+load managers."""
 
 import json
 import os
@@ -13,8 +14,11 @@ from typing import Any
 
 import pytest
 
-from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY
+from pulsar_barycenter.config.pulsar_version import VERSIONS
+from pulsar_barycenter.operations.own_balancing import SHEDDING
+from support.admin_tool import tool_class_path
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
+from support.apache_pulsar_5 import VERSION as VERSION_5
 from support.numbered_flow import flowing
 from support.running_cluster import lookup_path
 
@@ -34,12 +38,24 @@ AT_ONCE = (
 )
 
 
-@pytest.fixture(scope="module", params=[MODULAR, EXTENSIBLE], ids=["modular", "extensible"])
+def _name_of(version_and_manager: tuple[str, str]) -> str:
+    line, manager = version_and_manager
+    return f"{line}-{'modular' if manager == MODULAR else 'extensible'}"
+
+
+@pytest.fixture(
+    scope="module", params=[(line, manager) for line in VERSIONS for manager in (MODULAR, EXTENSIBLE)], ids=_name_of
+)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApachePulsar]:
     if not request.config.getoption("--peer-required"):
         pytest.skip("it takes minutes; make peer runs it")
-    keys = {"loadManagerClassName": request.param, **CONFIGURATION}
-    with apache_pulsar(tmp_path_factory.mktemp("balanced"), configuration=keys) as started:
+    line, manager = request.param
+    if request.config.getoption("--peer-version") not in ("newest", "both", line):
+        pytest.skip("another version is asked for; --peer-version both asks this one, too")
+    java_and_jars = tool_class_path(VERSION_5) if line == "5.x" else None
+    keys = {"loadManagerClassName": manager, **CONFIGURATION}
+    folder = tmp_path_factory.mktemp("balanced")
+    with apache_pulsar(folder, configuration=keys, java_and_jars=java_and_jars) as started:
         yield started
         print(started.logs())
 
@@ -132,8 +148,8 @@ def owners(cluster: ApachePulsar, topics: list[str]) -> set[str]:
 def shedding(cluster: ApachePulsar) -> tuple[set[str], str | None]:
     path = "/admin/v2/brokers/configuration"
     numbers = range(len(cluster.brokers))
-    values = {cluster.expect(200, "GET", f"{path}/runtime", broker=number)[SHEDDING_KEY] for number in numbers}
-    return values, (cluster.expect(200, "GET", f"{path}/values") or {}).get(SHEDDING_KEY)
+    values = {cluster.expect(200, "GET", f"{path}/runtime", broker=number)[SHEDDING] for number in numbers}
+    return values, (cluster.expect(200, "GET", f"{path}/values") or {}).get(SHEDDING)
 
 
 def test_observing_changes_nothing_and_acting_moves_and_gives_back(cluster: ApachePulsar, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ lab           naming config html_pages terminal whole_files load cluster_logs pi
 doctor        naming config metadata load ledger admin observer
 status        naming config load doctor
 operations    naming bounds whole_files load cluster_logs admin snapshots observer
-balancer      naming config whole_files load cluster_logs admin snapshots observer doctor operations
+balancer      naming config html_pages whole_files load cluster_logs admin snapshots observer doctor operations
 watch         naming config load cluster_logs admin html_pages snapshots observer operations balancer dashboard
               status
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
@@ -224,10 +224,11 @@ lab
 balancer
     options
     judging
-    facts shedding_switch
+    facts
     state_folder lease
     approval metrics
     carrying_out rounds
+    page
     running
 
 watch

@@ -11,8 +11,9 @@ the caps have room. Whatever was changed in the cluster is on the disk and in th
 
 - `options` has the modes and limits; `judging` decides, as pure code.
 - `facts` reads settings, policies, identity and clock of a cluster; `state_folder` keeps the state on the disk.
-- `lease` holds the right to act; `shedding_switch` switches the cluster's own shedding off, and puts it back.
-- `approval` passes a round to a person and back; `metrics` serves numbers for Prometheus.
+- `lease` holds the right to act. `operations.own_balancing` switches the cluster's own shedding off, and restores it.
+- `approval` passes a round to a person and back; `metrics` serves numbers for Prometheus, `page` shows the last round
+  in a browser and takes an answer by REST.
 - `carrying_out` carries moves out with the executor of `operations`; `rounds` makes a round of all parts; `running`
   repeats it until the process ends.
 """

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pulsar_barycenter.balancer.shedding_switch import TakenOver
+from pulsar_barycenter.operations.own_balancing import TakenOver
 
 _SEND_TIMEOUT_MS: Final = 10_000
 _READ_MS: Final = 3_000

@@ -1,5 +1,6 @@
 """The state of a balancer as numbers for Prometheus, at http://127.0.0.1:PORT/metrics."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +11,7 @@ from pulsar_barycenter.balancer.judging.watchdog import Cause, Watch, Watched
 from pulsar_barycenter.balancer.options import Mode
 
 _TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_MAX_BODY_BYTES: Final = 16 << 10
 _PREFIX: Final = "barycenter_balance"
 
 
@@ -88,10 +90,11 @@ def _group(name: str, kind: str, text: str, values: dict[str, float]) -> str:
 
 
 class MetricsServer:
-    """Serves the numbers on a port of 127.0.0.1; port 0 serves nothing."""
+    """Serves the numbers on a port of 127.0.0.1, and what `add` adds to the server; port 0 serves nothing."""
 
-    def __init__(self, numbers: Numbers, port: int) -> None:
+    def __init__(self, numbers: Numbers, port: int, add: Callable[[web.Application], None]) -> None:
         self._numbers = numbers
+        self._add = add
         self._port = port
         self._runner: web.AppRunner | None = None
 
@@ -103,8 +106,9 @@ class MetricsServer:
         """
         if not self._port:
             return
-        app = web.Application()
+        app = web.Application(client_max_size=_MAX_BODY_BYTES)
         app.router.add_get("/metrics", self._answer)
+        self._add(app)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port).start()

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from pulsar_barycenter.operations.own_balancing import SHEDDING
+
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
 MAX_AT_ONCE: Final = 100
@@ -84,3 +86,8 @@ class Wanted:
     lease_topic: str = LEASE_TOPIC
     lease_s: float = 30.0
     metrics_port: int = 0
+
+    @property
+    def takes_over(self) -> tuple[str, ...]:
+        """The keys of the cluster's own balancing that are off while this run acts."""
+        return (SHEDDING,) if self.mode is Mode.ACT else ()

@@ -18,7 +18,6 @@ from pulsar_barycenter.balancer.judging.scoring import Score
 from pulsar_barycenter.balancer.judging.watchdog import Observed, Watch, watched
 from pulsar_barycenter.balancer.judging.would_be import differing, throughput_of, would_be
 from pulsar_barycenter.balancer.options import HOUR_MS, MINUTE_MS, Mode, Wanted, WatchLimits
-from pulsar_barycenter.balancer.shedding_switch import is_on
 from pulsar_barycenter.balancer.state_folder import Kept, StateFolder
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.policies import ClusterPolicies
@@ -26,6 +25,7 @@ from pulsar_barycenter.load.rounds.balance import Balance
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.observer.collector import Collector
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
+from pulsar_barycenter.operations.own_balancing import SHEDDING, is_on
 from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.snapshots.decided_by import configuration_of
 
@@ -176,7 +176,7 @@ class Rounds:
             foreign=tuple(
                 f"{move.bundle} moved from {move.source} to {move.destination}" for move in foreign if watches_moves
             ),
-            sheds=watches_moves and is_on(dict(look.settings)),
+            sheds=watches_moves and is_on(SHEDDING, look.settings),
             clock=self.clock_trouble,
             acts=watches_moves,
         )

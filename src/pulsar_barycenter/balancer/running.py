@@ -29,8 +29,8 @@ from pulsar_barycenter.balancer.judging.watchdog import Cause, Watched, blind, m
 from pulsar_barycenter.balancer.lease import Lease, LeaseError, LeaseLostError
 from pulsar_barycenter.balancer.metrics import MetricsServer, Numbers
 from pulsar_barycenter.balancer.options import Mode, Wanted
+from pulsar_barycenter.balancer.page import BalancePage, read_token
 from pulsar_barycenter.balancer.rounds import Look, RoundRecord, Rounds
-from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY, TakenOver, put_back, switch_off
 from pulsar_barycenter.balancer.state_folder import StateFolder
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
 from pulsar_barycenter.config.broker_conf import ConfigError
@@ -41,6 +41,7 @@ from pulsar_barycenter.observer.collector import CollectError
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.journal import MoveState
+from pulsar_barycenter.operations.own_balancing import SHEDDING, Balancing, Remembered, TakenOver
 from pulsar_barycenter.operations.plan import PlannedMove
 
 _REQUEST_TIMEOUT_S: Final = 70.0
@@ -48,6 +49,8 @@ _CHECK_S: Final = 0.5
 _ATTEMPTS: Final = 12
 """How often the end of a process tries to write to the lease topic, with a pause of _PAUSE_S in between."""
 _PAUSE_S: Final = 5.0
+_MAX_HOSTS: Final = 16
+"""The number of brokers whose addresses the client of the lease gets."""
 _RENEWALS: Final = 3
 """How often the lease is renewed within its time."""
 _UNREADABLE: Final = (
@@ -142,25 +145,30 @@ class _Run:
         self._stop = stop
         self._tell = tell
         self._numbers = Numbers(wanted.mode)
+        self._page = BalancePage(wanted.state)
         self._lease: Lease | None = None
         self._lost = ""
         self._taken_over: TakenOver | None = None
         self._proposal: Proposal | None = None
         self._one_note = asyncio.Lock()
         self._is_standby = False
+        self._is_holder = False
+        """Whether the lease was taken, and its last note read: an earlier renewal would lose the note."""
         self._is_ready = False
         self._looked_ms = 0
         self._carrier = Carrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_move, of_moves)
 
     async def go(self) -> None:
         """Run the rounds; whatever happens, give back what was taken."""
-        if self._wanted.mode is Mode.OBSERVE and self._state.taken_over() is not None:
+        if self._wanted.mode is Mode.OBSERVE and (found := self._state.taken_over()) is not None:
             self._tell(
-                f"an earlier process has switched the cluster's own shedding off ({SHEDDING_KEY}=false). Put it back: "
+                f"an earlier process has switched the cluster's own balancing off ({found.sentence}). Put it back: "
                 f"barycenter balance restore --state {self._wanted.state}"
             )
         withdraw(self._wanted.state)  # of a process that was killed
-        server = MetricsServer(self._numbers, self._wanted.metrics_port)
+        if self._wanted.metrics_port and self._wanted.mode is Mode.ADVISE:
+            self._page.token = read_token(self._wanted.state)
+        server = MetricsServer(self._numbers, self._wanted.metrics_port, self._page.add_to)
         await server.start()
         renewing = asyncio.create_task(self._renew())
         try:
@@ -278,6 +286,7 @@ class _Run:
 
     def _count(self, look: Look, record: RoundRecord) -> None:
         numbers = self._numbers
+        self._page.record = record
         numbers.rounds += 1
         numbers.last_round_s = look.at_ms / 1000
         numbers.brokers = len(look.current)
@@ -354,14 +363,10 @@ class _Run:
             self._tell(f"this process holds the lease on {self._wanted.lease_topic}")
             # the last note is newer than a file that another process may have made obsolete
             self._taken_over = self._state.taken_over() if note is None else note.taken_over
+            self._is_holder = True
 
     async def _make_ready(self) -> None:
-        if self._wanted.mode is Mode.ACT:
-            await self._take_over()
-        elif self._taken_over is not None:  # of a process that acted and died
-            await put_back(self._rounds.cluster, self._taken_over)
-            await self._forget()
-            self._tell(f"the cluster's own shedding is as it was before a process that acted ({SHEDDING_KEY})")
+        await self._take_over(self._wanted.takes_over)
         self._is_ready = True
         await self._go_on()
 
@@ -369,24 +374,43 @@ class _Run:
         reports = [self._rounds.view.reports[broker] for broker in look.current]
         secure = self._wanted.urls[0].startswith("https:")
         told = [report.pulsar_service_url_tls if secure else report.pulsar_service_url for report in reports]
-        found = self._wanted.service_url or next((url for url in told if url), "")
+        found = self._wanted.service_url or one_address(told)
         if not found:
             raise LeaseError(
                 "no broker tells its address for the binary protocol, which the lease needs: give --service-url"
             )
         return found
 
-    async def _take_over(self) -> None:
-        taken_over = await switch_off(self._rounds.cluster, self._taken_over, self._remember, _now_ms())
-        self._taken_over = taken_over
-        self._tell(
-            f"the cluster's own shedding is off ({SHEDDING_KEY}=false); at the end it gets back what it had, "
-            f"{taken_over.before}"
-        )
+    async def _take_over(self, keys: Sequence[str]) -> None:
+        """Switch these keys off, and restore others that an earlier process had switched off and left so."""
+        known = () if self._taken_over is None else self._taken_over.before
+        missing = [key for key in keys if key not in {found.key for found in known}]
+        if missing:
+            known += await Balancing(self._rounds.cluster, missing).remembered()
+            await self._remember(known)
+        if keys:
+            await Balancing(self._rounds.cluster, keys).pause()
+            taken = TakenOver(at=0, before=tuple(found for found in known if found.key in keys))
+            self._tell(f"the cluster's own {_nouns(keys)} off; at the end it gets back what it had: {taken.sentence}")
+        if others := tuple(found for found in known if found.key not in keys):
+            await self._restore(others)
+            await self._remember(tuple(found for found in known if found.key in keys))
 
-    async def _remember(self, taken_over: TakenOver) -> None:
-        self._taken_over = taken_over
-        self._state.remember(taken_over)
+    async def _restore(self, before: Sequence[Remembered]) -> None:
+        kept = await Balancing(self._rounds.cluster).restore(before)
+        for key, why in kept.items():
+            self._tell(f"{key} stays as it is: {why}")
+        if restored := [found.key for found in before if found.key not in kept]:
+            self._tell(f"as before: {', '.join(restored)}")
+
+    async def _remember(self, before: tuple[Remembered, ...]) -> None:
+        """Keep what is to be put back, before it is changed, on the disk and in the lease; nothing if it is empty.
+
+        Raises:
+            LeaseError, LeaseLostError: the lease cannot be renewed.
+        """
+        self._taken_over = TakenOver(at=_now_ms(), before=before) if before else None
+        self._state.remember(self._taken_over)
         if not await self._prove():
             raise LeaseError("the lease could not be renewed, so nothing was changed; start again")
 
@@ -425,8 +449,8 @@ class _Run:
         watch = self._rounds.watch
         if watch.state is not Watched.HANDED_BACK or self._taken_over is None or not await self._prove():
             return
-        if Cause.SHEDDING_ON not in watch.reasons:  # else somebody has done so
-            await put_back(self._rounds.cluster, self._taken_over)
+        done = (SHEDDING,) if Cause.SHEDDING_ON in watch.reasons else ()  # somebody has switched it on
+        await self._restore([found for found in self._taken_over.before if found.key not in done])
         await self._forget()
         self._tell(f"handed back to the cluster's own balancer: {watch.why}")
 
@@ -437,15 +461,14 @@ class _Run:
         try:
             if self._taken_over is not None and not self._lost:
                 await self._prove_patiently()
-                await put_back(self._rounds.cluster, self._taken_over)
+                await self._restore(self._taken_over.before)
                 await self._forget()
-                self._tell(f"the cluster's own shedding is as it was ({SHEDDING_KEY})")
         except LeaseLostError as error:
             raise BalanceError(f"{error}; this process changes nothing any more") from error
         except (NotNowError, RefusedError, TimeoutError) as error:
             assert self._taken_over is not None
             raise BalanceError(
-                f"{SHEDDING_KEY} was not put back to {self._taken_over.before}: "
+                f"the cluster did not get back what it had ({self._taken_over.sentence}): "
                 f"{str(error) or 'the cluster did not answer in time'}; start balance again with the same --state, or "
                 "use `barycenter balance restore`"
             ) from error
@@ -462,13 +485,28 @@ class _Run:
         """Renew the lease; note when it is lost."""
         while True:
             await asyncio.sleep(self._wanted.lease_s / _RENEWALS)
-            if self._lease is None or self._is_standby:
+            if not self._is_holder:
                 continue
             try:
                 await self._prove()
             except LeaseLostError as error:
                 self._lost = str(error)
                 return
+
+
+def one_address(service_urls: Sequence[str | None]) -> str:
+    """Return one address with the hosts of several brokers, so that one of them may be gone; blank if none tells one.
+
+    Example: pulsar://a:6650 and pulsar://b:6650 become pulsar://a:6650,b:6650.
+    """
+    urls = [url for url in service_urls if url][:_MAX_HOSTS]
+    scheme = urls[0].partition("://")[0] if urls else ""
+    same = [url.partition("://")[2] for url in urls if url.startswith(f"{scheme}://")]
+    return f"{scheme}://{','.join(same)}" if same else ""
+
+
+def _nouns(keys: Sequence[str]) -> str:
+    return "shedding and splitting are" if len(keys) > 1 else "shedding is"
 
 
 def _name() -> str:

@@ -23,9 +23,9 @@ import msgspec
 from pulsar_barycenter.balancer.facts import FactsError, Identity
 from pulsar_barycenter.balancer.judging.scoring import Score
 from pulsar_barycenter.balancer.options import HOUR_MS
-from pulsar_barycenter.balancer.shedding_switch import TakenOver
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.operations.journal import Entry, move_journal
+from pulsar_barycenter.operations.own_balancing import TakenOver
 from pulsar_barycenter.whole_files.appearing import write_durably
 
 MAX_ROUNDS_BYTES: Final = 64 << 20

@@ -1,16 +1,19 @@
-"""Switches the cluster's own shedding and splitting off while an operator moves bundles, and restores them.
+"""Switches the cluster's own shedding and splitting off while something else moves bundles, and restores them.
 
-Rules. What was there before is remembered before anything is changed, so that it can be written to disk first. A value
-that somebody else has set meanwhile stays. A key that had no override gets its old value first and then loses the
-override: brokers keep the last value of a deleted override until they restart.
+Rules. What was there before is remembered before anything is changed, so that it can be written to disk first. It
+counts until it is restored, also for a process that takes over after a crash. A value that somebody else has set
+meanwhile stays. A key that had no override gets its old value first and then loses the override: brokers keep the last
+value of a deleted override until they restart.
 
-`remember`, `to_pause` and `to_restore` are pure; `Balancing` sends the requests.
+`remember`, `to_pause` and `to_restore` are pure; `Balancing` sends the requests. `operations.rolling` switches both
+keys off, `balancer` those that it takes over.
 
-Source: Pulsar's `ServiceConfiguration` (both keys are dynamic and read in every cycle), `BrokersBase`.
+Source: Pulsar's `ServiceConfiguration` (both keys are dynamic and read in every cycle), `BrokersBase`,
+`BrokerService.updateDynamicConfiguration`.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -22,6 +25,8 @@ SHEDDING: Final = "loadBalancerSheddingEnabled"
 SPLITTING: Final = "loadBalancerAutoBundleSplitEnabled"
 PAUSED_KEYS: Final = (SHEDDING, SPLITTING)
 OFF: Final = "false"
+_AT_ONCE: Final = 16
+"""The number of brokers whose settings are read at the same time."""
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +35,17 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     value: str
     is_override: bool
+
+
+class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process switched off, as it was before; it remembered that `at` (epoch ms)."""
+
+    at: int
+    before: tuple[Remembered, ...]
+
+    @property
+    def sentence(self) -> str:
+        return ", ".join(f"{known.key} was {known.value}" for known in self.before)
 
 
 class Restoration(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,14 +67,21 @@ class ControlledSettings(Protocol):
     async def delete_override(self, key: str) -> None: ...
 
 
-def remember(overrides: Mapping[str, str], in_force: Mapping[str, Mapping[str, str]]) -> tuple[Remembered, ...]:
+def is_on(key: str, settings: Mapping[str, str]) -> bool:
+    """Return whether a broker with these settings sheds or splits on its own."""
+    return settings.get(key, OFF).strip().lower() == "true"
+
+
+def remember(
+    overrides: Mapping[str, str], in_force: Mapping[str, Mapping[str, str]], keys: Sequence[str] = PAUSED_KEYS
+) -> tuple[Remembered, ...]:
     """Return the keys before a pause. `in_force` has the settings of each broker.
 
     Raises:
         RefusedError: brokers do not have the same value of a key, or do not have the key.
     """
     found = []
-    for key in PAUSED_KEYS:
+    for key in keys:
         values = {settings.get(key, "").lower() for settings in in_force.values()}
         if len(values) != 1 or "" in values:
             told = ", ".join(f"{broker}: {settings.get(key, 'no value')}" for broker, settings in in_force.items())
@@ -67,68 +90,82 @@ def remember(overrides: Mapping[str, str], in_force: Mapping[str, Mapping[str, s
     return tuple(found)
 
 
-def to_pause(in_force: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+def to_pause(in_force: Mapping[str, Mapping[str, str]], keys: Sequence[str] = PAUSED_KEYS) -> tuple[str, ...]:
     """Return the keys that are not off on every broker."""
-    return tuple(
-        key for key in PAUSED_KEYS if any(settings.get(key, "").lower() != OFF for settings in in_force.values())
-    )
+    return tuple(key for key in keys if _values(key, in_force) != {OFF})
 
 
-def to_restore(before: Sequence[Remembered], overrides: Mapping[str, str]) -> Restoration:
-    """Return the changes that restore the keys; `overrides` are the present ones."""
+def to_restore(
+    before: Sequence[Remembered], overrides: Mapping[str, str], in_force: Mapping[str, Mapping[str, str]]
+) -> Restoration:
+    """Return the changes that restore the keys; `overrides` and `in_force`, the settings of each broker, are the
+    present ones."""
     values, deleted, kept = {}, [], {}
     for known in before:
         now = overrides.get(known.key, "").lower()
+        used = _values(known.key, in_force)
         if now and now not in (OFF, known.value):
             kept[known.key] = f"somebody set it to {now} meanwhile"
-        elif now or known.is_override:
+            continue
+        if now != known.value and (now or known.is_override or used != {known.value}):
             values[known.key] = known.value
-            if not known.is_override:
-                deleted.append(known.key)
-    changed = {key: value for key, value in values.items() if overrides.get(key, "").lower() != value}
-    return Restoration(values=changed, deleted=tuple(deleted), kept=kept)
+        if not known.is_override and (now or known.key in values):
+            deleted.append(known.key)
+    return Restoration(values=values, deleted=tuple(deleted), kept=kept)
+
+
+def _values(key: str, in_force: Mapping[str, Mapping[str, str]]) -> set[str]:
+    return {settings.get(key, "").lower() for settings in in_force.values()}
 
 
 class Balancing:
-    """The shedding and splitting of a running cluster. A change returns once every broker uses it; after `within_s`
-    seconds it raises TimeoutError."""
+    """The shedding and splitting of a running cluster, or those of `keys`. A change returns once every broker uses it;
+    after `within_s` seconds it raises TimeoutError."""
 
-    def __init__(self, cluster: ControlledSettings, *, within_s: float = 60.0) -> None:
+    def __init__(
+        self, cluster: ControlledSettings, keys: Collection[str] = PAUSED_KEYS, *, within_s: float = 60.0
+    ) -> None:
         self._cluster = cluster
+        self._keys = tuple(keys)
         self._within_s = within_s
 
     async def remembered(self) -> tuple[Remembered, ...]:
         """Return the keys as they are. Errors as of `remember`."""
         async with asyncio.timeout(self._within_s):
             overrides = await when_told(self._cluster.overrides)
-            return remember(overrides, await self._in_force())
+            return remember(overrides, await self._in_force(), self._keys)
 
     async def pause(self) -> None:
         async with asyncio.timeout(self._within_s):
-            for key in to_pause(await self._in_force()):
+            for key in to_pause(await self._in_force(), self._keys):
                 await when_told(partial(self._cluster.set_override, key, OFF))
-            await self._until_in_force(dict.fromkeys(PAUSED_KEYS, OFF))
+            await self._until_in_force(dict.fromkeys(self._keys, OFF))
 
     async def is_paused(self) -> bool:
         async with asyncio.timeout(self._within_s):
-            return not to_pause(await self._in_force())
+            return not to_pause(await self._in_force(), self._keys)
 
     async def restore(self, before: Sequence[Remembered]) -> Mapping[str, str]:
-        """Restore the keys; return those that stay as they are, with the reason."""
+        """Restore the keys; return those that stay as they are, with the reason. A repetition goes on."""
         async with asyncio.timeout(self._within_s):
-            plan = to_restore(before, await when_told(self._cluster.overrides))
+            overrides = await when_told(self._cluster.overrides)
+            plan = to_restore(before, overrides, await self._in_force())
             for key, value in plan.values.items():
                 await when_told(partial(self._cluster.set_override, key, value))
-            await self._until_in_force(plan.values)
+            # also of a key that has its override already: brokers may not use it yet
+            await self._until_in_force({known.key: known.value for known in before if known.key not in plan.kept})
             for key in plan.deleted:
                 await when_told(partial(self._cluster.delete_override, key))
             return plan.kept
 
     async def _in_force(self) -> dict[str, dict[str, str]]:
-        found = {}
-        for broker in await when_told(self._cluster.brokers):
-            found[broker] = await when_told(partial(self._cluster.settings, broker))
-        return found
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def settings(broker: str) -> tuple[str, dict[str, str]]:
+            async with gate:
+                return broker, await when_told(partial(self._cluster.settings, broker))
+
+        return dict(await asyncio.gather(*map(settings, await when_told(self._cluster.brokers))))
 
     async def _until_in_force(self, values: Mapping[str, str]) -> None:
         async def look() -> None:

@@ -19,12 +19,13 @@ from pulsar_barycenter.balancer.approval import (
 from pulsar_barycenter.balancer.facts import FactsError, Identity
 from pulsar_barycenter.balancer.judging.scoring import Score, Side
 from pulsar_barycenter.balancer.lease import Note, read_note
-from pulsar_barycenter.balancer.shedding_switch import TakenOver
 from pulsar_barycenter.balancer.state_folder import Kept, StateError, StateFolder
 from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.operations.own_balancing import SHEDDING, Remembered, TakenOver
 from pulsar_barycenter.operations.plan import PlannedMove
 
 ONE, OTHER = Identity(cluster="c1", store="zk:1"), Identity(cluster="c1", store="zk:2")
+BEFORE = (Remembered(key=SHEDDING, value="true", is_override=True),)
 MOVE = PlannedMove(bundle="t/n/0x00000000_0x80000000", source="a:1", destination="b:1")
 PROPOSAL = Proposal(at=10, until=20, moves=(MOVE,))
 
@@ -48,7 +49,7 @@ def test_the_state_goes_on_and_the_memory_only_with_its_strategy(tmp_path: Path)
 
 
 def test_what_is_to_be_put_back_stays_until_it_was(tmp_path: Path) -> None:
-    folder, taken_over = StateFolder(tmp_path), TakenOver(at=1, override=None, value="true")
+    folder, taken_over = StateFolder(tmp_path), TakenOver(at=1, before=BEFORE)
     assert folder.taken_over() is None
     folder.remember(taken_over)
     assert StateFolder(tmp_path).taken_over() == taken_over
@@ -96,5 +97,5 @@ def test_a_message_that_is_no_note_is_none(content: bytes) -> None:
 
 
 def test_a_note_passes_what_is_to_be_put_back() -> None:
-    note = Note(holder="h:1", taken_over=TakenOver(at=1, override="true", value="true"))
+    note = Note(holder="h:1", taken_over=TakenOver(at=1, before=BEFORE))
     assert read_note(msgspec.json.encode(note)) == note

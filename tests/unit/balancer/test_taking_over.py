@@ -1,4 +1,4 @@
-"""Switching the cluster's own shedding off and putting it back, and reading which cluster it is."""
+"""Reading which cluster it is, its settings, policies and clock; and the numbers of a balancer."""
 
 from typing import Any
 
@@ -14,44 +14,25 @@ from pulsar_barycenter.balancer.facts import (
 )
 from pulsar_barycenter.balancer.metrics import Numbers, rendered
 from pulsar_barycenter.balancer.options import Mode
-from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY, TakenOver, put_back, switch_off
-from pulsar_barycenter.operations.executor import NotNowError, RefusedError
+from pulsar_barycenter.balancer.running import one_address
+from pulsar_barycenter.operations.executor import RefusedError
 from support.virtual_time import on_virtual_time
 
 
 class Cluster:
-    """Two brokers with dynamic configuration: each uses a value one question after it was set, and keeps it when the
-    override is removed."""
+    """A cluster that tells which one it is, and its policies."""
 
-    def __init__(self, value: str = "true", override: str | None = None, store: str = "zk:1") -> None:
-        self.override = override
-        self.values = [value, value]
-        self.log: list[str] = []
+    def __init__(self, store: str = "zk:1") -> None:
         self.is_away = False
         self.store = store
 
     async def settings(self, broker: str = "") -> dict[str, str]:
         if self.is_away:
             raise RefusedError("GET: 403 no rights")
-        place = int(broker or 0)
-        now = self.values[place]
-        if self.override is not None:
-            self.values[place] = self.override
-        return {SHEDDING_KEY: now, "clusterName": "c1"}
+        return {"clusterName": "c1"}
 
-    async def overrides(self) -> dict[str, str]:
-        return {} if self.override is None else {SHEDDING_KEY: self.override}
-
-    async def set_dynamic(self, key: str, value: str, *, expected: str) -> None:
-        self.log.append(f"set {value}")
-        self.override = value
-
-    async def delete_override(self, key: str) -> None:
-        self.log.append("delete")
-        self.override = None
-
-    async def brokers(self) -> list[str]:
-        return ["0", "1"]
+    async def no_isolation(self) -> dict[str, Any]:
+        return {}
 
     async def stores(self) -> dict[str, Any]:
         return {"metadataStoreUrl": self.store}
@@ -64,47 +45,6 @@ class Cluster:
 
     async def anti_affinity_group(self, namespace: str) -> str:
         return "Group" if namespace == "t/n" else ""
-
-
-def taken_over_and_back(cluster: Any, before: TakenOver | None = None) -> list[TakenOver]:
-    remembered: list[TakenOver] = []
-
-    async def remember(found: TakenOver) -> None:
-        assert not cluster.log, "it is remembered before anything is changed"
-        remembered.append(found)
-
-    async def scene() -> None:
-        found = await switch_off(cluster, before, remember, 5)
-        assert cluster.values == ["false", "false"]
-        await put_back(cluster, found)
-
-    on_virtual_time(lambda _world: scene())
-    return remembered
-
-
-def test_a_value_without_override_is_in_force_again_before_the_override_goes() -> None:
-    cluster = Cluster("true", None)
-    assert taken_over_and_back(cluster) == [TakenOver(at=5, override=None, value="true")]
-    assert cluster.log == ["set false", "set true", "delete"]
-    assert (cluster.values, cluster.override) == (["true", "true"], None)
-
-
-def test_an_override_is_set_again() -> None:
-    cluster = Cluster("true", "true")
-    taken_over_and_back(cluster)
-    assert (cluster.log, cluster.override) == (["set false", "set true"], "true")
-
-
-def test_shedding_that_was_off_stays_off() -> None:
-    cluster = Cluster("false", "false")
-    taken_over_and_back(cluster)
-    assert (cluster.log, cluster.override) == ([], "false")
-
-
-def test_what_an_earlier_process_remembered_is_put_back() -> None:
-    cluster = Cluster("false", "false")
-    assert taken_over_and_back(cluster, TakenOver(at=1, override=None, value="true")) == []
-    assert (cluster.values, cluster.override) == (["true", "true"], None)
 
 
 def test_addresses_of_two_clusters_are_refused_and_one_that_is_silent_does_not_count() -> None:
@@ -127,7 +67,7 @@ def test_policies_that_cannot_be_followed_are_said() -> None:
         cluster: Any = Cluster()
         with pytest.raises(RefusedError, match=r"isolation policy 'p'.*nothing may move"):
             await policies_of(cluster, ["t/n"])
-        cluster.isolation = cluster.overrides
+        cluster.isolation = cluster.no_isolation
         policies = await policies_of(cluster, ["t/n", "t/m"])
         assert (policies.groups, policies.domains) == ({"t/n": "group"}, {"0": "d1"})
 
@@ -171,17 +111,14 @@ def test_the_numbers_have_prometheus_form() -> None:
     assert rendered(Numbers(Mode.OBSERVE, is_lease_held=True)).count("barycenter_balance_may_act 0\n") == 1
 
 
-def test_a_cluster_that_does_not_take_the_value_in_time_is_an_error() -> None:
-    class Stubborn(Cluster):
-        async def set_dynamic(self, key: str, value: str, *, expected: str) -> None:
-            raise NotNowError("409")
-
-    async def scene() -> None:
-        async def remember(_found: TakenOver) -> None:
-            pass
-
-        cluster: Any = Stubborn()
-        with pytest.raises(TimeoutError):
-            await switch_off(cluster, None, remember, 5)
-
-    on_virtual_time(lambda _world: scene())
+@pytest.mark.parametrize(
+    ("told", "address"),
+    [
+        (["pulsar://a:1", None, "pulsar://b:2"], "pulsar://a:1,b:2"),
+        (["pulsar+ssl://a:1", "pulsar://b:2"], "pulsar+ssl://a:1"),
+        ([f"pulsar://a:{port}" for port in range(20)], "pulsar://" + ",".join(f"a:{port}" for port in range(16))),
+        ([None, ""], ""),
+    ],
+)
+def test_the_lease_is_renewed_by_any_broker(told: list[str | None], address: str) -> None:
+    assert one_address(told) == address

@@ -103,7 +103,9 @@ _MIB: Final = 1 << 20
 @click.option("--hand-back", default="15m", show_default=True, type=Seconds(1), help="Hand back after this pause.")
 @click.option("--approve-within", default="1h", show_default=True, type=Seconds(1), help="A round is valid for this.")
 @click.option("--lease-topic", default=LEASE_TOPIC, show_default=True, help="The topic that holds the lease.")
-@click.option("--metrics-port", default=0, type=click.IntRange(0, 65535), help="Serve metrics on 127.0.0.1; 0: do not.")
+@click.option(
+    "--metrics-port", default=0, type=click.IntRange(0, 65535), help="Serve metrics and a page on 127.0.0.1; 0: do not."
+)
 @with_client_conf
 @with_format("table", "json", json="one object for each round")
 @click.pass_context

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from pulsar_barycenter.balancer.facts import FactsError, one_cluster
-from pulsar_barycenter.balancer.shedding_switch import SHEDDING_KEY, TakenOver, put_back
 from pulsar_barycenter.balancer.state_folder import StateError, StateFolder
 from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
@@ -14,6 +13,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.journal_file import JournalError
+from pulsar_barycenter.operations.own_balancing import Balancing, TakenOver
 from pulsar_barycenter.terminal.errors import in_words
 
 
@@ -41,7 +41,7 @@ def command(url: str | None, state: Path, yes: bool) -> None:
             if taken_over is None:
                 click.echo(f"nothing is to be put back by {state}")
                 return
-            click.echo(f"{SHEDDING_KEY} was {taken_over.before} before")
+            click.echo(f"before: {taken_over.sentence}")
             if yes:
                 asyncio.run(_put_back(asked_url(url), folder, taken_over))
             click.echo("put back" if yes else "nothing is done without --yes")
@@ -54,7 +54,8 @@ async def _put_back(url: str, folder: StateFolder, taken_over: TakenOver) -> Non
     try:
         cluster = AdminCluster(client, url)
         folder.check(await one_cluster({url: cluster}))
-        await put_back(cluster, taken_over)
+        for key, why in (await Balancing(cluster).restore(taken_over.before)).items():
+            click.echo(f"{key} stays as it is: {why}")
         folder.remember(None)
     finally:
         await client.close()

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from support.commit import first_of_commit
 from support.java_start import make_archive, set_environment
+from support.process_state import ProcessState
 
 if TYPE_CHECKING:
     import pulsar
@@ -99,6 +100,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(autouse=True)
+def process_state() -> Iterator[None]:
+    """Fail the test that leaves its process changed: else some later test fails, another one in each order."""
+    before = ProcessState.now()
+    yield
+    changes = before.changes(ProcessState.now())
+    assert not changes, "the test leaves its process changed, give back what it had: " + "; ".join(changes)
 
 
 @pytest.fixture

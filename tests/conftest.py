@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from support.commit import first_of_commit
 from support.java_start import make_archive, set_environment
-from support.process_state import ProcessState
+from support.process_state import ProcessState, let_no_logger_remember
 
 if TYPE_CHECKING:
     import pulsar
@@ -25,6 +25,7 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 set_environment()
+let_no_logger_remember()
 
 TESTS = Path(__file__).parent
 TRACED = {"unit", "contract"}
@@ -104,11 +105,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def process_state() -> Iterator[None]:
-    """Fail the test that leaves its process changed: else some later test fails, another one in each order."""
+    """Give the process back what a test changed, and fail that test: else some other test fails in each order."""
     before = ProcessState.now()
     yield
-    changes = before.changes(ProcessState.now())
-    assert not changes, "the test leaves its process changed, give back what it had: " + "; ".join(changes)
+    if changes := before.changes(ProcessState.now()):
+        before.give_back()
+        pytest.fail("the test leaves its process changed; give back what it had: " + "; ".join(changes))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What belongs to the whole process and outlives a test that changes it: the guard of tests/conftest.py compares it."""
+"""What belongs to the whole process and outlives a test that changes it; tests/conftest.py compares it at each test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +23,8 @@ _OF_LIBRARIES: Final = ("PYTEST_", "SPARK_", "PYSPARK_", "JAVA_HOME", "COLUMNS",
 class ProcessState:
     """Values of the process, to be compared before and after a test."""
 
-    log: tuple[object, ...]
-    """Whether structlog is configured, and with which loggers; processors are compared one by one."""
+    log: dict[str, Any]
+    """How structlog is configured; empty if it is not."""
     handlers: tuple[logging.Handler, ...]
     level: int
     disabled_level: int
@@ -35,10 +36,9 @@ class ProcessState:
     @classmethod
     def now(cls) -> ProcessState:
         """Return the state of this process. The folder is empty if it was deleted; the umask is, without /proc."""
-        root, config = logging.getLogger(), structlog.get_config()
-        classes = (config["wrapper_class"], config["logger_factory"], config["context_class"])
+        root, config = logging.getLogger(), structlog.get_config() if structlog.is_configured() else {}
         return cls(
-            log=(structlog.is_configured(), *classes, *config["processors"]),
+            log=config | {"processors": list(config["processors"])} if config else {},
             handlers=tuple(root.handlers),
             level=root.level,
             disabled_level=logging.root.manager.disable,
@@ -55,6 +55,27 @@ class ProcessState:
             for field in fields(self)
             if (old := getattr(self, field.name)) != (new := getattr(after, field.name))
         ]
+
+    def give_back(self) -> None:
+        """Make the process what it was. Called in the main thread, which alone may set handlers of signals."""
+        structlog.reset_defaults()
+        if self.log:
+            structlog.configure(**self.log)
+        root = logging.getLogger()
+        root.handlers[:] = self.handlers
+        root.setLevel(self.level)
+        logging.disable(self.disabled_level)
+        for name in os.environ.keys() - self.environment.keys():
+            if not name.startswith(_OF_LIBRARIES):
+                del os.environ[name]
+        os.environ.update(self.environment)
+        if self.folder:
+            os.chdir(self.folder)
+        if self.umask:
+            os.umask(int(self.umask, 8))
+        for number, handler in self.signals.items():
+            if handler is not None:  # one that Python did not set
+                signal.signal(number, handler)
 
 
 _WATCHED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGWINCH)
@@ -98,3 +119,18 @@ def kept_log() -> Iterator[None]:
             structlog.configure(**config)
         root.handlers[:] = handlers
         root.setLevel(level)
+
+
+def let_no_logger_remember() -> None:
+    """Keep the loggers of modules from the stream of the first test in which they write.
+
+    A command that a test runs in its process configures structlog so that each logger remembers its stream. That of
+    the test is closed at its end, and the next test that logs would write to it.
+    """
+    configure = structlog.configure
+
+    @wraps(configure)
+    def without_memory(**options: Any) -> None:
+        configure(**(options | {"cache_logger_on_first_use": False}))
+
+    structlog.configure = without_memory  # type: ignore[assignment]

@@ -108,7 +108,10 @@ def process_state() -> Iterator[None]:
     """Give the process back what a test changed, and fail that test: else some other test fails in each order."""
     before = ProcessState.now()
     yield
-    if changes := before.changes(ProcessState.now()):
+    after = ProcessState.now()
+    if after.is_log_configured and not before.is_log_configured:
+        before.give_log_back()
+    if changes := before.changes(after):
         before.give_back()
         pytest.fail("the test leaves its process changed; give back what it had: " + "; ".join(changes))
 

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
@@ -18,13 +18,15 @@ _STATUS: Final = Path("/proc/self/status")
 _OF_LIBRARIES: Final = ("PYTEST_", "SPARK_", "PYSPARK_", "JAVA_HOME", "COLUMNS", "LINES")
 """Variables that pytest sets for each test, and those that a Spark session leaves to its launcher for good."""
 
+_NOT_COMPARED: Final = {"compared": False}
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
     """Values of the process, to be compared before and after a test."""
 
+    is_log_configured: bool = field(metadata=_NOT_COMPARED)
     log: dict[str, Any]
-    """How structlog is configured; empty if it is not."""
     handlers: tuple[logging.Handler, ...]
     level: int
     disabled_level: int
@@ -36,9 +38,10 @@ class ProcessState:
     @classmethod
     def now(cls) -> ProcessState:
         """Return the state of this process. The folder is empty if it was deleted; the umask is, without /proc."""
-        root, config = logging.getLogger(), structlog.get_config() if structlog.is_configured() else {}
+        root, config = logging.getLogger(), structlog.get_config()
         return cls(
-            log=config | {"processors": list(config["processors"])} if config else {},
+            is_log_configured=structlog.is_configured(),
+            log=config | {"processors": list(config["processors"])},
             handlers=tuple(root.handlers),
             level=root.level,
             disabled_level=logging.root.manager.disable,
@@ -51,16 +54,22 @@ class ProcessState:
     def changes(self, after: ProcessState) -> list[str]:
         """Return a sentence for each part that differs in `after`."""
         return [
-            f"{field.name} was {_different(old, new)} and is {_different(new, old)}"
-            for field in fields(self)
-            if (old := getattr(self, field.name)) != (new := getattr(after, field.name))
+            f"{part.name} was {_different(old, new)} and is {_different(new, old)}"
+            for part in fields(self)
+            if part.metadata != _NOT_COMPARED
+            and (old := getattr(self, part.name)) != (new := getattr(after, part.name))
         ]
+
+    def give_log_back(self) -> None:
+        """Configure structlog as it was. If it was not, it is not: a broker in a test process, which asks for that,
+        writes its own log. `structlog.testing.capture_logs` leaves it configured, with the values it found."""
+        structlog.reset_defaults()
+        if self.is_log_configured:
+            structlog.configure(**self.log)
 
     def give_back(self) -> None:
         """Make the process what it was. Called in the main thread, which alone may set handlers of signals."""
-        structlog.reset_defaults()
-        if self.log:
-            structlog.configure(**self.log)
+        self.give_log_back()
         root = logging.getLogger()
         root.handlers[:] = self.handlers
         root.setLevel(self.level)
@@ -104,21 +113,15 @@ def _different(value: Any, other: Any) -> Any:
 
 @contextmanager
 def kept_log() -> Iterator[None]:
-    """Give structlog and the root logger back what they had, and structlog also the state of not being configured.
-
-    `structlog.configure(**structlog.get_config())` alone would leave it configured, and what asks for that, such as a
-    broker in the process of a test, would then write no log of its own.
-    """
-    root, is_configured, config = logging.getLogger(), structlog.is_configured(), structlog.get_config()
-    handlers, level = root.handlers[:], root.level
+    """Give structlog and the root logger back what they had before the block."""
+    before = ProcessState.now()
+    root = logging.getLogger()
     try:
         yield
     finally:
-        structlog.reset_defaults()
-        if is_configured:
-            structlog.configure(**config)
-        root.handlers[:] = handlers
-        root.setLevel(level)
+        before.give_log_back()
+        root.handlers[:] = before.handlers
+        root.setLevel(before.level)
 
 
 def let_no_logger_remember() -> None:

@@ -13,7 +13,7 @@ from pulsar_barycenter.run.process_log import configure_logging
 from support.process_state import ProcessState, kept_log
 
 CHANGES: dict[str, Callable[[], object]] = {
-    "log": lambda: structlog.configure(**structlog.get_config()),
+    "log": lambda: structlog.configure(processors=[structlog.processors.JSONRenderer()]),
     "handlers": lambda: logging.getLogger().addHandler(logging.NullHandler()),
     "level": lambda: logging.getLogger().setLevel(logging.CRITICAL),
     "disabled_level": lambda: logging.disable(logging.INFO),
@@ -39,6 +39,13 @@ def test_what_a_test_changes_is_named_and_given_back(name: str, before: ProcessS
     assert change.startswith(f"{name} was ")
     before.give_back()
     assert before.changes(ProcessState.now()) == []
+
+
+def test_what_captures_events_leaves_structlog_as_if_not_configured(before: ProcessState) -> None:
+    structlog.reset_defaults()
+    with kept_log(), structlog.testing.capture_logs():
+        assert structlog.is_configured()
+    assert not structlog.is_configured()
 
 
 def test_of_the_environment_only_what_differs_is_told(before: ProcessState) -> None:

@@ -9,11 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pulsar
 import pytest
+import structlog
 
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.standalone.cluster import free_ports
@@ -50,9 +52,20 @@ def send_and_receive(cluster: Cluster | AsyncCluster, topic: str, text: bytes) -
         client.close()
 
 
+@pytest.fixture
+def unconfigured_log() -> Iterator[None]:
+    """A broker in process writes its log to a file only where nobody has configured structlog, as other tests have."""
+    was_configured, before = structlog.is_configured(), structlog.get_config()
+    structlog.reset_defaults()
+    yield
+    if was_configured:
+        structlog.configure(**before)
+
+
 @pytest.mark.parametrize("in_process", [False, True])
+@pytest.mark.usefixtures("unconfigured_log")
 def test_a_cluster_serves_clients_and_leaves_nothing(in_process: bool) -> None:
-    processes = {child.pid for child in psutil.Process().children(recursive=True)}
+    processes = {child.pid for child in psutil.Process().children()}
     threads = set(threading.enumerate())
     with Cluster(in_process=in_process) as cluster:
         folder = cluster.data
@@ -62,7 +75,7 @@ def test_a_cluster_serves_clients_and_leaves_nothing(in_process: bool) -> None:
         log = cluster.brokers[0].log.read_text()
     assert '"broker_started"' in log
     assert not folder.exists()
-    assert {child.pid for child in psutil.Process().children(recursive=True)} <= processes
+    assert {child.pid for child in psutil.Process().children()} <= processes
     assert set(threading.enumerate()) <= threads
     with pytest.raises(TestClusterError, match="does not run"):
         cluster.owner(TOPIC)

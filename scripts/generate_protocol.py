@@ -1,5 +1,5 @@
-"""Write the modules of the protobuf definitions anew: Pulsar's protocol, what BookKeeper stores, and the parts of
-etcd's and Oxia's API that stores use.
+"""Write the modules of the protobuf definitions anew: Pulsar's protocol, what BookKeeper and Pulsar store,
+and the parts of etcd's and Oxia's API that stores use.
 
     .venv/bin/python scripts/generate_protocol.py
 
@@ -15,6 +15,7 @@ PROTOCOL = "pulsar_barycenter/protocol"
 ETCD = "pulsar_barycenter/metadata/etcd"
 OXIA = "pulsar_barycenter/metadata/oxia"
 BOOKKEEPER = "pulsar_barycenter/bookkeeper"
+PULSAR_RECORDS = "pulsar_barycenter/ledger/pulsar_records"
 GENERATED = (
     f"{PROTOCOL}/pulsar_api_pb2.py",
     f"{PROTOCOL}/pulsar_api_pb2.pyi",
@@ -30,6 +31,8 @@ GENERATED = (
     f"{BOOKKEEPER}/metadata/ledger_formats_pb2.pyi",
     f"{BOOKKEEPER}/wire/bookie_auth_pb2.py",
     f"{BOOKKEEPER}/wire/bookie_auth_pb2.pyi",
+    f"{PULSAR_RECORDS}/managed_ledger_formats_pb2.py",
+    f"{PULSAR_RECORDS}/managed_ledger_formats_pb2.pyi",
 )
 """Relative to the source folder."""
 
@@ -43,7 +46,11 @@ def generate(into: Path) -> None:
     (into / PROTOCOL).mkdir(parents=True, exist_ok=True)
     protocol = into / PROTOCOL
     _compile(SOURCE / PROTOCOL, "pulsar_api.proto", f"--python_out={protocol}", f"--mypy_out=quiet:{protocol}")
-    for definitions in (f"{BOOKKEEPER}/metadata/ledger_formats.proto", f"{BOOKKEEPER}/wire/bookie_auth.proto"):
+    for definitions in (
+        f"{BOOKKEEPER}/metadata/ledger_formats.proto",
+        f"{BOOKKEEPER}/wire/bookie_auth.proto",
+        f"{PULSAR_RECORDS}/managed_ledger_formats.proto",
+    ):
         _compile(SOURCE, definitions, f"--python_out={into}", f"--mypy_out=quiet:{into}")
     for definitions in (f"{ETCD}/etcd_api.proto", f"{OXIA}/oxia_api.proto"):
         _compile(

@@ -7,12 +7,13 @@ package: names and hashes, the keys of broker.conf, Pulsar's frames, credentials
 files that appear as a whole, bounded maps and back-off.
 `metadata` is the state that brokers share, `bookkeeper` is a client of Apache BookKeeper, `load` decides about load and
 gives the reasons, `ledger` stores messages. `cluster_logs` are the files that a cluster writes, `admin` is the client
-of its REST interface. `broker` is one running broker, `pipeline` makes tables and averages from load reports, `history`
-gives these to programs as tables and answers.
+of its REST interface, `dashboard` has its pages. `broker` is one running broker, `pipeline` makes tables and averages
+from load reports, `history` gives these to programs as tables and answers.
 
 The other packages serve people: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual
 time, `observer` records a cluster, `lab` replays recordings and advises, `doctor` diagnoses a cluster, `status` shows
-it, `operations` move its bundles, `balancer` balances it from outside, `questions` ask why, `screen` follows it.
+it, `operations` move its bundles, `balancer` balances it from outside, `watch` shows it from outside, `questions` ask
+why, `screen` follows it.
 `standalone` and `demo` start whole clusters, `run` runs one broker, `testing` starts clusters for tests, `strategies`
 is for strategies of others. `cli` is the program `barycenter`, also started by `python -m pulsar_barycenter`
 (`__main__`).

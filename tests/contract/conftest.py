@@ -11,6 +11,7 @@ from pulsar_barycenter.metadata.store import MetadataStore
 from support.compacted_topic import There, flip_last
 from support.leased_backend import InLeased
 from support.ledger_world import LedgerWorld
+from support.ledgers_on_bookies import world_on_bookies
 from support.metadata_backends import BACKENDS, Backend, Timed, open_backend
 from support.ownership_places import PLACES, Play, play_at
 
@@ -50,9 +51,13 @@ async def store(backend: Backend) -> MetadataStore:
     return await backend.connect()
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=["memory", "file", "bookies"])
 async def there(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[There]:
     """A ledger storage of each kind, and what a test of compaction reads and damages there."""
+    if request.param == "bookies":
+        async with world_on_bookies() as on_bookies:
+            yield There(on_bookies, on_bookies.ledger_ids, on_bookies.lose)
+        return
     if request.param == "memory":
         world = LedgerWorld()
         place = There(world, lambda: world.disk.ledger_ids, lambda position: world.disk.damage(*position))

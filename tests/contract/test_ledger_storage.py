@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_barycenter.bookkeeper.client.client_settings import LedgerShape
+from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage, connect
+from pulsar_barycenter.ledger.caches import Caches
 from pulsar_barycenter.ledger.errors import (
     LedgerClosedError,
     LedgerCorruptedError,
@@ -17,6 +20,8 @@ from pulsar_barycenter.ledger.errors import (
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.position import EntryInfo
 from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from pulsar_barycenter.metadata.store import MetadataStore
+from support.bookkeeper_server import BookieCluster
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.stale_files import two_machines
 
@@ -56,16 +61,41 @@ class Reports:
 
 @dataclass
 class Place:
-    """A location of ledgers, as two brokers see it."""
+    """A location of ledgers, as two brokers see it.
+
+    `has_columns`: the storage keeps counts and times of entries. `spares_own_epoch`: a fence under the epoch of the
+    writer does not stop it.
+    """
 
     first: LedgerStorage
     second: LedgerStorage
+    has_columns: bool = True
+    spares_own_epoch: bool = True
 
 
-@pytest.fixture(params=["memory", "file", "file on two machines"])
+def described(entry: bytes) -> tuple[int, int]:
+    """Return the message count and the publish time of an entry of these tests, which its number tells."""
+    number = int(entry.removeprefix(b"entry ") or b"0") if entry.startswith(b"entry ") else 0
+    return number % 3 + 1, 1000 + number
+
+
+async def on_bookies(store: MetadataStore) -> Place:
+    shape = LedgerShape(3, 3, 2, password=b"secret")
+    storages = [BookKeeperStorage(await connect(store), shape, described, Caches.of()) for _ in range(2)]
+    return Place(*storages, has_columns=False, spares_own_epoch=False)
+
+
+@pytest.fixture(params=["memory", "file", "file on two machines", "bookies"])
 async def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Place]:
+    if request.param == "bookies":
+        async with BookieCluster(3) as cluster:
+            place = await on_bookies(cluster.store)
+            yield place
+            await place.first.close()
+            await place.second.close()
+        return
     if request.param == "memory":
         disk = MemoryDisk()
         place = Place(MemoryLedgerStorage(disk), MemoryLedgerStorage(disk))
@@ -93,8 +123,8 @@ async def test_entries_are_reported_in_order_and_read_back(place: Place) -> None
     assert reports.durable == sorted(set(reports.durable))
     assert writer.reader.entry_count == 100
     assert list(await writer.reader.read(0, 99, 1 << 20)) == [b"entry %d" % n for n in range(100)]
-    assert writer.reader.info(4) == EntryInfo(7, 2, 1004)
-    assert writer.reader.index.messages_between(0, 3) == 6
+    assert await writer.reader.info(4) == EntryInfo(7, 2, 1004)
+    assert writer.index.messages_between(0, 3) == 6
 
 
 async def test_entries_appended_together_stand_in_their_order_between_those_appended_one_by_one(place: Place) -> None:
@@ -106,7 +136,7 @@ async def test_entries_appended_together_stand_in_their_order_between_those_appe
     append_numbers(writer, 9, 12)
     await reports.until_durable(11)
     assert list(await writer.reader.read(0, 11, 1 << 20)) == [b"entry %d" % n for n in range(12)]
-    assert writer.reader.info(4) == EntryInfo(7, 2, 1004)
+    assert await writer.reader.info(4) == EntryInfo(7, 2, 1004)
     await writer.close()
     with pytest.raises(LedgerClosedError):
         writer.extend([(b"late", 1, 0)])
@@ -171,7 +201,11 @@ async def test_a_closed_ledger_is_opened_at_its_known_length(place: Place) -> No
     assert list(await lacking.read(18, 21, 1000)) == [b"entry 18", b"entry 19"]
     with pytest.raises(LedgerCorruptedError):
         await lacking.read(20, 21, 1000)
-    assert lacking.info(21) == EntryInfo(0, 0, 0)
+    if place.has_columns:
+        assert await lacking.info(21) == EntryInfo(0, 0, 0)
+    else:
+        with pytest.raises(LedgerCorruptedError):
+            await lacking.info(21)
 
 
 async def test_large_and_empty_entries_are_kept(place: Place) -> None:
@@ -237,12 +271,16 @@ async def test_fences_only_rise(place: Place) -> None:
 
 
 async def test_a_writer_is_not_fenced_by_its_own_epoch(place: Place) -> None:
-    """A fence under the writer's epoch leaves it writing."""
+    """A fence under the writer's epoch leaves it writing, or ends the ledger; that proves no later owner."""
     reports = Reports()
     writer = await place.first.create(1, epoch=5, on_durable=reports)
     await place.second.fence(1, epoch=5)
     writer.append(b"on", 1, 0)
-    await reports.until_durable(0)
+    if place.spares_own_epoch:
+        await reports.until_durable(0)
+    else:
+        _, error = await reports.until_failed()
+        assert not isinstance(error, LedgerFencedError)
 
 
 async def test_absent_ledgers(place: Place) -> None:
@@ -273,3 +311,32 @@ async def test_many_ledgers_at_once(place: Place) -> None:
     for n, writer in enumerate(writers):
         await reports[n].until_durable(49)
         assert list(await writer.reader.read(0, 49, 1 << 20)) == [b"%d/%d" % (n, number) for number in range(50)]
+
+
+async def test_counts_and_times_are_read_with_entries(place: Place) -> None:
+    """A read ends with the entry that reaches the number of messages, and a search by time finds the first entry."""
+    reports = Reports()
+    writer = await place.first.create(1, epoch=1, on_durable=reports)
+    append_numbers(writer, 0, 60)
+    await writer.close()
+    reader = await place.second.open(1, entry_count=60)
+    data, counts, times = await reader.read_stored(3, 59, 1 << 20, 4)
+    assert list(data) == [b"entry 3", b"entry 4", b"entry 5"]
+    assert (list(counts), list(times)) == ([1, 2, 3], [1003, 1004, 1005])
+    assert [len((await reader.read_stored(3, 40, 20, limit)).data) for limit in (None, 1)] == [2, 1]
+    assert await reader.info(59) == EntryInfo(8, 3, 1059)
+    found = [await reader.first_published_at_or_after(time_ms, first) for time_ms, first in
+             ((0, 0), (1000, 7), (1017, 0), (1059, 3), (1060, 0))]  # fmt: skip
+    assert found == [0, 7, 17, 59, None]
+    fenced = await place.second.fence(1, epoch=2)
+    assert fenced.totals == (sum(len(b"entry %d" % n) for n in range(60)), 120, 1059)
+
+
+async def test_a_writer_knows_its_entries_without_reading_them(place: Place) -> None:
+    reports = Reports()
+    writer = await place.first.create(1, epoch=1, on_durable=reports)
+    append_numbers(writer, 0, 10)
+    await reports.until_durable(9)
+    assert writer.reader.index is writer.index
+    assert await writer.reader.first_published_at_or_after(1005, 0) == 5
+    assert (await writer.reader.read_stored(0, 9, 1 << 20, 3)).num_messages == [1, 2]

@@ -1,7 +1,5 @@
 """The stock Pulsar client on compacted topics: consumers, readers and table views end with the newest values."""
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.naming.topic import TopicName
 from support.one_broker import BrokerThread, OneBroker, brokers_in
 from support.stock_client import connect
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -156,14 +155,6 @@ def backlog(broker: BrokerThread, subscription: str) -> int:
     return broker.run(entries())
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    done = threading.Event()
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        done.wait(0.01)
-
-
 def test_a_consumer_of_the_compacted_topic_and_one_of_all_of_it(broker: BrokerThread, client: pulsar.Client) -> None:
     everything = client.subscribe(TOPIC, "all", initial_position=pulsar.InitialPosition.Earliest)
     pairs = history(200, 20)
@@ -174,7 +165,7 @@ def test_a_consumer_of_the_compacted_topic_and_one_of_all_of_it(broker: BrokerTh
     )
     expected = newest(pairs)
     assert receive_table(consumer, len(expected)) == expected
-    wait_until(lambda: backlog(broker, "table") == 0)
+    until(lambda: backlog(broker, "table") == 0, "the acknowledgements have arrived")
     consumer.seek(pulsar.MessageId.earliest)
     assert receive_table(consumer, len(expected)) == expected
     assert [everything.receive(RECEIVE_MS).data() for _ in pairs] == [value for _, value in pairs]

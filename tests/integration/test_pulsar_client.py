@@ -3,7 +3,6 @@
 import re
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryDisk
 from support.one_broker import BrokerThread, OneBroker
 from support.stock_client import connect
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -55,14 +55,6 @@ def send_all(producer: Any, payloads: list[bytes]) -> None:
     assert failures == []
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    done = threading.Event()
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        done.wait(0.01)
-
-
 async def loaded(broker: OneBroker, topic: str = TOPIC) -> PersistentTopic:
     found = broker.registry.get_loaded(TopicName.parse(topic))
     assert isinstance(found, PersistentTopic)
@@ -76,7 +68,7 @@ def wait_backlog(broker: BrokerThread, subscription: str, entries: int) -> None:
         topic = await loaded(broker.broker)
         return topic.subscriptions[subscription].cursor.backlog.entries
 
-    wait_until(lambda: broker.run(backlog()) == entries)
+    until(lambda: broker.run(backlog()) == entries, "the backlog has this many entries")
 
 
 # ------------------------------------------------------------------------------------------------ produce, consume
@@ -310,7 +302,7 @@ def wait_partly_acked(broker: BrokerThread, subscription: str, left: list[int]) 
         topic = await loaded(broker.broker)
         return [bits for _, bits in sorted(topic.subscriptions[subscription].cursor.partly_acked.items())]
 
-    wait_until(lambda: broker.run(bits()) == left)
+    until(lambda: broker.run(bits()) == left, "these messages of the batch are left")
 
 
 @pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Shared])
@@ -449,7 +441,7 @@ def test_clients_come_through_unloads_without_loss(broker: BrokerThread, client:
     sender.start()
     for _ in range(5):
         broker.run(broker.broker.unload())
-        wait_until(lambda: len(broker.broker.registry.loaded()) == 1)
+        until(lambda: len(broker.broker.registry.loaded()) == 1, "the topic is loaded")
     seen: set[int] = set()
     expected = 0
     while expected < total:

@@ -1,7 +1,6 @@
 """Retention, TTL and backlog quotas with broker processes and the stock Python client."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from pulsar_barycenter.testing import Cluster
 from support.stock_client import connect
+from support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests")]
 
@@ -56,13 +56,6 @@ def policy(cluster: Cluster, method: str, namespace: str, path: str, body: Any =
 def subscription(cluster: Cluster, topic: str) -> Any:
     stats = cluster.admin("GET", f"/admin/v2/{topic.replace('://', '/')}/stats")
     return stats["subscriptions"]["s"]
-
-
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not done():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.02)
 
 
 def send(client: pulsar.Client, topic: str, *numbers: int) -> None:

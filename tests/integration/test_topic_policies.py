@@ -1,7 +1,7 @@
 """Policies of single topics with broker processes and the stock Python client."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pulsar
@@ -9,6 +9,7 @@ import pytest
 
 from pulsar_barycenter.testing import Cluster
 from support.stock_client import connect
+from support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests")]
 
@@ -36,13 +37,6 @@ def client(cluster: Cluster) -> Iterator[pulsar.Client]:
 
 def policy(cluster: Cluster, method: str, topic: str, path: str, body: Any = None) -> Any:
     return cluster.admin(method, f"/admin/v2/{topic.replace('://', '/')}/{path}", body)
-
-
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not done():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.02)
 
 
 def backlog(cluster: Cluster, topic: str) -> int:

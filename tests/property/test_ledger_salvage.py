@@ -174,7 +174,7 @@ async def read_back(root: str, entry_count: int | None) -> tuple[dict[int, tuple
         found = {}
         for at in set(range(reader.entry_count)) - gone:
             (data,) = await reader.read(at, at, 1 << 20)
-            found[at] = (data, *reader.info(at)[1:])
+            found[at] = (data, *(await reader.info(at))[1:])
         return found, gone
     finally:
         await storage.close()

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_barycenter.broker.rest.dashboard.overview import MOST_BUNDLES, Shares
+from pulsar_barycenter.dashboard.overview import MOST_BUNDLES, Shares
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument

@@ -6,8 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_barycenter.broker.rest.dashboard.loads_after import bundle_counts
-from pulsar_barycenter.broker.rest.dashboard.overview import Shares
+from pulsar_barycenter.dashboard.loads_after import bundle_counts
+from pulsar_barycenter.dashboard.overview import Shares
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument

@@ -241,6 +241,13 @@ class ApachePulsar:
         for broker in brokers:
             self._wait_until_ready(broker)
 
+    def stop(self, broker: ApacheBroker) -> None:
+        """End a broker as an operator does; from then on it may be away."""
+        assert broker.process is not None
+        broker.process.terminate()
+        broker.process.wait(_START_S)
+        self._started.pop(f"broker-{self.brokers.index(broker)}", None)
+
     def end(self) -> None:
         """End all processes at once, without saving anything."""
         for process in self._started.values():

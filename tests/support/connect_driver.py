@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pulsar_barycenter.history import tables
 from pulsar_barycenter.pipeline.spark.listed_storage import ListedStorage
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.storage.read_only import ReadOnlyStorage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
@@ -38,7 +39,7 @@ def run_example(spark: SparkSession, folder: str) -> Any:
 def main(server: str, data: str, out: Path) -> None:
     spark = SparkSession.builder.remote(server).getOrCreate()
     by_path = {name: rows.count() for name, rows in tables(spark, data)}
-    listed = ListedStorage(spark, f"file://{data}")
+    listed = ReadOnlyStorage(ListedStorage(spark, f"file://{data}"), "this program only reads")
     by_listing = {name: read_table(spark, listed, name).count() for name in TABLES}
     counts = {"by path": by_path, "by listing": by_listing, "example": len(run_example(spark, data).collect())}
     (out / "counts.json").write_bytes(msgspec.json.encode(counts))

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
 from pulsar_barycenter.ledger.position import EARLIEST, Position, positions
 from pulsar_barycenter.ledger.storage import LedgerStorage
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
@@ -125,10 +126,12 @@ class LedgerWorld:
         closed: asyncio.Event | None = None,
         topic: TopicName = TOPIC,
         storage: LedgerStorage | None = None,
+        store: MetadataStore | None = None,
+        form: RecordForm = RECORDS_WITH_EPOCHS,
     ) -> Owner:
         owner = Owner()
         owner.storage = storage or self._factory()
-        owner.store = self.connect()
+        owner.store = store or self.connect()
         owner.ledger = await ManagedLedger.open(
             owner.store,
             owner.storage,
@@ -136,6 +139,7 @@ class LedgerWorld:
             epoch=epoch,
             clock=FixedClock(),
             settings=settings or LedgerSettings(mark_delete_per_second=0),
+            form=form,
             create=create,
             closed=closed,
             on_durable=owner.on_durable,

@@ -21,7 +21,9 @@ from pulsar_barycenter.ledger.errors import (
     LedgerNotFoundError,
 )
 from pulsar_barycenter.ledger.position import EntryInfo, NewEntry
-from pulsar_barycenter.ledger.storage import OnDurable
+from pulsar_barycenter.ledger.reader import IndexedReads
+from pulsar_barycenter.ledger.storage import Content, Later, OnDurable, draw_counted_id, whole_entry
+from pulsar_barycenter.metadata.store import MetadataStore
 
 
 @dataclass(slots=True)
@@ -83,7 +85,8 @@ class MemoryDisk:
         self._ledgers.pop(ledger_id, None)
 
 
-class MemoryLedgerReader:
+class MemoryLedgerReader(IndexedReads):
+    remedy = "this is a test"
     gone: Sequence[tuple[int, int]] = ()
 
     def __init__(self, ledger: _StoredLedger, entry_count: int) -> None:
@@ -113,7 +116,7 @@ class MemoryLedgerReader:
     def _is_damaged(self, entry_id: int) -> bool:
         return entry_id in self._ledger.damaged or entry_id >= len(self._ledger.entries)
 
-    def info(self, entry_id: int) -> EntryInfo:
+    async def info(self, entry_id: int) -> EntryInfo:
         if entry_id >= self._count:
             raise IndexError(entry_id)
         return self._index.info(entry_id)
@@ -164,6 +167,9 @@ class MemoryLedgerStorage:
     def identity(self) -> str:
         return self._identity
 
+    async def new_id(self, store: MetadataStore, later: Later) -> int:
+        return await draw_counted_id(store, later)
+
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> "MemoryLedgerWriter":
         self._check_alive()
         if not self.disk.has_space(1):
@@ -180,7 +186,7 @@ class MemoryLedgerStorage:
         ledger.fenced_by = epoch
         return MemoryLedgerReader(ledger, len(ledger.entries))
 
-    async def open(self, ledger_id: int, *, entry_count: int) -> MemoryLedgerReader:
+    async def open(self, ledger_id: int, *, entry_count: int, content: Content = whole_entry) -> MemoryLedgerReader:
         self._check_alive()
         ledger = self.disk.ledger(ledger_id)
         return MemoryLedgerReader(ledger, entry_count)
@@ -234,6 +240,10 @@ class MemoryLedgerWriter:
     @property
     def reader(self) -> MemoryLedgerReader:
         return self._reader
+
+    @property
+    def index(self) -> EntryIndex:
+        return self._ledger.index
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
         entry_id = self._next

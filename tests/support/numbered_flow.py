@@ -39,6 +39,11 @@ class NumberedFlow:
             )
         assert done, f"{ {topic: len(numbers) for topic, numbers in self.arrived.items()} } of {wanted}"
 
+    def latency_s(self, quantile: float) -> float:
+        """Return the publish latency below which this fraction of all messages was acknowledged so far."""
+        found = sorted(latency for producer in self._producers.values() for latency in producer.latencies_s)
+        return found[min(len(found) - 1, int(quantile * len(found)))]
+
     def close(self) -> dict[str, list[int]]:
         """Stop sending; return by topic the acknowledged messages that never arrived."""
         self._ended.set()

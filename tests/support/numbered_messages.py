@@ -1,6 +1,7 @@
 """Numbered messages through the stock client: which were acknowledged, which arrived, in which order."""
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ class NumberedProducer:
         self.prefix = f"{name}:" if name else ""
         self.acknowledged: set[int] = set()
         self.failures: list[str] = []
+        self.latencies_s: list[float] = []
+        """The time from each send to its receipt."""
         self.sent = 0
         self._stop = threading.Event()
         self._changed = threading.Condition()
@@ -53,10 +56,13 @@ class NumberedProducer:
         self._stop.set()
 
     def _receipt(self, number: int) -> Any:
+        sent_s = time.monotonic()
+
         def done(result: Any, message_id: Any) -> None:
             with self._changed:
                 if result == pulsar.Result.Ok:
                     self.acknowledged.add(number)
+                    self.latencies_s.append(time.monotonic() - sent_s)
                 else:
                     self.failures.append(f"{number}: {result}")
                 self._changed.notify_all()

@@ -41,6 +41,7 @@ class RolledCluster:
         self.lost: list[str] = []
         """The bundles that a broker had when it restarted."""
         self.unloads: list[str] = []
+        self.of_groups: dict[str, str] = {}
         self.allowed: dict[str, frozenset[str]] = {}
         self.hook_comes_back = True
         self.where = Where.LEADER
@@ -81,6 +82,9 @@ class RolledCluster:
     async def may_serve(self, brokers: Collection[str]) -> MayServe:
         everywhere = frozenset(brokers)
         return lambda bundle: self.allowed.get(bundle, everywhere)
+
+    async def groups(self, namespaces: Collection[str]) -> Mapping[str, str]:
+        return {namespace: self.of_groups[namespace] for namespace in namespaces if namespace in self.of_groups}
 
     async def is_healthy(self, broker: str) -> bool:
         self._call()

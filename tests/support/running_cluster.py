@@ -63,10 +63,12 @@ async def running_cluster(
     pipeline: bool = False,
     metadata_store_url: str = "",
     metadata_store_urls: Sequence[str] = (),
+    has_own_folders: bool = False,
 ) -> AsyncIterator[tuple[StandaloneCluster, Admin]]:
     """Run a cluster whose data is in `folder`; on leaving, stop it in order, and kill the processes that remain.
 
-    `metadata_store_urls` are those of each broker, if they differ.
+    `metadata_store_urls` are those of each broker, if they differ. With `has_own_folders` each broker has its data in
+    a folder of its own.
     """
     directory = DataDirectory(folder)
     ports = free_ports(2 * brokers)
@@ -84,6 +86,10 @@ async def running_cluster(
         cluster = StandaloneCluster(settings)
         for index, url in enumerate(metadata_store_urls):
             cluster.brokers[index] = BrokerProcess(index, replace(settings, metadata_store_url=url))
+        for index in range(brokers) if has_own_folders else ():
+            own = DataDirectory(folder / f"broker-{index}")
+            own.create()
+            cluster.brokers[index] = BrokerProcess(index, replace(settings, directory=own))
         try:
             await cluster.start()
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:

@@ -155,6 +155,31 @@ def test_the_services_of_compose_fit_one_another_and_their_configuration() -> No
             assert (DEPLOY / "compose" / each["build"]["context"] / each["build"]["dockerfile"]).exists()
 
 
+def test_the_services_of_compose_with_bookies_fit_one_another_and_their_configuration() -> None:
+    folder = DEPLOY / "compose-bookkeeper"
+    compose: Any = yaml.safe_load((folder / "compose.yaml").read_text())
+    services = compose["services"]
+    config = parse_broker_conf((folder / "broker.conf").read_text(), "broker.conf").config
+    bookies = [each for name, each in services.items() if name.startswith("bookie-")]
+    assert len(bookies) >= config.managed_ledger_default_ensemble_size
+    servers = config.bookkeeper_metadata_service_uri.partition("://")[2].partition("/")[0]
+    assert servers.partition(":")[0] in services
+    assert {each["environment"]["BK_metadataServiceUri"] for each in bookies} == {
+        config.bookkeeper_metadata_service_uri
+    }
+    assert {each["environment"]["BK_advertisedAddress"] for each in bookies} <= set(services)
+    assert config.max_message_size + 10_240 <= 5 << 20  # the packets that bookies accept by default
+    for name, each in services.items():
+        assert set(each.get("depends_on", ())) <= set(services)
+        named = {volume.partition(":")[0] for volume in each["volumes"]}
+        assert all(volume in compose["volumes"] or (folder / volume).exists() for volume in named)
+        if name.startswith("broker-"):
+            assert each["hostname"] == name
+            assert each["read_only"] is True
+            assert (each["cap_drop"], each["security_opt"]) == (["ALL"], ["no-new-privileges:true"])
+            assert (folder / each["build"]["context"] / each["build"]["dockerfile"]).exists()
+
+
 def test_systemd_takes_every_unit(tmp_path: Path) -> None:
     """With a program that is there in place of the one that is not."""
     if shutil.which("systemd-analyze") is None:

@@ -25,10 +25,11 @@ bounds        -
 metadata      config bounds
 bookkeeper    naming bounds metadata
 load          naming config
-ledger        metadata naming bounds
+ledger        metadata naming bounds bookkeeper
 cluster_logs  naming load
 admin         naming credentials load cluster_logs
-broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin
+dashboard     naming config html_pages load cluster_logs
+broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin dashboard
 pipeline      naming config whole_files load
 history       naming load cluster_logs pipeline
 snapshots     naming config metadata load cluster_logs pipeline
@@ -39,16 +40,19 @@ doctor        naming config metadata load ledger admin observer
 status        naming config load doctor
 operations    naming bounds whole_files load cluster_logs admin snapshots observer
 balancer      naming config whole_files load cluster_logs admin snapshots observer doctor operations
+watch         naming config load cluster_logs admin html_pages snapshots observer operations balancer dashboard
+              status
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
-screen        naming terminal load cluster_logs observer status questions
+screen        naming terminal load cluster_logs dashboard observer status questions
 strategies    config load snapshots
 standalone    config whole_files
 demo          naming config html_pages load cluster_logs admin pipeline replay standalone
-run           config terminal metadata load ledger cluster_logs broker pipeline standalone
+run           config protocol terminal metadata bookkeeper load ledger cluster_logs broker pipeline standalone
 testing       naming config admin broker standalone run
 cli           naming config credentials html_pages terminal whole_files metadata load ledger cluster_logs admin broker
               pipeline
-              snapshots replay observer lab doctor status operations balancer questions screen standalone demo run
+              snapshots replay observer lab doctor status operations balancer dashboard watch questions screen
+              standalone demo run
 """
 """A package, and the packages that it may import."""
 
@@ -116,9 +120,11 @@ ledger
     reader tail_cache
     caches
     storage
-    files
+    files bookkeeper_storage
     managed
+    pulsar_records
     inspection folder_identity
+    bookie_inspection
 
 broker
     bounded_log instruments
@@ -224,6 +230,15 @@ balancer
     carrying_out rounds
     running
 
+watch
+    loads_seen recomputing
+    why_moved
+    watched_cluster
+    sources recorded_status
+    answers
+    server
+    running
+
 questions
     topics monitored examination
     past_state
@@ -242,7 +257,7 @@ cli
     extras folders formats groups interrupt moments
     asking
     run
-    ledger tokens
+    ledger tokens watch
     record
     ask
     operate

@@ -25,7 +25,7 @@ from pulsar_barycenter.balancer.judging.scoring import Score
 from pulsar_barycenter.balancer.options import HOUR_MS
 from pulsar_barycenter.balancer.shedding_switch import TakenOver
 from pulsar_barycenter.load.strategy import MemoryDocument
-from pulsar_barycenter.operations.journal import Entry, Journal
+from pulsar_barycenter.operations.journal import Entry, move_journal
 from pulsar_barycenter.whole_files.appearing import write_durably
 
 MAX_ROUNDS_BYTES: Final = 64 << 20
@@ -56,7 +56,7 @@ class StateFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.journal = Journal(path / "moves.journal")
+        self.journal = move_journal(path / "moves.journal")
         self._entries: deque[Entry] = deque()
 
     def check(self, identity: Identity) -> None:

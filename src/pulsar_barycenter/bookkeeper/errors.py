@@ -7,6 +7,7 @@ BookKeeperError
 ├── ClusterLayoutError       the keys of the cluster are of a form that this client does not write
 ├── InvalidQuorumError       ensemble size, write quorum and ack quorum do not fit together
 ├── TooFewBookiesError       there are not enough writable bookies; nothing was written
+├── LedgerExistsError        a ledger with this id exists already
 ├── NoSuchLedgerError        the ledger has no key: it was deleted, or never existed
 ├── WrongPasswordError       the ledger was created with another password
 ├── EntryTooLargeError       an entry is larger than a bookie accepts; it was not sent
@@ -49,6 +50,10 @@ class InvalidQuorumError(BookKeeperError):
 
 
 class TooFewBookiesError(BookKeeperError):
+    pass
+
+
+class LedgerExistsError(BookKeeperError):
     pass
 
 

@@ -31,9 +31,10 @@ class TokenBucket:
             self._at_s = now_s
         return self._balance
 
-    def take(self, amount: float, now_s: float) -> None:
-        """Take tokens; the balance may become negative."""
-        self._balance = self.balance(now_s) - amount
+    def take(self, amount: float, now_s: float) -> float:
+        """Take tokens and return the tokens that are left; they may become negative."""
+        self._balance = left = self.balance(now_s) - amount
+        return left
 
     def wait_s(self, now_s: float, least: float) -> float:
         """Return the seconds until there are `least` tokens, 0.0 if they are there."""
@@ -56,12 +57,14 @@ class Throttle:
             return 0
         return NO_LIMIT if self._messages is None else max(int(self._messages.balance(now_s)), 0)
 
-    def take(self, messages: int, size: int, now_s: float) -> None:
-        """Count messages that passed, of `size` bytes together."""
+    def take(self, messages: int, size: int, now_s: float) -> bool:
+        """Count messages that passed, of `size` bytes together. Return whether another one may pass now."""
+        left = size_left = 1.0
         if self._messages is not None:
-            self._messages.take(messages, now_s)
+            left = self._messages.take(messages, now_s)
         if self._size is not None:
-            self._size.take(size, now_s)
+            size_left = self._size.take(size, now_s)
+        return left >= 1 and size_left >= 1
 
     def wait_s(self, now_s: float) -> float:
         """Return the seconds until a message may pass, 0.0 if one may pass now."""

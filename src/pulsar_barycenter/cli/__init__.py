@@ -6,6 +6,7 @@ that it starts fast and needs only its own libraries. The folders group commands
 - `run` starts processes: a cluster, one broker, the demo.
 - `ask` shows the state of a cluster and explains decisions; `operate` moves bundles and drains brokers; `balance`
   balances a cluster from outside; `admin` has the commands of pulsar-admin.
+- `watch` shows a cluster from outside on the dashboard.
 - `record` fills a data folder with load reports, recorded or synthetic; `pipeline` turns them into tables; `history`
   queries these tables; `replay` tries strategies on load in virtual time and recommends one.
 - `ledger` checks and repairs messages; `tokens` creates keys and tokens for clients.

@@ -1,4 +1,6 @@
-"""`barycenter ledger`: checks the messages of a stopped data folder, and repairs damaged files."""
+"""`barycenter ledger`: checks the messages of a stopped data folder, and repairs damaged files; or compares the
+messages on bookies with what topics list.
+"""
 
 import asyncio
 import sys
@@ -15,9 +17,12 @@ from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.cluster_logs.data_folder import LEDGERS, METADATA, WrongFolderError
+from pulsar_barycenter.ledger.bookie_inspection import BookieReport, compare
+from pulsar_barycenter.ledger.bookie_inspection import delete_unlisted as delete_unlisted_ledgers
+from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import opened_bookies
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.folder import exclusive
-from pulsar_barycenter.ledger.folder_identity import check_same_folder
+from pulsar_barycenter.ledger.folder_identity import bookie_cluster_user, check_same_folder
 from pulsar_barycenter.ledger.inspection import (
     LedgerReport,
     ListedLedger,
@@ -30,6 +35,7 @@ from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.run.broker_folders import check_broker_folder
+from pulsar_barycenter.run.ledger_storages import REGISTERED_BROKERS
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import with_progress
 from pulsar_barycenter.terminal.suggestions import did_you_mean
@@ -77,7 +83,7 @@ _FORMAT = with_format("table", "json", json="one object")
 
 @click.group(name="ledger", cls=CommandGroup)
 def command() -> None:
-    """Check and repair the messages of a stopped data folder."""
+    """Check and repair the messages of a stopped data folder, or check those on bookies."""
 
 
 @command.command(name="check")
@@ -123,6 +129,70 @@ def repair(data: Path, metadata: Path | None, url: str, store_config: str, topic
     else:
         _print(found)
     sys.exit(1 if any(report.error for report in found.damaged) else 0)
+
+
+@command.command(name="bookies")
+@click.option("--metadata-store", "url", required=True, metavar="URL", help="The brokers' metadataStoreUrl.")
+@_STORE_CONFIG
+@click.option(
+    "--bookies",
+    "uri",
+    default="",
+    metavar="URI",
+    help="The brokers' bookkeeperMetadataServiceUri.  [default: /ledgers in the brokers' metadata store]",
+)
+@click.option(
+    "--delete-unlisted", is_flag=True, help="Delete the ledgers of the brokers that no topic lists; no broker may run."
+)
+@_FORMAT
+def bookies(url: str, store_config: str, uri: str, *, delete_unlisted: bool, form: str) -> None:
+    """Compare the ledgers that topics list with the ledgers on bookies (barycenterLedgerStorage=bookkeeper).
+
+    Reports ledgers that a topic needs and bookies do not have or not wholly, and ledgers of the brokers that no topic
+    lists. Ledgers of other users of the bookies are counted and left alone. While brokers run, a ledger that is being
+    created or deleted may be reported.
+
+    Exit code: 0 if no topic lacks a ledger; 3 if one does; 1 if the check failed.
+    """
+    try:
+        found = asyncio.run(_compare(url, store_config, uri, is_deleting=delete_unlisted))
+    except (LedgerError, MetadataError, UnknownStoreError, OSError) as error:
+        fail(in_words(error))
+        raise AssertionError from error
+    if form == "json":
+        click.echo(msgspec.json.encode(found))
+    else:
+        _print_bookies(found)
+    sys.exit(DAMAGED if found.lacking else 0)
+
+
+async def _compare(url: str, config_path: str, uri: str, *, is_deleting: bool) -> BookieReport:
+    async with opened_bookies(uri, url, config_path) as (store, client):
+        if is_deleting and (running := await store.children(REGISTERED_BROKERS)):
+            raise LedgerError(
+                f"{count_of(len(running), 'broker')} run on this metadata store ({', '.join(running[:10])}): stop them"
+                " first, because a ledger that they are creating is not listed yet"
+            )
+        found = await compare(store, client, await bookie_cluster_user(store, client.instance_id))
+        if is_deleting:
+            deleted = await delete_unlisted_ledgers(store, client, found.unlisted)
+            left = [ledger for ledger in found.unlisted if ledger not in deleted]
+            found = msgspec.structs.replace(found, unlisted=left, deleted=deleted)
+        return found
+
+
+def _print_bookies(found: BookieReport) -> None:
+    for lacking in found.lacking:
+        click.echo(f"{lacking.topic}  ledger {lacking.ledger}  {lacking.detail}")
+    for ledger in found.unlisted:
+        click.echo(f"ledger {ledger}  belongs to no topic")
+    for ledger in found.deleted:
+        click.echo(f"ledger {ledger}  belonged to no topic; deleted")
+    counted = f"{count_of(found.ledgers, 'ledger')} of {count_of(found.topics, 'topic')}"
+    click.echo(
+        f"{counted}: {found.ledgers - len(found.lacking):,} on bookies, {len(found.lacking):,} lacking;"
+        f" {len(found.unlisted):,} unlisted; {count_of(found.others, 'ledger')} of others"
+    )
 
 
 @dataclass(frozen=True, slots=True)

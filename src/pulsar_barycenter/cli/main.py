@@ -32,6 +32,7 @@ _COMMANDS: Final = {
         "Run every strategy in every scenario, and compare the results.",
     ),
     "balance": ("balance.command", "Balance a running cluster from outside, or show what would be moved."),
+    "watch": ("watch", "Show a cluster from outside on the dashboard: its load, its moves, and why."),
     "move": ("operate.move", "Move a bundle to a broker, and wait until the broker serves it."),
     "execute": ("operate.execute", "Carry out a plan of moves at a bounded rate."),
     "drain": ("operate.drain", "Move all bundles away from a broker, and keep it empty until undrain."),

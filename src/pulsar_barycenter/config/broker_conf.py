@@ -264,6 +264,10 @@ def shown(key: str, text: str) -> str:
     return HIDDEN if text and is_secret else text
 
 
+_BOOKIE_URIS: Final = ("zk+hierarchical://", "zk+longhierarchical://", "zk+null://", "zk://", "metadata-store:")
+_BOOKIE_URIS_TEXT: Final = " or ".join(_BOOKIE_URIS)
+
+
 def _known(name: str, text: str) -> Key:
     key = keys().get(name)
     if key is None:
@@ -291,6 +295,7 @@ def _check_together(config: BrokerConfig) -> None:
             "",
             "the roles of the brokers and of the administrators, because authorizationEnabled=true",
         )
+    _check_bookies(config)
     writes = config.leader_only_metadata_writes
     if writes == "true" and not config.effective_metadata_store_url.startswith(_STORES_WITH_CURRENT_READS):
         raise ConfigError("leaderOnlyMetadataWrites", writes, _NEEDS_CURRENT_READS)
@@ -298,6 +303,20 @@ def _check_together(config: BrokerConfig) -> None:
     if writes == "true" and session_ms > MAX_LEASED_SESSION_MS:
         most = f"at most {MAX_LEASED_SESSION_MS:,} where leaderOnlyMetadataWrites=true"
         raise ConfigError("metadataStoreSessionTimeoutMillis", str(session_ms), most)
+
+
+def _check_bookies(config: BrokerConfig) -> None:
+    ensemble, copies = config.managed_ledger_default_ensemble_size, config.managed_ledger_default_write_quorum
+    confirmed = config.managed_ledger_default_ack_quorum
+    if copies > ensemble:
+        most = f"at most managedLedgerDefaultEnsembleSize, which is {ensemble}"
+        raise ConfigError("managedLedgerDefaultWriteQuorum", str(copies), most)
+    if confirmed > copies:
+        most = f"at most managedLedgerDefaultWriteQuorum, which is {copies}"
+        raise ConfigError("managedLedgerDefaultAckQuorum", str(confirmed), most)
+    uri = config.bookkeeper_metadata_service_uri
+    if uri and not uri.startswith(_BOOKIE_URIS):
+        raise ConfigError("bookkeeperMetadataServiceUri", uri, f"blank or a URI that begins with {_BOOKIE_URIS_TEXT}")
 
 
 def _check_addresses(config: BrokerConfig) -> None:

@@ -6,6 +6,8 @@ import msgspec
 
 from pulsar_barycenter.config.key import (
     AtLeastOne,
+    Bookies,
+    BookieTimeout,
     Bundles,
     BytesOrOff,
     Count,
@@ -394,3 +396,33 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         Count,
         about("Memory for recent entries of all topics. Pulsar's default is a fifth of its direct memory.", unit="MiB"),
     ] = 64
+    barycenter_ledger_storage: Annotated[
+        Literal["files", "bookkeeper"],
+        about("Where messages are stored: in files of barycenterDataDir, or on bookies. See bookkeeper.md."),
+    ] = "files"
+    bookkeeper_metadata_service_uri: Annotated[
+        str,
+        about(
+            "Metadata of the bookies: `zk+hierarchical://HOST:PORT/ledgers` or `metadata-store:URL`; blank: `/ledgers` "
+            "in the store of metadataStoreUrl."
+        ),
+    ] = ""
+    managed_ledger_default_ensemble_size: Annotated[
+        Bookies, about("Bookies of a ledger; at least managedLedgerDefaultWriteQuorum.")
+    ] = 2
+    managed_ledger_default_write_quorum: Annotated[
+        Bookies, about("Copies of a message on bookies; at least managedLedgerDefaultAckQuorum.")
+    ] = 2
+    managed_ledger_default_ack_quorum: Annotated[
+        Bookies, about("Copies that bookies confirm before a producer gets its receipt.")
+    ] = 2
+    managed_ledger_digest_type: Annotated[
+        Literal["CRC32C", "CRC32", "MAC"],
+        about("Digest of messages on bookies. Pulsar also accepts DUMMY, which finds no damage."),
+    ] = "CRC32C"
+    managed_ledger_password: Annotated[
+        str, about("Password of ledgers on bookies, the same for all brokers and for ever.", secret=True)
+    ] = ""
+    bookkeeper_client_timeout_in_seconds: Annotated[
+        BookieTimeout, about("How long a request to a bookie may take; after that its connection is closed.")
+    ] = 30.0

@@ -71,6 +71,7 @@ CHECKS: Final = (
     Check("late-pipeline", balance.late_pipeline, (Part.SNAPSHOT,)),
     Check("silent-pipeline", balance.silent_pipeline, (Part.SNAPSHOT,)),
     Check("ledgers-folder", ledgers.ledgers_folder, (Part.LEDGERS,)),
+    Check("ledgers-on-bookies", ledgers.ledgers_on_bookies, (Part.STORE,), in_motion=True),
     Check("unreadable-key", namespaces.unreadable_keys, (Part.STORE,)),
 )
 

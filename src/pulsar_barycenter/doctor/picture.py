@@ -134,6 +134,19 @@ class LedgersView:
 
 
 @dataclass(frozen=True, slots=True)
+class BookiesView:
+    """The bookies on which the brokers keep messages: how many accept writes, each topic that lacks a ledger as
+    (topic, ledger, reason), and the ledgers that no topic lists. If `failure` is not blank, it says why the rest could
+    not be read.
+    """
+
+    writable: int = 0
+    lacking: tuple[tuple[str, int, str], ...] = ()
+    unlisted: tuple[int, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FileView:
     """The broker.conf of a broker: the keys that this version does not have, or why the file cannot be read."""
 
@@ -160,6 +173,7 @@ class Picture:
     pipeline_silent_s: float | None = None
     store: StoreView | None = None
     ledgers: LedgersView | None = None
+    bookies: BookiesView | None = None
     file: FileView | None = None
     unseen: tuple[Unseen, ...] = ()
 

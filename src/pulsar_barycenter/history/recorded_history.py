@@ -21,6 +21,7 @@ from pulsar_barycenter.pipeline.spark.history_tables import HistoryTables
 from pulsar_barycenter.pipeline.storage.arrow_storage import ArrowStorage
 from pulsar_barycenter.pipeline.storage.files import LocalStorage, Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.storage.read_only import ReadOnlyStorage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -322,7 +323,7 @@ def storage_at(address: str, spark: "SparkSession | None" = None) -> Storage:
         check_load_folder(local)
         return PipelineLayout.of(local)
     if spark is None:
-        return ArrowStorage(address)
+        return ReadOnlyStorage(ArrowStorage(address), "a history is only read here")
     # local folders, and buckets that Arrow reads, need no PySpark
     from pulsar_barycenter.pipeline.spark.addresses import open_storage
 

@@ -8,12 +8,14 @@ Rules. One owner writes a ledger, under the epoch of its ownership. The next own
 afterwards. A writer looks for a fence after its bytes are durable and before it reports them. No clock is involved.
 
 Read `position`, then the two interfaces, `reader` and `storage`: append, make durable, fence, read. `files` stores
-ledgers in a folder that brokers share. `managed` builds topics and cursors from ledgers, for one owner at a time.
+ledgers in a folder that brokers share, `bookkeeper_storage` on bookies of Apache BookKeeper. `managed` builds topics
+and cursors from ledgers, for one owner at a time. `pulsar_records` stores what it keeps of them in Pulsar's form.
 `ledger_settings` sets the size of ledgers. `entry_index` holds sizes, message counts and publish times of a ledger's
 entries without their data. All topics of a storage share the memory of `tail_cache` and `caches`. `disk_full` records
 that the disk is full. `folder_identity` makes sure that all brokers of a cluster use the same folder. `inspection`
-checks and repairs the ledgers of a folder while no broker runs on it.
+checks and repairs the ledgers of a folder while no broker runs on it; `bookie_inspection` compares those on bookies
+with the lists of topics.
 
-This room never looks into an entry. `protocol` knows what entries mean; `broker` knows who owns a topic under which
+This package never looks into an entry. `protocol` knows what entries mean; `broker` knows who owns a topic under which
 epoch.
 """

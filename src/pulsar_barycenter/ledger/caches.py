@@ -42,7 +42,8 @@ class ReaderCache:
         """
         if ledger.reader is None or ledger in self._ledgers:
             return
-        weight = _READER_BYTES + ledger.reader.index.memory_bytes
+        index = ledger.reader.index
+        weight = _READER_BYTES + (0 if index is None else index.memory_bytes)
         self._ledgers[ledger] = weight
         self._used += weight
         while self._used > self.capacity_bytes and len(self._ledgers) > 1:

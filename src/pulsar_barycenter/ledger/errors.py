@@ -10,10 +10,10 @@ LedgerError
 ├── LedgerFolderUnfitError   the folder cannot store ledgers safely; nothing was written
 ├── LedgerFolderLostError    the folder was removed or replaced while it was open; the process has to end
 ├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or a check of them is running
-├── LedgerFullError          the disk is full; nothing was acknowledged, existing data stays readable
+├── LedgerFullError          the disk is full, or too few bookies accept writes; existing data stays readable
 ├── LedgerTerminatedError    the topic was terminated; it accepts no entry any more
 ├── LedgerClosedError        the writer, or the whole storage, is closed
-└── LedgerUnavailableError   the metadata store did not answer; it is unknown whether a write took effect
+└── LedgerUnavailableError   the metadata store or bookies did not answer; it is unknown whether a write took effect
 """
 
 from collections.abc import Sequence
@@ -52,6 +52,7 @@ class LedgerCorruptedError(LedgerError):
         self.offset = offset
         self.detail = detail
         self.entries = entries
+        self.remedy = repair_hint(file)
 
 
 class LedgerVersionError(LedgerError):
@@ -64,14 +65,17 @@ class LedgerVersionError(LedgerError):
 
 
 class LedgerNotFoundError(LedgerError):
-    def __init__(self, text: str, file: str = "") -> None:
+    def __init__(self, text: str, file: str = "", remedy: str = "") -> None:
         super().__init__(text)
         self.file = file
+        self.remedy = remedy or repair_hint(file)
 
 
 class LedgerUnreadableError(LedgerError):
+    remedy = "Correct its permissions, or replace it by the right file"
+
     def __init__(self, text: str, file: str) -> None:
-        super().__init__(f"{text}. Correct its permissions, or replace it by the right file")
+        super().__init__(f"{text}. {self.remedy}")
         self.file = file
 
 

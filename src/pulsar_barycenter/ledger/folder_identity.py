@@ -1,5 +1,5 @@
 """Makes sure that all brokers of a cluster use the same folder of ledgers, by an identity in the folder and in the
-store.
+store; or the same cluster of bookies, by its UUID.
 
 The first broker creates the identity and stores it. A broker whose folder has another identity, or none, does not
 start: it would not find the ledgers of the topics that it takes over. This happens when the ledgers were removed, when
@@ -21,6 +21,7 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 FOLDER_KEY: Final = "/barycenter/ledgers-folder"
 IDENTITY: Final = "identity"
 _LONGEST: Final = 64
+_ON_BOOKIES: Final = b"bookkeeper:"
 _FORM: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -48,6 +49,16 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
     found = await store.get(FOLDER_KEY)
     if found is None:
         return
+    if found.value.startswith(_ON_BOOKIES):
+        raise LedgerFolderUnfitError(
+            folder,
+            [
+                (
+                    "the brokers of this metadata store keep messages on bookies",
+                    "set barycenterLedgerStorage=bookkeeper, or use another metadata store",
+                )
+            ],
+        )
     expected, given = found.value.decode(errors="replace"), identity_of(folder)
     if expected != given:
         what = f"its file {IDENTITY} contains {given}" if given else f"it has no file {IDENTITY}, so it is new or empty"
@@ -63,6 +74,42 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
                 )
             ],
         )
+
+
+async def check_one_bookie_cluster(store: MetadataStore, instance_id: str) -> str:
+    """Check that the brokers of `store` keep messages on the bookies with this UUID, and return the id of the cluster
+    of brokers, which they store with their ledgers. If they keep no messages yet, they do from now on.
+
+    Raises:
+        LedgerError: they use a folder, or other bookies.
+        MetadataError: the store did not answer.
+    """
+    wanted = b"%s%s:%s" % (_ON_BOOKIES, instance_id.encode(), uuid.uuid4().hex.encode())
+    with suppress(BadVersionError):  # there is a value already
+        await store.put(FOLDER_KEY, wanted, expected_version=MUST_NOT_EXIST)
+    return await bookie_cluster_user(store, instance_id)
+
+
+async def bookie_cluster_user(store: MetadataStore, instance_id: str) -> str:
+    """Return the id of the cluster of brokers; writes nothing.
+
+    Raises:
+        LedgerError: they use no bookies, or others than those with this UUID.
+        MetadataError: the store did not answer.
+    """
+    found = await store.get(FOLDER_KEY)
+    if found is None:
+        raise LedgerError(f"the key {FOLDER_KEY} is absent: no broker of this metadata store has kept messages yet")
+    instance, _, cluster = found.value.removeprefix(_ON_BOOKIES).decode(errors="replace").rpartition(":")
+    if not found.value.startswith(_ON_BOOKIES) or instance != instance_id:
+        elsewhere = "on the bookies of another cluster" if found.value.startswith(_ON_BOOKIES) else "in files"
+        raise LedgerError(
+            f"the bookies have the instance id {instance_id}, but the brokers of this metadata store keep messages"
+            f" {elsewhere}: the key {FOLDER_KEY} is {found.value.decode(errors='replace')[:100]!r}. Correct"
+            " bookkeeperMetadataServiceUri or barycenterLedgerStorage, or use another metadata store; to go on without"
+            " these messages, delete the key and the topics"
+        )
+    return cluster
 
 
 def identity_of(folder: str) -> str | None:

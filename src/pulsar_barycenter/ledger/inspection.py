@@ -90,6 +90,20 @@ async def listed_ledgers(store: MetadataStore) -> AsyncIterator[ListedLedger]:
             yield ListedLedger(topic, record.epoch, ledger, in_use=ledger.ledger_id == in_force)
 
 
+async def named_ledgers(store: MetadataStore) -> set[int]:
+    """Return the ids of all ledgers that a topic's record names, also of those that are being deleted.
+
+    Raises:
+        MetadataError: the store did not answer, or a record in it cannot be decoded.
+    """
+    named: set[int] = set()
+    async for path, value in _records(store, MANAGED_LEDGERS):
+        record = decode(path, value, ManagedLedgerRecord)
+        named.update(ledger.ledger_id for ledger in (*record.ledgers, *record.compacted_ledgers))
+        named.update(record.deleting)
+    return named
+
+
 async def _compacted_ledger(store: MetadataStore, topic_path: str) -> int | None:
     path = f"{topic_path}/{encode_local_name(COMPACTION_CURSOR)}"
     found = await store.get(path)

@@ -1,20 +1,37 @@
 """The interface of a ledger storage, as managed ledgers use it: append, make durable, fence, read.
 
-`FileLedgerStorage` stores each ledger in a file of a shared folder. Tests and the simulation use a storage in memory.
-Both pass `tests/contract/test_ledger_storage.py`.
+`FileLedgerStorage` stores each ledger in a file of a shared folder, `BookKeeperStorage` on bookies. Tests and the
+simulation use a storage in memory. All pass `tests/contract/test_ledger_storage.py`.
 
 Fencing. One owner writes a ledger, under one epoch. A later owner fences the ledger first and reads it afterwards. A
 writer looks for the fence after its bytes are durable and before it reports them. So the later owner recovers every
 entry that a former owner reported, and a former owner cannot report an entry after that.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Final, Protocol, TypeAlias
 
 from pulsar_barycenter.ledger.caches import Caches
-from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.entry_index import EntryIndex
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerUnavailableError
 from pulsar_barycenter.ledger.position import NewEntry
-from pulsar_barycenter.ledger.reader import LedgerReader
+from pulsar_barycenter.ledger.reader import LedgerReader, RecoveredLedger
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.store import MetadataStore
+
+LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
+"""The key of the counter from which ids of ledgers in files are drawn."""
+
+Content: TypeAlias = Callable[[bytes], bytes]
+"""Returns the part of a stored entry that is an entry of a topic."""
+
+Later: TypeAlias = Callable[[Coroutine[object, object, None]], object]
+"""Starts a coroutine that the caller does not wait for."""
+
+
+def whole_entry(entry: bytes) -> bytes:
+    return entry
 
 
 class LedgerWriter(Protocol):
@@ -25,6 +42,11 @@ class LedgerWriter(Protocol):
         """Read access to the entries that are durable so far. New entries appear in it just before `on_durable` is
         called.
         """
+        ...
+
+    @property
+    def index(self) -> EntryIndex:
+        """Sizes, counts and times of the entries that are durable so far. It must not be changed."""
         ...
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
@@ -42,7 +64,7 @@ class LedgerWriter(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait until every appended entry is reported as durable or failed, then release the file. Idempotent."""
+        """Wait until every appended entry is reported as durable or failed, then release what it uses. Idempotent."""
         ...
 
 
@@ -65,16 +87,27 @@ class LedgerStorage(Protocol):
         """A text that no other storage object has, in this process or any other."""
         ...
 
+    async def new_id(self, store: MetadataStore, later: Later) -> int:
+        """Return the id for a new ledger, higher than all that were drawn before. `store` has the brokers' metadata;
+        `later` starts what may be done after the return.
+
+        Raises:
+            LedgerError: the cluster of bookies gives no id that this release can use.
+            LedgerUnavailableError: the metadata store did not answer.
+        """
+        ...
+
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> LedgerWriter:
         """Create an empty ledger that is written under `epoch`.
 
         Raises:
-            LedgerFullError: the disk is full.
+            LedgerFullError: the disk is full, or there are too few bookies that accept writes.
+            LedgerUnavailableError: the metadata store did not answer; an empty ledger may exist.
             LedgerError: the ledger exists already.
         """
         ...
 
-    async def fence(self, ledger_id: int, *, epoch: int) -> LedgerReader:
+    async def fence(self, ledger_id: int, *, epoch: int) -> RecoveredLedger:
         """Take a ledger over under `epoch`: from now on, no entry of a writer with a lower epoch is reported as
         durable.
 
@@ -85,25 +118,35 @@ class LedgerStorage(Protocol):
             LedgerFencedError: the ledger was fenced or created under a higher epoch.
             LedgerNotFoundError: the ledger does not exist.
             LedgerCorruptedError: no entry can be read. Otherwise the reader says which entries are damaged.
+            LedgerUnavailableError: the metadata store or bookies did not answer; a former owner may be fenced.
         """
         ...
 
-    async def open(self, ledger_id: int, *, entry_count: int) -> LedgerReader:
-        """Open the first `entry_count` entries of a ledger that is known to have that many.
+    async def open(self, ledger_id: int, *, entry_count: int, content: Content = whole_entry) -> LedgerReader:
+        """Open the first `entry_count` entries of a ledger that is known to have that many and is written no more.
+
+        `content` returns the part of each entry that tells message count and publish time, for a storage that does not
+        keep these itself.
 
         Raises:
             LedgerNotFoundError: the ledger does not exist.
             LedgerCorruptedError: no entry can be read. Otherwise the reader says which entries are damaged; entries
                 that are absent at the end count as damaged.
+            LedgerUnavailableError: the metadata store or bookies did not answer.
         """
         ...
 
     async def delete(self, ledger_id: int) -> None:
-        """Delete a ledger. It is no error if it does not exist."""
+        """Delete a ledger. It is no error if it does not exist.
+
+        Raises:
+            LedgerUnavailableError: the metadata store did not answer.
+        """
         ...
 
     async def has_room(self) -> bool:
-        """Return whether the disk has space for some more messages; writes a small file to find out.
+        """Return whether there is space for some more messages: files write a small one to find out; of bookies, enough
+        must accept writes.
 
         Raises:
             LedgerError: the file could not be written for another reason.
@@ -111,5 +154,17 @@ class LedgerStorage(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait until appended entries are reported, then release files and threads. Idempotent."""
+        """Wait until appended entries are reported, then release files, threads and connections. Idempotent."""
         ...
+
+
+async def draw_counted_id(store: MetadataStore, later: Later) -> int:
+    """Return the next number of LEDGER_ID_COUNTER, as `LedgerStorage.new_id`.
+
+    Raises:
+        LedgerUnavailableError: the metadata store did not answer.
+    """
+    try:
+        return await next_counter_value(store, LEDGER_ID_COUNTER, later=later)
+    except MetadataError as error:
+        raise LedgerUnavailableError(str(error)) from error

@@ -6,7 +6,8 @@ one form for all, without duplicates.
 
 - Recording: `collector` queries every broker in a round and appends the reports to a load-report log; `collecting` runs
   the rounds. `extensible_topics` reads the load topics, `ownership_topic` the owners of bundles; `collected_snapshot`
-  combines them. `report_numbers` numbers reports across restarts, so that the pipeline counts each only once.
+  combines them. `recorded_settings` keeps the settings that balancing uses. `report_numbers` numbers reports across
+  restarts, so that the pipeline counts each only once.
 - Queries: `running_cluster` reads the leader's snapshot and the decisions of all brokers; `topic_names` finds the
   bundles of topics.
 - Shared: `answers` explains why a broker returned nothing, `addresses` finds the web address of a broker.

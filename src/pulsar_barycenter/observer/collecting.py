@@ -19,6 +19,7 @@ from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.observer.answers import CERTIFICATES_VARIABLE
 from pulsar_barycenter.observer.collected_snapshot import keep_snapshot
 from pulsar_barycenter.observer.collector import CollectError, Collector, ExtensibleTopics, Round
+from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, append_settings
 from pulsar_barycenter.observer.report_numbers import ReportNumbers
 
 _TIMEOUT_S: Final = 20.0
@@ -82,8 +83,8 @@ async def open_collector(
 ) -> AsyncIterator[Collector]:
     """Open a collector that numbers its reports in `wanted.out` and appends them to `report_log`; close it at the end.
 
-    `keeps` receives the snapshot of brokers with the extensible load manager in each round. `subscription` is the name
-    of the one on their topics; only one process may use it.
+    The settings of the cluster are recorded there as well. `keeps` receives the snapshot of brokers with the extensible
+    load manager in each round. `subscription` is the name of the one on their topics; only one process may use it.
 
     Raises:
         OSError: the numbers cannot be read.
@@ -105,6 +106,7 @@ async def open_collector(
             clock_ms=_now_ms,
             extensible=open_topics if wanted.service_url else None,
             keep_snapshot=keeps,
+            keep_settings=partial(append_settings, wanted.out / SETTINGS_FILE),
         )
     finally:
         await client.close()

@@ -37,9 +37,11 @@ from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.observer.addresses import address_of
 from pulsar_barycenter.observer.answers import has_no_report, without_report
 from pulsar_barycenter.observer.collected_snapshot import collected_snapshot
+from pulsar_barycenter.observer.recorded_settings import RecordedSettings, recorded_settings
 from pulsar_barycenter.observer.report_numbers import OF_APACHE_PULSAR, ReportNumbers
 
 _AT_ONCE: Final = 16
+_RUNTIME: Final = "/admin/v2/brokers/configuration/runtime"
 _NO_SUCH_PATH: Final = (404, 405)
 MAX_BROKERS: Final = 10_000
 """The maximum number of brokers; a longer list is refused as not valid."""
@@ -132,9 +134,11 @@ class Collector:
         clock_ms: Callable[[], int],
         extensible: Callable[[], ExtensibleTopics] | None = None,
         keep_snapshot: Callable[[SnapshotDocument], None] = lambda _document: None,
+        keep_settings: Callable[[RecordedSettings], None] | None = None,
     ) -> None:
         """Make a collector. `extensible` opens the topics of the extensible load manager; it is called when the first
         broker is found that runs it. `keep_snapshot` writes the snapshot of these brokers in each round.
+        `keep_settings` gets the settings of the cluster when they have changed; None: they are not read.
         """
         self._given = list(urls)
         self._address: dict[str, str] = {}
@@ -144,6 +148,8 @@ class Collector:
         self._clock_ms = clock_ms
         self._open_topics = extensible
         self._keep_snapshot = keep_snapshot
+        self._keep_settings = keep_settings
+        self._settings: RecordedSettings | None = None
         self._topics: ExtensibleTopics | None = None
 
     @property
@@ -156,7 +162,7 @@ class Collector:
 
         Raises:
             CollectError: the brokers cannot be listed, the topics of the extensible load manager cannot be opened, or
-                the numbers of the reports or the snapshot cannot be written.
+                the numbers of the reports, the settings or the snapshot cannot be written.
         """
         source, brokers = await self._live_brokers()
         self._address = {broker: url for broker, url in self._address.items() if broker in brokers}
@@ -181,6 +187,8 @@ class Collector:
             self._numbers.keep()
         except OSError as error:
             raise CollectError(f"cannot write the numbers of the reports, which a restart needs: {error}") from error
+        if self._keep_settings is not None:
+            await self._tell_settings(source, self._keep_settings)
         for report in found:
             self._log.append(report)
         self._tell_snapshot(extensible, owners)
@@ -262,9 +270,41 @@ class Collector:
 
         The broker is queried before the topic is read, because reading a topic that does not exist would create it.
         """
-        answer = await self._client.call("GET", address, "/admin/v2/brokers/configuration/runtime")
+        answer = await self._client.call("GET", address, _RUNTIME)
         class_name = answer.get(_PLACE_KEY) if isinstance(answer, dict) else None
         return short_name(str(class_name))[:200] if class_name else _IN_TOPIC
+
+    async def _tell_settings(self, address: str, keep: Callable[[RecordedSettings], None]) -> None:
+        """Pass the settings of the cluster on if they have changed; if they cannot be read, the last ones are valid.
+
+        Raises:
+            CollectError: they cannot be written.
+        """
+        try:
+            runtime = await self._client.call("GET", address, _RUNTIME)
+            leader = await self._leader(address)
+        except AdminRequestError:
+            return
+        if not isinstance(runtime, dict):
+            return
+        record = recorded_settings(self._clock_ms(), runtime, leader)
+        if self._settings is None or not record.is_like(self._settings):
+            try:
+                keep(record)
+            except OSError as error:
+                raise CollectError(f"cannot write the settings of the cluster: {error}") from error
+            self._settings = record
+
+    async def _leader(self, address: str) -> str:
+        """Return the broker that leads; blank if none does, or the broker has no such path."""
+        try:
+            answer = await self._client.call("GET", address, "/admin/v2/brokers/leaderBroker")
+        except AdminRequestError as error:
+            if error.status in _NO_SUCH_PATH:
+                return ""
+            raise
+        known = answer if isinstance(answer, dict) else {}
+        return str(known.get("brokerId") or str(known.get("serviceUrl", "")).rpartition("/")[2])
 
     def _tell_snapshot(self, brokers: Sequence[str], owners: Mapping[str, str] | None) -> None:
         """Write the data of the brokers with the extensible load manager as a snapshot.

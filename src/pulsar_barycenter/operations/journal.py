@@ -10,7 +10,7 @@ Only one process at a time uses a journal; `journal_file` has the lock, and the 
 import enum
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -51,11 +51,13 @@ class Entry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defa
     took_s: float | None = None
 
 
-class Journal(JournalFile[Entry]):
-    """The journal of moves. Appends to a file, and creates it if it does not exist."""
+Journal: TypeAlias = JournalFile[Entry]
+"""The journal of the moves of a plan."""
 
-    def __init__(self, file: Path) -> None:
-        super().__init__(file, Entry)
+
+def move_journal(file: Path) -> Journal:
+    """Return the journal of moves in `file`, which is created at the first entry."""
+    return JournalFile(file, Entry)
 
 
 def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:

@@ -138,8 +138,8 @@ class Connection:
     most the size of one frame.
     """
 
-    __slots__ = ("_decoder", "_early", "_early_bytes", "_joins_sends", "_max_frame_size", "_out", "_ping_open",
-                 "peer_version", "role", "state")  # fmt: skip
+    __slots__ = ("_decoder", "_early", "_early_bytes", "_joins_sends", "_legal", "_longest", "_max_frame_size", "_out",
+                 "_ping_open", "peer_version", "role", "state")  # fmt: skip
 
     def __init__(
         self,
@@ -158,6 +158,10 @@ class Connection:
         """The peer's protocol version, after its CONNECT or CONNECTED."""
         self._decoder = FrameDecoder(max_frame_size)
         self._max_frame_size = max_frame_size
+        self._legal: Final = _LEGAL_WHEN_OPEN[role]
+        """The commands that this role may receive while the connection is open."""
+        self._longest: Final = MAX_COMMAND_BYTES if role is Role.BROKER else max_frame_size
+        """The maximum size of a command in bytes while the connection is open."""
         self._early: list[Frame] = []
         self._early_bytes = 0
         self._out: list[bytes] = []
@@ -198,10 +202,12 @@ class Connection:
 
     def _take(self, frames: list[Frame]) -> list[Received]:
         received: list[Received] = []
+        if not frames:
+            return received
         is_open = self.state is State.OPEN
-        legal = _LEGAL_WHEN_OPEN[self.role]
+        legal = self._legal
         takes_sends = is_open and _SEND in legal
-        longest = self._longest_command(is_open=is_open)
+        longest = self._longest if is_open else MAX_HANDSHAKE_BYTES
         for command, entry in frames:
             if len(command) > longest:
                 when = "" if is_open else " before the connection is open"
@@ -215,7 +221,7 @@ class Connection:
                     self._keep_until_accept(command, entry)
                     continue
                 is_open = self._advance(number, message)
-                longest = self._longest_command(is_open=is_open)
+                longest = self._longest if is_open else MAX_HANDSHAKE_BYTES
             elif number not in legal:
                 raise self._illegal(number)
             if number == _PING:
@@ -227,11 +233,6 @@ class Connection:
             elif number != _PONG:
                 received.append((number, message, entry))
         return received
-
-    def _longest_command(self, *, is_open: bool) -> int:
-        if not is_open:
-            return MAX_HANDSHAKE_BYTES
-        return MAX_COMMAND_BYTES if self.role is Role.BROKER else self._max_frame_size
 
     def _must_wait_for_accept(self, number: int) -> bool:
         """Whether a client's command must wait until its CONNECT is answered."""

@@ -11,7 +11,10 @@ The checksum covers everything from `metadataSize` on. Source: binary-protocol r
 """
 
 import struct
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import compress, count, repeat
+from operator import contains
 from typing import Final, TypeAlias
 
 from crc32c import crc32c
@@ -37,6 +40,8 @@ _U32: Final = struct.Struct(">I")
 ENTRY_HEAD: Final = struct.Struct(">HIIBB")
 """Checksum magic, checksum, size of the metadata; the first tag of the metadata and the byte after it."""
 _CHECKSUM_MAGIC: Final = b"\x0e\x01"
+_DELIVERY_TIME_TAG: Final = MessageMetadata.DELIVER_AT_TIME_FIELD_NUMBER << 3 & 0x7F | 0x80
+"""The first byte of the field's tag, however many bytes the rest takes. Other fields may have this byte, too."""
 _BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
 
 COPY_BELOW_BYTES: Final = 4096
@@ -223,6 +228,21 @@ def read_metadata(entry: bytes) -> MessageMetadata:
     if not metadata.IsInitialized():
         raise MalformedFrameError("the entry's metadata lacks producer name, sequence id or publish time")
     return metadata
+
+
+def may_have_delivery_time(entries: Sequence[bytes]) -> Iterator[int]:
+    """Yield the index, ascending, of each entry whose metadata may have a `deliver_at_time` and has to be parsed. Much
+    cheaper than to parse them all.
+    """
+    # Most entries do not have this byte anywhere: the loop over them is C code.
+    for index in compress(count(), map(contains, entries, repeat(_DELIVERY_TIME_TAG))):
+        entry = entries[index]
+        if not entry.startswith(_CHECKSUM_MAGIC):
+            yield index
+            continue
+        size = int.from_bytes(entry[6:10], "big")
+        if entry.find(_DELIVERY_TIME_TAG, 10, 10 + size) >= 0:
+            yield index
 
 
 def last_batch_index(entry: bytes) -> int:

@@ -11,6 +11,7 @@ from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.doctor.catalogue import Diagnosis, confirmed, diagnose, needs_second_look
 from pulsar_barycenter.doctor.finding import Unseen
 from pulsar_barycenter.doctor.picture import Picture
+from pulsar_barycenter.doctor.reading.bookies import read_bookies
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError, read_cluster
 from pulsar_barycenter.doctor.reading.file import read_file
 from pulsar_barycenter.doctor.reading.ledgers import read_ledgers
@@ -64,7 +65,7 @@ async def _picture(new_client: NewClient, asked: Asked) -> Picture:
     Raises:
         ClusterUnreadableError, StoreUnreadableError: none of the requested parts can be read.
     """
-    picture = await _of_cluster(new_client, asked)
+    picture = await _with_bookies(await _of_cluster(new_client, asked), asked)
     if asked.file is None:
         picture = replace(picture, unseen=(*picture.unseen, _NO_FILE))
     else:
@@ -75,6 +76,14 @@ async def _picture(new_client: NewClient, asked: Asked) -> Picture:
     url = asked.store or next(urls, "")
     several = bool(url) and not url.startswith(OF_ONE_MACHINE)
     return replace(picture, ledgers=await asyncio.to_thread(read_ledgers, asked.ledgers, several_machines=several))
+
+
+async def _with_bookies(picture: Picture, asked: Asked) -> Picture:
+    """Return the picture with the bookies, if the brokers keep messages on some and the store was read."""
+    if not asked.store or picture.store is None or not picture.store.ledgers_folder.startswith("bookkeeper:"):
+        return picture
+    uris = (broker.settings.get("bookkeeperMetadataServiceUri", "") for broker in picture.answering if broker.settings)
+    return replace(picture, bookies=await read_bookies(asked.store, asked.store_config, next(uris, "")))
 
 
 async def _of_cluster(new_client: NewClient, asked: Asked) -> Picture:

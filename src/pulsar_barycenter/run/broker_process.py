@@ -15,20 +15,13 @@ from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import HttpPeers
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.rest.server import start_web
-from pulsar_barycenter.cluster_logs.data_folder import LEDGERS, METADATA
+from pulsar_barycenter.cluster_logs.data_folder import METADATA
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.caches import Caches
-from pulsar_barycenter.ledger.errors import LedgerError
-from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
-from pulsar_barycenter.ledger.files.folder_needs import Access
-from pulsar_barycenter.ledger.files.folder_probe import fit_access
-from pulsar_barycenter.ledger.folder_identity import check_one_folder
 from pulsar_barycenter.load.reports.load_over_time import LoadQuestion, LoadTables, RecordedLoad
 from pulsar_barycenter.metadata.clock import SystemClock
-from pulsar_barycenter.metadata.errors import MetadataError
-from pulsar_barycenter.metadata.open import OF_ONE_MACHINE, data_checks, open_store
-from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.metadata.open import data_checks, open_store
 from pulsar_barycenter.run.broker_folders import check_metadata
+from pulsar_barycenter.run.ledger_storages import opened_ledgers
 from pulsar_barycenter.standalone.interruptible import unless
 from pulsar_barycenter.standalone.ready import BrokerReady
 
@@ -63,37 +56,17 @@ async def broker_environment(config: BrokerConfig) -> AsyncIterator[Environment]
         config_path=config.metadata_store_config_path,
     )
     try:
-        ledgers = await ledgers_of(config, store)
-    except (LedgerError, MetadataError):
-        await store.close()
-        raise
-    try:
-        yield Environment(
-            store,
-            ledgers,
-            SystemClock(),
-            random.Random(),
-            HttpPeers.of(config),
-            data_checks=(ledgers.check, *data_checks(url)),
-        )
+        async with opened_ledgers(config, store) as ledgers:
+            yield Environment(
+                store,
+                ledgers.storage,
+                SystemClock(),
+                random.Random(),
+                HttpPeers.of(config),
+                data_checks=(*ledgers.checks, *data_checks(url)),
+            )
     finally:
-        await ledgers.close()
         await store.close()
-
-
-async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerStorage:
-    """Return the storage of a broker's ledgers, after checking that its folder is suitable.
-
-    Raises:
-        LedgerError: the folder is not suitable, or cannot be used.
-        MetadataError: the store did not answer.
-    """
-    folder = str(Path(config.barycenter_data_dir) / LEDGERS)
-    several_machines = not config.effective_metadata_store_url.startswith(OF_ONE_MACHINE)
-    access = await asyncio.to_thread(fit_access, folder, several_machines=several_machines)
-    await check_one_folder(store, folder)
-    caches = Caches.of(tail_bytes=config.managed_ledger_cache_size_mb << 20)
-    return FileLedgerStorage(folder, caches=caches, direct=access is Access.DIRECT)
 
 
 def load_tables_of(data: Path) -> LoadTables:

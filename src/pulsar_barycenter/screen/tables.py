@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
+from pulsar_barycenter.dashboard.timeline import BriefDecision
 from pulsar_barycenter.load.bundle_load import LOAD_BYTES, LOAD_RATE, LONG, load_bytes, load_rate
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.status.board import BundleRow, TopicRow
@@ -57,6 +58,9 @@ def _name(title: str, value: Callable[[Row], str]) -> Column[Row]:
     return Column(title, value, value, is_figure=False)
 
 
+ShownDecision: TypeAlias = DecisionRecord | BriefDecision
+"""A decision of the cluster's log, or what was seen of a cluster from outside."""
+
 BROKERS: Final[Table[BrokerStatus]] = Table(
     "brokers",
     (
@@ -97,7 +101,7 @@ BUNDLES: Final[Table[BundleRow]] = Table(
     lambda row: f"{row.bundle} {row.broker} {row.going_to}",
     2,
 )
-DECISIONS: Final[Table[DecisionRecord]] = Table(
+DECISIONS: Final[Table[ShownDecision]] = Table(
     "decisions",
     (
         Column("at, UTC", lambda row: row.at, lambda row: clock(row.at)),

@@ -15,13 +15,22 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
-from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.cluster_logs.decision_pages import Span
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.questions.topics import MAX_BUNDLES, MAX_TOPICS, SeenTopics
-from pulsar_barycenter.screen.tables import BROKERS, BUNDLES, DECISIONS, TABLES, TOPICS, UNKNOWN, Table, clock
+from pulsar_barycenter.screen.tables import (
+    BROKERS,
+    BUNDLES,
+    DECISIONS,
+    TABLES,
+    TOPICS,
+    UNKNOWN,
+    ShownDecision,
+    Table,
+    clock,
+)
 from pulsar_barycenter.status.board import Board, BundleRow, arranged, heaviest
 from pulsar_barycenter.terminal.tables import printable
 
@@ -37,7 +46,7 @@ class ClusterView:
 
     about: str
     board: Board
-    decisions: Sequence[DecisionRecord]
+    decisions: Sequence[ShownDecision]
 
 
 Ask = Callable[[], Awaitable[ClusterView]]
@@ -54,7 +63,7 @@ class _Story(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "dismiss", "back")]
 
-    def __init__(self, bundle: str, decisions: Sequence[DecisionRecord]) -> None:
+    def __init__(self, bundle: str, decisions: Sequence[ShownDecision]) -> None:
         super().__init__()
         self._bundle = bundle
         self._decisions = decisions

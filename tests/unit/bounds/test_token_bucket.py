@@ -29,7 +29,7 @@ def test_the_mean_rate_holds_whatever_is_sent(
             now_s += throttle.wait_s(now_s) + 1e-6
             now = min(wanted, throttle.allowance(now_s))
             assert now, "a message may pass after the wait"
-        throttle.take(now, now * each, now_s)
+        assert throttle.take(now, now * each, now_s) == (throttle.wait_s(now_s) == 0)
         passed += now
         passed_bytes += now * each
         largest = max(largest, now * each)
@@ -53,8 +53,9 @@ def test_a_limit_of_nothing_is_no_limit_and_a_lifted_one_neither() -> None:
     open_ended.take(1_000_000, 1 << 40, 0.0)
     assert (open_ended.allowance(0.0), open_ended.wait_s(0.0)) == (NO_LIMIT, 0.0)
     throttle = Throttle(1, 1, 1.0, 0.0)
-    throttle.take(100, 100, 0.0)
+    assert not throttle.take(100, 100, 0.0)
     assert throttle.allowance(0.0) == 0
     assert throttle.wait_s(0.0) == pytest.approx(100)
     throttle.lift()
+    assert throttle.take(100, 100, 0.0)
     assert (throttle.allowance(0.0), throttle.wait_s(0.0)) == (NO_LIMIT, 0.0)

@@ -48,7 +48,14 @@ def test_what_cannot_be_looked_at_is_told_and_not_passed() -> None:
 def test_without_locks_or_records_owners_are_said_to_be_not_looked_at() -> None:
     """What the leader of the modular load manager decides upon names no owners."""
     told = {each.what for each in diagnose(replace(healthy(), store=None)).unseen}
-    assert told == {"owner-gone", "owner-differs", "stuck-record", "boundary-copy", "unreadable-key"}
+    assert told == {
+        "owner-gone",
+        "owner-differs",
+        "stuck-record",
+        "boundary-copy",
+        "unreadable-key",
+        "ledgers-on-bookies",
+    }
 
 
 def test_the_checks_that_are_named_run_alone() -> None:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pulsar_barycenter.doctor.checks.ledgers import ledgers_folder
-from pulsar_barycenter.doctor.picture import LedgersView
+from pulsar_barycenter.doctor.checks.ledgers import ledgers_folder, ledgers_on_bookies
+from pulsar_barycenter.doctor.picture import BookiesView, LedgersView
 from pulsar_barycenter.doctor.reading.ledgers import read_ledgers
 from pulsar_barycenter.ledger.folder_identity import IDENTITY, create_identity
 from support.doctor_pictures import FOLDER, healthy, store
@@ -41,3 +41,29 @@ def test_a_folder_is_read_as_a_broker_would_and_left_as_it_was(tmp_path: Path) -
     assert (
         "does not contain 32 hexadecimal digits" in read_ledgers(str(tmp_path), several_machines=False).problems[0][0]
     )
+
+
+def test_what_topics_lack_and_nobody_needs_on_bookies_is_told() -> None:
+    fine = BookiesView(3)
+    assert list(ledgers_on_bookies(replace(healthy(), bookies=fine))) == []
+    lacking = BookiesView(3, (("persistent://t/n/a", 7, "it has no key"),), (8, 9))
+    found = [
+        (each.severity, each.subject, each.sentence) for each in ledgers_on_bookies(replace(healthy(), bookies=lacking))
+    ]
+    assert found == [
+        ("critical", "persistent://t/n/a", "ledger 7 is missing on bookies or too short: it has no key"),
+        ("info", "bookies", "2 ledgers of the brokers belong to no topic; one may be just made"),
+    ]
+    (few,) = ledgers_on_bookies(replace(healthy(), bookies=BookiesView(0)))
+    assert (few.severity, few.sentence.split(":")[0]) == (
+        "critical",
+        "0 bookies accept writes, and a new ledger needs 2",
+    )
+    (failed,) = ledgers_on_bookies(replace(healthy(), bookies=BookiesView(failure="no answer")))
+    assert failed.severity == "error"
+
+
+def test_messages_on_bookies_need_no_folder() -> None:
+    on_bookies = replace(healthy(), store=store(ledgers_folder="bookkeeper:uuid:cluster"))
+    (finding,) = ledgers_folder(on_bookies)
+    assert "barycenterLedgerStorage=bookkeeper" in finding.mend

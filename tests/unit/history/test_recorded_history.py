@@ -25,6 +25,7 @@ from pulsar_barycenter.history import (
 from pulsar_barycenter.history.recorded_history import storage_at
 from pulsar_barycenter.pipeline.storage.arrow_storage import ArrowStorage
 from pulsar_barycenter.pipeline.storage.files import LocalStorage
+from pulsar_barycenter.pipeline.storage.read_only import ReadOnlyStorage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "history"
@@ -143,7 +144,7 @@ def test_a_missing_spark_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatc
 
 def test_a_bucket_is_read_by_arrow(history: RecordedHistory) -> None:
     """By the file system of Arrow for this machine: the same class reads S3, GCS, Azure and HDFS."""
-    bucket = RecordedHistory(ArrowStorage(EXAMPLE.as_uri()), 0, 253_402_300_799_000)
+    bucket = RecordedHistory(ReadOnlyStorage(ArrowStorage(EXAMPLE.as_uri()), "only read"), 0, 253_402_300_799_000)
     assert bucket.address == EXAMPLE.as_uri()
     assert bucket.moves().equals(history.moves())
     for name in bucket.table_names:
@@ -171,15 +172,33 @@ def test_a_storage_of_arrow_reads_what_that_of_a_folder_does(tmp_path: Path) -> 
     for missing in ("c", "tables"):
         with pytest.raises(FileNotFoundError):
             arrow.read(missing)
-    with pytest.raises(PermissionError, match="only read"):
-        arrow.write("c", b"")
+
+
+def test_a_storage_that_is_only_read_refuses_every_change(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_bytes(b"0123456789")
+    local = LocalStorage(tmp_path)
+    storage = ReadOnlyStorage(local, "ask somebody else")
+    assert (storage.read("b.txt", offset=3, length=4), storage.exists("c")) == (b"3456", False)
+    assert (storage.entries(""), storage.address("b.txt")) == (local.entries(""), local.address("b.txt"))
+    changes = (
+        lambda: storage.write("b.txt", b""),
+        lambda: storage.new_file("b.txt"),
+        lambda: storage.make_folder("b.txt"),
+        lambda: storage.move("b.txt", "c"),
+        lambda: storage.delete("b.txt"),
+    )
+    for change in changes:
+        with pytest.raises(PermissionError, match=r"b\.txt cannot be written: ask somebody else"):
+            change()
+    assert local.read("b.txt") == b"0123456789"
 
 
 def test_addresses_choose_their_storage() -> None:
     assert isinstance(storage_at(str(EXAMPLE)), LocalStorage)
     assert isinstance(storage_at(EXAMPLE.as_uri()), LocalStorage)
     s3 = storage_at("s3a://bucket/cluster?region=eu-west-1")
-    assert isinstance(s3, ArrowStorage)
+    assert isinstance(s3, ReadOnlyStorage)
+    assert isinstance(s3.files, ArrowStorage)
     assert s3.address("tables") == "s3a://bucket/cluster/tables"
     with_secret = storage_at("s3://key:secret@bucket/cluster?endpoint_override=127.0.0.1:9000&scheme=http")
     assert with_secret.address() == "s3://bucket/cluster", "messages do not show credentials"

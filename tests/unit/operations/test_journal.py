@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_barycenter.operations import journal_file as journals
-from pulsar_barycenter.operations.journal import Entry, Journal, MoveState, backward, left_of
+from pulsar_barycenter.operations.journal import Entry, MoveState, backward, left_of, move_journal
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.operations.plan import PlannedMove, plan_of, verified
 
@@ -36,29 +36,29 @@ def test_what_is_left_is_what_is_not_served() -> None:
 def test_a_journal_cut_anywhere_keeps_its_whole_lines_and_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "plan.journal"
     for each in ENTRIES:
-        Journal(file).append(each)
+        move_journal(file).append(each)
     whole = file.read_bytes()
-    assert Journal(file).read() == ENTRIES
+    assert move_journal(file).read() == ENTRIES
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
-        assert Journal(file).read() == ENTRIES[: whole[:length].count(b"\n")]
-        Journal(file).append(ENTRIES[0])
-        assert Journal(file).read() == [*ENTRIES[: whole[:length].count(b"\n")], ENTRIES[0]]
+        assert move_journal(file).read() == ENTRIES[: whole[:length].count(b"\n")]
+        move_journal(file).append(ENTRIES[0])
+        assert move_journal(file).read() == [*ENTRIES[: whole[:length].count(b"\n")], ENTRIES[0]]
 
 
 def test_what_is_no_journal_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "plan.journal"
-    assert Journal(file).read() == []
+    assert move_journal(file).read() == []
     file.write_text("{}\n")
     with pytest.raises(JournalError, match="--journal"):
-        Journal(file).read()
+        move_journal(file).read()
     monkeypatch.setattr(journals, "_MAX_BYTES", 1)
     with pytest.raises(JournalError, match="larger"):
-        Journal(file).read()
+        move_journal(file).read()
 
 
 def test_one_process_at_a_time_holds_a_journal(tmp_path: Path) -> None:
-    journal, again = Journal(tmp_path / "j"), Journal(tmp_path / "j")
+    journal, again = move_journal(tmp_path / "j"), move_journal(tmp_path / "j")
     assert not again.is_held()
     with journal.held():
         assert again.is_held()
@@ -71,7 +71,7 @@ def test_one_process_at_a_time_holds_a_journal(tmp_path: Path) -> None:
 
 
 def test_a_holder_is_asked_to_stop_and_the_next_one_is_not(tmp_path: Path) -> None:
-    journal, other = Journal(tmp_path / "j"), Journal(tmp_path / "j")
+    journal, other = move_journal(tmp_path / "j"), move_journal(tmp_path / "j")
     with journal.held():
         assert journal.asked_to_stop() == ""
         other.ask_to_stop(1, "me", "lunch")

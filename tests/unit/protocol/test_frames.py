@@ -3,6 +3,7 @@ from crc32c import crc32c
 
 from pulsar_barycenter.protocol import frames
 from pulsar_barycenter.protocol.errors import ChecksumMismatchError, FrameTooLargeError, MalformedFrameError
+from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 # send(b"hello") of the real client, as observed on the wire (reference 4.3).
 SEND_HELLO = bytes.fromhex(
@@ -30,6 +31,25 @@ def test_a_send_of_the_real_client_splits_into_command_metadata_and_payload():
     metadata, payload = frames.split_entry(entry)
     assert (metadata.producer_name, metadata.sequence_id, payload) == ("standalone-0-1", 0, b"hello")
     assert frames.check_entry(entry) == (metadata.publish_time, 1) == (1795207814998, 1)
+
+
+def test_no_delivery_time_is_overlooked_and_most_entries_need_no_parsing():
+    plain = MessageMetadata(producer_name="standalone-0-1", sequence_id=7, publish_time=1_700_000_000_000)
+    delayed = MessageMetadata()
+    delayed.CopyFrom(plain)
+    delayed.deliver_at_time = 1
+    with_a_longer_tag = plain.SerializeToString() + b"\x98\x81\x00\x01"
+    assert MessageMetadata.FromString(with_a_longer_tag).deliver_at_time == 1
+    head, tags = delayed.SerializeToString(), b"\x98\x01" * 9
+    entries = [
+        frames.encode_entry(plain.SerializeToString(), b"x"),
+        frames.encode_entry(plain.SerializeToString(), tags),
+        frames.encode_entry(head, b"x"),
+        frames.encode_entry(head, b"x", checksum=False),
+        b"\x0e\x02\x00\x00\x00\x00" + frames.encode_entry(head, b"x"),
+        frames.encode_entry(with_a_longer_tag, b"x"),
+    ]
+    assert list(frames.may_have_delivery_time(entries)) == [2, 3, 4, 5]
 
 
 def test_encoding_the_entry_again_gives_the_bytes_of_the_real_client():

@@ -8,7 +8,8 @@ reader = await client.recover(ledger)
 import asyncio
 import random
 import weakref
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 
 from pulsar_barycenter.bookkeeper.client.bookie_pool import BookiePool
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
@@ -27,6 +28,7 @@ from pulsar_barycenter.bookkeeper.metadata.ledger_paths import DEFAULT_ROOT
 from pulsar_barycenter.bookkeeper.metadata.ledger_store import DrawId, LedgerStore, draw_by_sequential_key
 from pulsar_barycenter.bookkeeper.wire.digests import DigestType, EntryCodec, master_key
 from pulsar_barycenter.bookkeeper.wire.packets import ADD_HEAD_BYTES
+from pulsar_barycenter.metadata.errors import BadVersionError
 from pulsar_barycenter.metadata.store import MetadataStore
 
 
@@ -75,28 +77,57 @@ class LedgerClient:
             ClusterLayoutError: the cluster draws ids that this client does not.
             MetadataError: the store did not answer. A key that may exist all the same has no entries.
         """
-        members = self._pool.choose(shape.ensemble_size)
-        wanted = LedgerMetadata(
+        ledger, metadata, version = await self._store.create(self._wanted(shape, custom or {}))
+        return self._writer(ledger, StoredLedger(metadata, version), shape, on_confirmed)
+
+    async def new_id(self) -> int:
+        """Return an id for `create_at`, which no client of the cluster gets again.
+
+        Raises:
+            ClusterLayoutError: the cluster draws ids that this client does not.
+            MetadataError: the store did not answer.
+        """
+        return await self._store.draw()
+
+    async def create_at(
+        self, ledger: int, shape: LedgerShape, on_confirmed: OnConfirmed, *, custom: Mapping[str, bytes] | None = None
+    ) -> LedgerWriter:
+        """Create an empty ledger with an id that `new_id` gave, as `create` does.
+
+        Raises:
+            LedgerExistsError: it exists already.
+            TooFewBookiesError, MetadataError: as `create`.
+        """
+        stored = StoredLedger(*await self._store.create_at(ledger, self._wanted(shape, custom or {})))
+        return self._writer(ledger, stored, shape, on_confirmed)
+
+    def _wanted(self, shape: LedgerShape, custom: Mapping[str, bytes]) -> LedgerMetadata:
+        return LedgerMetadata(
             shape.ensemble_size,
             shape.write_quorum,
             shape.ack_quorum,
-            (Segment(0, members),),
+            (Segment(0, self._pool.choose(shape.ensemble_size)),),
             digest_type=shape.digest_type,
             password=shape.password,
-            custom=dict(custom or {}),
+            custom=dict(custom),
         )
-        ledger, metadata, version = await self._store.create(wanted)
+
+    def _writer(self, ledger: int, stored: StoredLedger, shape: LedgerShape, on_confirmed: OnConfirmed) -> LedgerWriter:
         codec = EntryCodec(ledger, shape.digest_type, shape.password)
         machine = Writer(
             ledger,
-            StoredLedger(metadata, version),
+            stored,
             codec,
             self._pool.replace,
-            max_data_bytes=self._settings.max_frame_bytes - ADD_HEAD_BYTES - codec.overhead,
+            max_data_bytes=self.max_data_bytes(shape),
         )
         writer = LedgerWriter(machine, master_key(shape.password), self._pool, self._store, self._room, on_confirmed)
         self._writers.add(writer)
         return writer
+
+    def max_data_bytes(self, shape: LedgerShape) -> int:
+        """Return the size of the largest entry (inclusive) that bookies accept."""
+        return self._settings.max_frame_bytes - ADD_HEAD_BYTES - EntryCodec(0, shape.digest_type, b"").overhead
 
     def reader_of(self, writer: LedgerWriter) -> LedgerReader:
         """Return a reader of what `writer` has confirmed; it grows with it."""
@@ -172,6 +203,26 @@ class LedgerClient:
             MetadataError: the store did not answer.
         """
         return (await self._store.read(ledger))[0]
+
+    async def set_custom(self, ledger: int, stored: StoredLedger, custom: Mapping[str, bytes]) -> bool:
+        """Store `custom` with a ledger of which `stored` was read; return False if its key has changed since.
+
+        Raises:
+            MetadataError: it is unknown whether the write took effect.
+        """
+        try:
+            await self._store.swap(ledger, replace(stored.metadata, custom=dict(custom)), stored.version)
+        except BadVersionError:
+            return False
+        return True
+
+    async def stored(self, ledger: int) -> StoredLedger:
+        """Return what is stored of a ledger, and the version of its key. Errors are those of `metadata`."""
+        return StoredLedger(*await self._store.read(ledger))
+
+    def ids(self) -> AsyncIterator[int]:
+        """Return the ids of all ledgers of the cluster, of all its users; see `LedgerStore.ids`."""
+        return self._store.ids()
 
     async def delete(self, ledger: int) -> None:
         """Delete a ledger; bookies delete its entries later. It is no error if it does not exist.

@@ -64,6 +64,11 @@ class LedgerWriter:
         """The bytes of data up to the last entry that was reported."""
         return self._machine.confirmed_length
 
+    @property
+    def has_room(self) -> bool:
+        """Whether `room` would return at once."""
+        return self._room.is_free
+
     async def room(self) -> None:
         """Wait until the client's entries that are not confirmed leave room for more."""
         await self._room.wait()

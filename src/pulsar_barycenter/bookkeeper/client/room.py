@@ -16,6 +16,11 @@ class Room:
     def taken(self) -> int:
         return self._taken
 
+    @property
+    def is_free(self) -> bool:
+        """Whether `wait` would return at once."""
+        return self._taken < self._limit and not self._waiting
+
     def take(self, size: int) -> None:
         self._taken += size
 
@@ -30,7 +35,7 @@ class Room:
 
     async def wait(self) -> None:
         """Return once fewer bytes than the limit are taken. The caller takes its bytes before its next await."""
-        if self._taken < self._limit and not self._waiting:
+        if self.is_free:
             return
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)

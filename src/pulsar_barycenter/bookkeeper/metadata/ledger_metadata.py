@@ -68,7 +68,7 @@ class LedgerMetadata:
     last_entry: int = -1
     length: int = 0
     digest_type: DigestType | None = DigestType.CRC32C
-    password: bytes = b""
+    password: bytes = field(default=b"", repr=False)
     custom: Mapping[str, bytes] = field(default_factory=dict)
     token: int = 0
     version: int = _CURRENT

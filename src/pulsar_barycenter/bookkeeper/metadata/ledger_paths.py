@@ -39,6 +39,14 @@ def ledger_path(root: str, layout: Layout, ledger: int) -> str:
     return "/".join((root, *parts[:-1], f"L{parts[-1]}"))
 
 
+def ledger_of(root: str, path: str) -> int | None:
+    """Return the ledger whose key is `path`; None if that is no key of a ledger."""
+    *folders, last = path.removeprefix(f"{root}/").split("/")
+    digits = "".join((*folders, last.removeprefix("L")))
+    is_key = last.startswith("L") and len(digits) in (10, 19) and digits.isascii() and digits.isdecimal()
+    return int(digits) if is_key else None
+
+
 def parse_layout(value: bytes) -> Layout:
     """Return the layout that the value of `LAYOUT` names.
 

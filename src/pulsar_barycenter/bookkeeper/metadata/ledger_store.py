@@ -5,13 +5,25 @@ and `PulsarLedgerIdGenerator`.
 """
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from pulsar_barycenter.bookkeeper.errors import BookKeeperError, ClusterLayoutError, NoSuchLedgerError
+from pulsar_barycenter.bookkeeper.errors import (
+    BookKeeperError,
+    ClusterLayoutError,
+    LedgerExistsError,
+    NoSuchLedgerError,
+)
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata, decode, encode
-from pulsar_barycenter.bookkeeper.metadata.ledger_paths import DEFAULT_ROOT, Layout, ledger_path, parse_layout
+from pulsar_barycenter.bookkeeper.metadata.ledger_paths import (
+    DEFAULT_ROOT,
+    Layout,
+    ledger_of,
+    ledger_path,
+    parse_layout,
+)
 from pulsar_barycenter.metadata.coordination.counter import next_counter_value
 from pulsar_barycenter.metadata.errors import BadVersionError, NotFoundError
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
@@ -77,25 +89,62 @@ class LedgerStore:
             ClusterLayoutError: the cluster has used up ids of 31 bits, and draws longer ones.
             MetadataError: the store did not answer. A key that may exist all the same has no entries.
         """
+        for _ in range(_MAX_DRAWS):
+            ledger = await self.draw()
+            with suppress(LedgerExistsError):
+                return ledger, *await self.create_at(ledger, metadata)
+        raise BookKeeperError(f"{self.root}/idgen gave {_MAX_DRAWS} ids of ledgers that exist; try again")
+
+    async def draw(self) -> int:
+        """Return an id that no client of the cluster gets again.
+
+        Raises:
+            ClusterLayoutError: the cluster has used up ids of 31 bits, and draws longer ones.
+            MetadataError: the store did not answer.
+        """
         if await self._store.exists(f"{self.root}/idgen-long"):
             raise ClusterLayoutError(
                 f"{self.root}/idgen-long exists: the cluster draws ids of 63 bits; this client does not"
             )
+        ledger = await self._draw(self._store, f"{self.root}/idgen")
+        if not 0 <= ledger <= _LAST_SHORT_ID:
+            raise ClusterLayoutError(f"{self.root}/idgen gave {ledger}: ids of 31 bits are used up")
+        return ledger
+
+    async def create_at(self, ledger: int, metadata: LedgerMetadata) -> tuple[LedgerMetadata, int]:
+        """Create the key of the ledger with this id; return its metadata and the version of the key.
+
+        Raises:
+            LedgerExistsError: somebody else created it.
+            MetadataError: the store did not answer. A key that may exist all the same has no entries.
+        """
         # the store may have created the key although its answer was lost: the token tells
         metadata = replace(metadata, token=self._random.getrandbits(63))
-        for _ in range(_MAX_DRAWS):
-            ledger = await self._draw(self._store, f"{self.root}/idgen")
-            if not 0 <= ledger <= _LAST_SHORT_ID:
-                raise ClusterLayoutError(f"{self.root}/idgen gave {ledger}: ids of 31 bits are used up")
-            try:
-                stat = await self._store.put(self.path(ledger), encode(metadata), expected_version=MUST_NOT_EXIST)
-            except BadVersionError:
-                found, version = await self.read(ledger)
-                if found.token == metadata.token:
-                    return ledger, found, version
-                continue
-            return ledger, metadata, stat.version
-        raise BookKeeperError(f"{self.root}/idgen gave {_MAX_DRAWS} ids of ledgers that exist; try again")
+        try:
+            stat = await self._store.put(self.path(ledger), encode(metadata), expected_version=MUST_NOT_EXIST)
+        except BadVersionError:
+            found, version = await self.read(ledger)
+            if found.token != metadata.token:
+                raise LedgerExistsError(f"ledger {ledger} exists already") from None
+            return found, version
+        return metadata, stat.version
+
+    async def ids(self) -> AsyncIterator[int]:
+        """Yield the ids of all ledgers that have keys; ledgers that are made or deleted meanwhile may be among them.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+        folders = [self.root]
+        while folders:
+            folder = folders.pop()
+            for name in await self._store.children(folder):
+                path = f"{folder}/{name}"
+                ledger = ledger_of(self.root, path)
+                if ledger is not None:
+                    yield ledger
+                elif name.isascii() and name.isdecimal():
+                    folders.append(path)
 
     async def read(self, ledger: int) -> tuple[LedgerMetadata, int]:
         """Return a ledger's metadata and the version of its key.

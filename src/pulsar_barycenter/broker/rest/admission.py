@@ -27,10 +27,9 @@ Other programs send no `Origin`, and a host that is an IP address cannot be rebo
 
 import asyncio
 import enum
-import ipaddress
 import socket
 from collections import Counter
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -45,6 +44,7 @@ from pulsar_barycenter.broker.cluster.service_urls import parse_advertised_liste
 from pulsar_barycenter.broker.rest.errors import Handler, RestError
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.dashboard.own_page import Strange, strange_host, strange_origin
 from pulsar_barycenter.naming.namespace import MAX_ENTITY_NAME
 from pulsar_barycenter.naming.topic import MAX_LOCAL_NAME_BYTES
 
@@ -58,13 +58,9 @@ MOST_COMMANDS: Final = 64
 
 ANY_HOST: Final = "*"
 
-START: Final = "/"
-"""The path of the dashboard."""
+_ALLOW: Final = "If clients use it for this broker, add it to webServiceAllowedHosts"
 
 _NOT_COMPRESSED: Final = frozenset({"", "identity"})
-
-_CACHED_HOSTS: Final = 64
-"""Hosts whose check is cached. Nearly all requests use one of a few; unknown hosts push each other out."""
 
 _COMMANDED: Final = ("/unload", "/split")
 """The ends of the paths to which the leader sends its commands."""
@@ -165,61 +161,28 @@ def hosts_of(config: BrokerConfig) -> frozenset[str]:
 
 
 def require_known_host(request: web.Request, known: frozenset[str]) -> None:
-    """Refuse a request whose header Host names another host. A request without that header is accepted: browsers always
-    send it.
+    """Refuse a request whose header Host names another host (`dashboard.own_page`).
 
     Raises:
         RestError: 400, there are several such headers, or the value is not a host; 403, the host is not a name of this
             broker.
     """
-    given = request.headers.getall("Host", [])
-    if not given or given == [""] or ANY_HOST in known:
-        return
-    try:
-        host = urlsplit(f"//{given[0]}").hostname
-    except ValueError:
-        host = None
-    if len(given) > 1 or host is None:
-        raise RestError(400, "The header Host must be one host, with its port if it is not 80")
-    if not (_is_local_or_address(host) or host.rstrip(".") in known):
-        raise RestError(
-            403,
-            f"{host[:MAX_ENTITY_NAME]!r} is not a known name of this broker. If clients use it for this broker, add "
-            "it to webServiceAllowedHosts",
-        )
+    if ANY_HOST not in known:
+        _refuse(strange_host(request.headers, known, "broker", _ALLOW))
 
 
 def require_own_origin(request: web.Request) -> None:
-    """Refuse a request that a page of another origin sends.
+    """Refuse a request that a page of another origin sends (`dashboard.own_page`).
 
     Raises:
         RestError: 403.
     """
-    origin = request.headers.get("Origin")
-    host = request.headers.get("Host", "")
-    if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
-        raise RestError(
-            403,
-            "Pages of another origin may not send requests to this broker: the header Origin "
-            "is not the address of this request",
-        )
-    if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site" and not _is_link_to_start(request):
-        raise RestError(
-            403, "Pages of another site may not send requests to this broker: the header Sec-Fetch-Site is cross-site"
-        )
+    _refuse(strange_origin(request.headers, request.method, request.path, "broker"))
 
 
-def _is_link_to_start(request: web.Request) -> bool:
-    """Return whether a user followed a link to the dashboard, for example in a mail.
-
-    The start page has no data, so this is safe. A frame or a script that requests it is not such a link.
-    """
-    return (
-        request.path == START
-        and request.method == "GET"
-        and request.headers.get("Sec-Fetch-Mode") == "navigate"
-        and request.headers.get("Sec-Fetch-Dest") == "document"
-    )
+def _refuse(why: Strange | None) -> None:
+    if why is not None:
+        raise RestError(why.status, why.reason)
 
 
 def require_possible_name(part: str, name: str) -> None:
@@ -285,14 +248,3 @@ async def close_after_unread_body(request: web.Request, response: web.StreamResp
     if not request.content.is_eof():
         response.force_close()
         response.headers["Connection"] = "close"  # aiohttp has set its own headers before
-
-
-@lru_cache(_CACHED_HOSTS)
-def _is_local_or_address(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

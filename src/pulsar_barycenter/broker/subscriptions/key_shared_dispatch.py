@@ -171,6 +171,7 @@ class KeySharedDispatcher(SharedDispatcher):
                 self._hold_back(slot, entry)
             else:
                 self._send_entry(consumer, entry, slot)
+        self._count_sent()
 
     def _available_owner(self, slot: int) -> Consumer | None:
         """Return the consumer of the slot if it can take an entry now, else None."""
@@ -229,6 +230,7 @@ class KeySharedDispatcher(SharedDispatcher):
                 heapreplace(heads, (line[0], number, consumer))
             else:
                 self._send_head(*heappop(line))
+        self._count_sent()
 
     def _send_head(self, position: Position, slot: int) -> None:
         """Send the oldest waiting entry of a slot, if it is at `position`, its consumer can accept it, and no earlier

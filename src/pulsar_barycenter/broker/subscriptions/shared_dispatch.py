@@ -40,6 +40,8 @@ class SharedDispatcher(Dispatcher):
         "_replay",
         "_replay_order",
         "_replay_run",
+        "_sent_bytes",
+        "_sent_messages",
         "_turns",
         "_unacked",
         "is_blocked",
@@ -48,6 +50,8 @@ class SharedDispatcher(Dispatcher):
     def __init__(self, subscription: DispatchSource) -> None:
         super().__init__(subscription)
         self._replay_run: list[Position] = []
+        self._sent_messages = self._sent_bytes = 0
+        """What was sent and is not counted by the subscription: it counts runs of entries."""
         self._turns: ConsumerTurns[Consumer] = ConsumerTurns()
         self._unacked = 0
         self.is_blocked = False
@@ -248,6 +252,13 @@ class SharedDispatcher(Dispatcher):
                 self._turns.took(receiver, messages)
         if taken:
             self._turns.took(consumer, taken)
+        self._count_sent()
+
+    def _count_sent(self) -> None:
+        """Let the subscription count what was sent since the last call."""
+        if self._sent_messages:
+            self.subscription.sent(self._sent_messages, self._sent_bytes)
+            self._sent_messages = self._sent_bytes = 0
 
     def _due_metadata(self, entry: Entry) -> MessageMetadata | None:
         """Return the metadata of an entry that has to be delivered now.
@@ -280,7 +291,7 @@ class SharedDispatcher(Dispatcher):
         return consumer if owner is None else owner
 
     def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> int:
-        """Send an entry, and return the number of its messages that are not acknowledged."""
+        """Send an entry, and return the number of its messages that are not acknowledged. `_count_sent` must follow."""
         position, data, messages, _ = entry
         count = 0
         ack_set: Sequence[int] = ()
@@ -295,7 +306,8 @@ class SharedDispatcher(Dispatcher):
         self._unacked += messages
         consumer.link.send_message(consumer, position, count, data, ack_set)
         consumer.sent(messages, len(data))
-        self.subscription.sent(messages, len(data))
+        self._sent_messages += messages
+        self._sent_bytes += len(data)
         limits = self.subscription.settings
         if 0 < limits.max_unacked_per_consumer < consumer.unacked:
             consumer.is_blocked = True

@@ -38,12 +38,11 @@ def decompress(kind: int, data: bytes, size: int, *, limit: int) -> bytes:
 
 
 def _inflate(data: bytes, size: int) -> bytes:
-    stream = zlib.decompressobj()
-    try:
-        plain = stream.decompress(data, size + 1)
+    try:  # no look at the end of the stream: Java's clients write none
+        plain = zlib.decompressobj().decompress(data, size + 1)
     except zlib.error as error:
         raise UnreadableEntryError(f"zlib cannot decompress the payload: {error}") from error
-    if len(plain) != size or not stream.eof:
+    if len(plain) != size:
         raise UnreadableEntryError("the decompressed payload does not have the size in its metadata")
     return plain
 

@@ -39,8 +39,8 @@ def oldest_in_backlog(topic: PersistentTopic) -> OldestInBacklog:
     if found is None:
         return OldestInBacklog("", NO_BACKLOG)
     segment, entry_id = found
-    reader = segment.reader
-    time_ms = segment.max_publish_time_ms if reader is None else reader.index.info(entry_id).publish_time_ms
+    index = segment.index
+    time_ms = segment.max_publish_time_ms if index is None else index.info(entry_id).publish_time_ms
     return OldestInBacklog(slowest.name, max(topic.clock.now_ms() - time_ms, 0) // 1000)
 
 

@@ -17,7 +17,7 @@ from pulsar_barycenter.broker.clients.producer import Sent
 from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.protocol.errors import MalformedFrameError
-from pulsar_barycenter.protocol.frames import read_metadata
+from pulsar_barycenter.protocol.frames import may_have_delivery_time, read_metadata
 
 _MESSAGES: Final = itemgetter(3)
 _SIZE: Final = itemgetter(4)
@@ -27,11 +27,13 @@ _SIZE: Final = itemgetter(4)
 class Intake:
     """The checks of one topic. Its `throttle` is shared by all producers."""
 
-    __slots__ = ("_max_delay_ms", "_max_size", "throttle")
+    __slots__ = ("_max_delay_ms", "_max_size", "refuses", "throttle")
 
     def __init__(self, max_size: int, max_delay_ms: int, throttle: Throttle | None) -> None:
         self._max_size = max_size
         self._max_delay_ms = max_delay_ms
+        self.refuses: Final = max_size > 0 or max_delay_ms > 0
+        """Whether `refusals` may find any."""
         self.throttle = throttle
 
     @staticmethod
@@ -50,28 +52,25 @@ class Intake:
         if self.throttle is None:
             return
         now_s = asyncio.get_running_loop().time()
-        self.throttle.take(sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent)), now_s)
-        if self.throttle.wait_s(now_s) > 0:
+        if not self.throttle.take(sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent)), now_s):
             sent[0][0].link.hold_reading(self.throttle)
 
     def refusals(self, entries: Sequence[NewEntry], now_ms: int, *, are_chunks: bool) -> Iterator[tuple[int, str]]:
         """Yield the index of each entry that is refused, ascending, and the reason."""
-        if not self._max_delay_ms and (not self._max_size or are_chunks):
-            return
-        for index, entry in enumerate(entries):
-            refusal = self._refusal(entry[0], now_ms, is_chunk=are_chunks)
-            if refusal is not None:
-                yield index, refusal
+        data = [entry[0] for entry in entries]
+        max_size = 0 if are_chunks else self._max_size
+        suspects = {index for index, entry in enumerate(data) if len(entry) > max_size} if max_size else set()
+        if self._max_delay_ms:
+            suspects.update(may_have_delivery_time(data))
+        for index in sorted(suspects):
+            entry = data[index]
+            if 0 < max_size < len(entry):
+                yield index, f"Exceed maximum message size: {len(entry)} bytes are more than the {max_size}"
+            elif self._max_delay_ms and self._is_too_late(entry, now_ms):
+                yield index, f"Exceed max allowed delivery delay of {self._max_delay_ms} milliseconds"
 
-    def _refusal(self, entry: bytes, now_ms: int, *, is_chunk: bool) -> str | None:
-        if self._max_size and not is_chunk and len(entry) > self._max_size:
-            return f"Exceed maximum message size: {len(entry)} bytes are more than the {self._max_size}"
-        if not self._max_delay_ms:
-            return None
+    def _is_too_late(self, entry: bytes, now_ms: int) -> bool:
         try:
-            deliver_at_ms = read_metadata(entry).deliver_at_time
+            return read_metadata(entry).deliver_at_time - now_ms > self._max_delay_ms
         except MalformedFrameError:
-            return None
-        if deliver_at_ms - now_ms <= self._max_delay_ms:
-            return None
-        return f"Exceed max allowed delivery delay of {self._max_delay_ms} milliseconds"
+            return False

@@ -183,7 +183,8 @@ class PersistentTopic(Topic):
         by the ledger.
         """
         owned = self.owned
-        self.room.write_succeeded()
+        if self.room.is_full:
+            self.room.write_succeeded()
         if self.deduplication is not None and self.deduplication.persisted(len(group)):
             self.start_task(self.deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
         if owned.may_acknowledge:

@@ -380,12 +380,10 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def maybe_resume_reading(self) -> None:
-        limit = self._services.config.max_pending_publish_requests_per_connection
+        if self._reading or self.is_closed or self._transport is None:
+            return
         if (
-            not self._reading
-            and not self.is_closed
-            and self._transport is not None
-            and self._unanswered.are_few(limit)
+            self._unanswered.are_few(self._services.config.max_pending_publish_requests_per_connection)
             and self._requests.are_few
             and not self._holding
             and self.unread_bytes * 2 <= UNREAD_BYTES

@@ -3,6 +3,8 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import click
@@ -19,7 +21,9 @@ from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.collector import admin_urls
 from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.status.cluster_status import BrokerStatus, ClusterStatus, status_of
+from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable
+from pulsar_barycenter.watch.sources.error import WatchError
 
 SICK: Final = 1
 BLIND: Final = 2
@@ -37,16 +41,29 @@ _UNKNOWN: Final = "-"
     type=click.FloatRange(0.1, 60),
     help="Seconds to wait for the answer of a broker.",
 )
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Show the recording in this folder of collect, or of balance (--state), as of its last report.",
+)
 @with_client_conf
 @with_format("text", "json", json="one object")
-def command(url: str | None, timeout_s: float, form: str) -> None:
+def command(url: str | None, timeout_s: float, data: Path | None, form: str) -> None:
     """Show the state of a cluster: its leader, the load of each broker, drained brokers, and the worst problem.
 
     The load is the one on which the leader decides; with Apache Pulsar, the one in the brokers' own reports. Usage is
     in percent. For a broker that does not answer, the last known load is shown. Nothing is changed.
 
-    Exit code: 0; 1 if `doctor` finds a warning or worse; 2 if no broker answers.
+    With --data no broker is asked: the load is that of a recording.
+
+    Exit code: 0; 1 if `doctor` finds a warning or worse, or a recorded broker is silent; 2 if no broker answers, or the
+    recording cannot be read.
     """
+    if data is not None:
+        if url is not None:
+            raise click.UsageError("give --data to show a recording, or --url to ask brokers, not both")
+        _show_recorded(data, form)
+        return
     try:
         urls = admin_urls(asked_url(url))
     except ValueError as error:
@@ -61,6 +78,39 @@ def command(url: str | None, timeout_s: float, form: str) -> None:
         click.echo(msgspec.json.encode(status))
     else:
         _print(status)
+    if not status.is_well:
+        sys.exit(SICK)
+
+
+def _show_recorded(data: Path, form: str) -> None:
+    from pulsar_barycenter.watch.running import status_of_recording  # brings numpy
+
+    try:
+        status = asyncio.run(status_of_recording(data))
+    except (WatchError, OSError) as error:
+        click.echo(f"barycenter: {in_words(error)}", err=True)
+        sys.exit(BLIND)
+    if form == "json":
+        click.echo(msgspec.json.encode(status))
+    else:
+        at = f"{datetime.fromtimestamp(status.at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        parts = (
+            f"cluster {status.cluster or '?'}, as recorded in {status.source} until {at}",
+            f"led by {status.leader}" if status.leader else "leader not recorded",
+            f"{count_of(status.namespaces, 'namespace')}, {count_of(status.bundles, 'bundle')} served",
+            f"{IN_AND_OUT} by the {NEWEST}",
+            f"sheds by {status.strategy}",
+        )
+        click.echo(printable("; ".join(parts)))
+        click.echo()
+        print_table(
+            [Column(title, kind) for title, kind, _ in _COLUMNS],
+            [[printable(cell(broker)) for _, _, cell in _COLUMNS] for broker in status.brokers],
+            plain_width=_WIDTH,
+        )
+        click.echo()
+        for complaint in status.complaints or ("every broker reported its load",):
+            click.echo(printable(complaint))
     if not status.is_well:
         sys.exit(SICK)
 

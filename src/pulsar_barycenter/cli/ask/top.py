@@ -2,21 +2,33 @@
 
 import asyncio
 import sys
-from typing import Final
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client, asking_conf
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, NEWEST
 from pulsar_barycenter.load.managers import short_name
 from pulsar_barycenter.naming.counted import count_of
-from pulsar_barycenter.observer.running_cluster import decisions_of, snapshot_of
-from pulsar_barycenter.questions.topics import topics_of
+from pulsar_barycenter.observer.collector import admin_urls
+from pulsar_barycenter.observer.running_cluster import ClusterError, decisions_of, snapshot_of
+from pulsar_barycenter.questions.topics import SeenTopics, topics_of
 from pulsar_barycenter.screen.top_screen import ClusterView, TopScreen
-from pulsar_barycenter.status.board import board_of
+from pulsar_barycenter.status.board import BundleRow, board_of
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.watch.sources.error import WatchError
 
+if TYPE_CHECKING:
+    from pulsar_barycenter.watch.sources.source import Source
+    from pulsar_barycenter.watch.watched_cluster import WatchedCluster
+
+_NO_ROUTE: Final = 404
 _DECISIONS: Final = 500
 """The number of last decisions that each broker is asked for."""
 
@@ -31,25 +43,100 @@ _DECISIONS: Final = 500
     type=click.FloatRange(0.5, 3600),
     help="Seconds between two queries.",
 )
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Show the recording in this folder of collect, or of balance (--state), and what is added to it.",
+)
+@click.option("--service-url", default="", help="pulsar:// address; for Apache Pulsar's extensible load manager.")
 @with_client_conf
-def command(url: str | None, interval_s: float) -> None:
+def command(url: str | None, interval_s: float, data: Path | None, service_url: str) -> None:
     """Show a running cluster live: tables of brokers, bundles, decisions and topics, with the reason of each decision.
 
     Keys: 1 to 4 choose a table, s chooses the sort column, r reverses the order, / filters. Enter on a broker shows its
     bundles, on a bundle its topics, on a topic the decisions about its bundle and their reasons; w shows these at once.
     The load is the one on which the leader decides. Topics are queried while they are shown, at most 200.
 
-    Needs a terminal; in scripts use `barycenter status`. Apache Pulsar's leader does not publish the input of its
-    decisions; for Apache Pulsar, use `status`.
+    Apache Pulsar's leader does not publish the input of its decisions. Its brokers are asked for their load; the
+    decisions are then the moves that were seen, with the reason recomputed, as in `barycenter watch`. So it is with
+    --data.
+
+    Needs a terminal; in scripts use `barycenter status`.
     """
     if not sys.stdout.isatty():
         raise click.UsageError("top needs a terminal; `barycenter status` prints once, and as JSON with --json")
-    address = asked_url(url)
-
-    screen = TopScreen(lambda: seen_at(address), lambda bundles: topics_of(asking_client, address, bundles), interval_s)
-    screen.run()
-    if screen.return_code:
+    if data is not None and url is not None:
+        raise click.UsageError("give --data to show a recording, or --url to ask brokers, not both")
+    try:
+        code = asyncio.run(_show("" if data is not None else asked_url(url), data, interval_s, service_url))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except (WatchError, OSError) as error:
+        fail(in_words(error))
+    if code:
         fail("the screen ended with an error")
+
+
+async def _show(address: str, data: Path | None, interval_s: float, service_url: str) -> int | None:
+    if data is None and not await is_foreign(address):
+        screen = TopScreen(
+            lambda: seen_at(address), lambda bundles: topics_of(asking_client, address, bundles), interval_s
+        )
+        await screen.run_async()
+        return screen.return_code
+    from pulsar_barycenter.watch.running import Wanted, opened  # brings numpy
+    from pulsar_barycenter.watch.watched_cluster import WatchedCluster
+
+    cluster = WatchedCluster()
+    wanted = Wanted(
+        urls=() if data is not None else admin_urls(address),
+        data=data,
+        interval_s=interval_s,
+        service_url=service_url,
+    )
+    async with opened(asking_client, asking_conf(), wanted) as source:
+        screen = TopScreen(lambda: watched(source, cluster), partial(_topics, address), interval_s)
+        await screen.run_async()
+        return screen.return_code
+
+
+async def _topics(address: str, bundles: Sequence[BundleRow]) -> SeenTopics:
+    if not address:
+        raise ClusterError("topics are not recorded; give --url to ask the brokers")
+    return await topics_of(asking_client, address, bundles)
+
+
+async def is_foreign(address: str) -> bool:
+    """Return whether the broker at `address` is Apache Pulsar's; False if it does not answer."""
+    client = asking_client()
+    try:
+        await client.call("GET", address, "/barycenter/v1/overview")
+    except AdminRequestError as error:
+        return error.status == _NO_ROUTE
+    finally:
+        await client.close()
+    return False
+
+
+async def watched(source: "Source", cluster: "WatchedCluster") -> ClusterView:
+    """Return the present state of a cluster that is seen from outside.
+
+    Raises:
+        ClusterError: it cannot be read.
+    """
+    from pulsar_barycenter.watch.recorded_status import recorded_board
+    from pulsar_barycenter.watch.running import take_new
+
+    try:
+        await take_new(source, cluster, asyncio.Lock())
+    except WatchError as error:
+        raise ClusterError(str(error)) from error
+    board = recorded_board(cluster)
+    about = (
+        f"{count_of(len(board.brokers), 'broker')}, {count_of(len(board.bundles), 'bundle')}; {IN_AND_OUT} by the "
+        f"{NEWEST}, sheds by {cluster.strategy}; seen from outside"
+    )
+    return ClusterView(about, board, list(cluster.decisions)[-_DECISIONS:])
 
 
 async def seen_at(address: str) -> ClusterView:

@@ -11,7 +11,7 @@ import click
 from pulsar_barycenter.cli.asking.options import with_why
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import journal_of
-from pulsar_barycenter.operations.journal import Journal, MoveState
+from pulsar_barycenter.operations.journal import MoveState, move_journal
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import printable
@@ -47,7 +47,7 @@ def command(file: Path | None, journal_file: Path | None, why: str, timeout_s: f
         raise click.UsageError("give PLAN, or --journal")
     path = journal_file if file is None else journal_of(file)
     assert path is not None
-    journal = Journal(path)
+    journal = move_journal(path)
     deadline = time.monotonic() + timeout_s
     try:
         if not journal.is_held():

@@ -28,7 +28,7 @@ from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.operations.drained import CarriedLoad, Drained, set_drained, to_drain
 from pulsar_barycenter.operations.draining import keeping_policy
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
-from pulsar_barycenter.operations.journal import Journal
+from pulsar_barycenter.operations.journal import move_journal
 from pulsar_barycenter.operations.plan import plan_of
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE
 from pulsar_barycenter.terminal.errors import in_words
@@ -85,7 +85,7 @@ def command(
         except UNREACHABLE as error:
             fail(in_words(error) or f"some brokers did not confirm in time that {broker} is drained; try again")
         click.echo(printable(f"{broker} gets no more bundles"))
-    journal = Journal(journal_file or Path(f"drain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
+    journal = move_journal(journal_file or Path(f"drain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
     if found.moves:
         tell_journal(journal)
     for _ in range(_TURNS):

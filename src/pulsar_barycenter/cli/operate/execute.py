@@ -18,7 +18,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 )
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.executor import Pace
-from pulsar_barycenter.operations.journal import Journal, left_of
+from pulsar_barycenter.operations.journal import left_of, move_journal
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.operations.plan import PlanError
 from pulsar_barycenter.terminal.errors import in_words
@@ -48,7 +48,7 @@ def command(
 
     Exit code: 0; 1 if the plan was stopped; 2 for wrong usage.
     """
-    journal = Journal(journal_file or journal_of(file))
+    journal = move_journal(journal_file or journal_of(file))
     try:
         plan = plan_in(file)
         left = left_of(plan, journal.read())

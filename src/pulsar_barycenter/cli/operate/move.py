@@ -22,7 +22,7 @@ from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.observer.topic_names import NoSuchTopicError, bundles_of_topic
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
-from pulsar_barycenter.operations.journal import Journal
+from pulsar_barycenter.operations.journal import move_journal
 from pulsar_barycenter.operations.plan import PlannedMove, plan_of
 from pulsar_barycenter.questions.past_state import Subject
 from pulsar_barycenter.terminal.suggestions import did_you_mean
@@ -72,7 +72,7 @@ def command(
         print_moves(plan.moves)
         click.echo("nothing is done without --yes")
         return
-    journal = Journal(journal_file or journal_of_bundle(moves[0].bundle if len(moves) == 1 else name))
+    journal = move_journal(journal_file or journal_of_bundle(moves[0].bundle if len(moves) == 1 else name))
     tell_journal(journal)
     carry_out(plan, plan.moves, address, Pace(timeout_s=timeout_s), journal, why, operation="move")
 

@@ -77,6 +77,12 @@ _PERSON_S: Final = 86_400.0
     metavar="[NAMESPACE/]NAME",
     help="The StatefulSet of the brokers: check it by kubectl, and delete pods unless --restart-with says otherwise.",
 )
+@click.option(
+    "--canary",
+    default="",
+    metavar="POLICY",
+    help="Restart the primary brokers of this isolation policy first, then stop, so that you can look at them.",
+)
 @click.option("--no-refill", is_flag=True, help="Bring no bundles to the brokers that restarted last.")
 @click.option("--leave-behind", is_flag=True, help="Restart a broker also if a policy keeps bundles on it.")
 @click.option("--despite-findings", is_flag=True, help="Begin also if `barycenter doctor` finds errors.")
@@ -129,6 +135,7 @@ def command(
     batch: int,
     room: float,
     statefulset: str,
+    canary: str,
     no_refill: bool,
     leave_behind: bool,
     despite_findings: bool,
@@ -152,7 +159,8 @@ def command(
 
     Without --yes the command only shows the plan. docs/roll.md describes each step.
 
-    Exit code: 0 if the roll is finished; 1 if it stopped; 2 for wrong usage; 130 after Ctrl-C.
+    Exit code: 0 if the roll is finished, or its canary brokers have restarted; 1 if it stopped; 2 for wrong usage; 130
+    after Ctrl-C.
     """
     if is_rollback and is_abort:
         raise click.UsageError("--rollback and --abort exclude each other")
@@ -189,6 +197,7 @@ def command(
         why=why,
         service_url=service_url,
         statefulset=statefulset,
+        canary=canary,
         acts=acts,
         despite_findings=despite_findings,
     )

@@ -25,7 +25,7 @@ from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.collecting import open_load_topics
 from pulsar_barycenter.operations.executor import RefusedError, when_told
-from pulsar_barycenter.operations.journal import Entry, Journal, MoveState
+from pulsar_barycenter.operations.journal import Entry, Journal, MoveState, move_journal
 from pulsar_barycenter.operations.journal_file import JournalFile
 from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.operations.rolling.cluster import RunningCluster
@@ -77,6 +77,7 @@ class Given:
     why: str
     service_url: str
     statefulset: str
+    canary: str
     acts: bool
     despite_findings: bool
 
@@ -150,8 +151,11 @@ async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningC
     """Do work on the cluster; `begun` is the order of a roll that is under way, if there is one."""
     client = asking_client(why=asked_by("roll", given.why))
     opened: list[Any] = []
+    sources: list[ReportSource] = []
 
     async def of_topics() -> ReportSource:
+        if sources:  # Pulsar's client finds its topics again when a broker ends; a second consumer would be refused
+            return sources[0]
         conf = asking_conf(given.urls[0])
         logger = logging.getLogger("pulsar")  # standard output is for the commands' own lines
         logger.setLevel(logging.ERROR)
@@ -159,7 +163,8 @@ async def _with_cluster(given: Given, begun: RollOrder, work: Callable[[RunningC
             open_load_topics, given.service_url, conf, _SUBSCRIPTION, logger=logger
         )
         opened.append(pulsar_client)
-        return TopicReports(topics)
+        sources.append(TopicReports(topics))
+        return sources[0]
 
     source = of_topics if given.service_url else unseen_reports
     try:
@@ -250,8 +255,21 @@ async def _ended(roll: Roll, given: Given, output: Output, stop: _Stop) -> int:
     except asyncio.CancelledError:
         _print_stop(roll, output, "ended at once")
         return _INTERRUPTED
+    if roll.progress.state is RollState.UNDER_WAY:
+        _print_canaries(roll, output)
+        return 0
     _print_report(roll.progress.order, given, output)
     return 0
+
+
+def _print_canaries(roll: Roll, output: Output) -> None:
+    """Say that the canary brokers have restarted, and what goes on from here."""
+    order, state = roll.progress.order, condition(roll.progress)
+    if output.is_json:
+        output.emit("report", state="canaries restarted", brokers=order.canary, condition=state)
+        return
+    output.say(f"the canary brokers have restarted: {', '.join(order.canary)}; look at their namespaces now")
+    output.say(f"{state}; the same command restarts the others; --rollback --yes brings the old version back")
 
 
 def _print_report(order: RollOrder, given: Given, output: Output) -> None:
@@ -268,7 +286,7 @@ def _print_report(order: RollOrder, given: Given, output: Output) -> None:
 
 
 def _moves_of(given: Given) -> Journal:
-    return Journal(given.journal.with_name(f"{given.journal.stem}.moves.journal"))
+    return move_journal(given.journal.with_name(f"{given.journal.stem}.moves.journal"))
 
 
 # ---- parts ----
@@ -328,6 +346,8 @@ async def _ordered(given: Given, cluster: RunningCluster) -> Ordered:
         listed = await cluster.brokers()  # without a repetition, so that a wrong address is reported at once
         name = await cluster.name()
         wanted = given.wanted
+        if given.canary:
+            wanted = dataclasses.replace(wanted, canary=await cluster.primaries(given.canary))
         count = len(wanted.pool) if wanted.pool else len(listed) - wanted.batch
         view = await view_of(cluster, {*listed, *wanted.pool}, serving=count, room=given.options.room)
     return ordered(name, view.brokers, view.leader, _with_pool(view, wanted), wanted)

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.operations.journal import Journal, backward
+from pulsar_barycenter.operations.journal import backward, move_journal
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.terminal.errors import in_words
 
@@ -23,7 +23,7 @@ def command(file: Path) -> None:
     Exit code: 0; 1 if there is nothing to undo; 2 for wrong usage.
     """
     try:
-        moves = backward(Journal(file).read())
+        moves = backward(move_journal(file).read())
     except (JournalError, OSError) as error:
         fail(in_words(error))
         return

@@ -24,7 +24,7 @@ from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.bring_back import WayBack, way_back
 from pulsar_barycenter.operations.drained import set_drained, who_is_drained
 from pulsar_barycenter.operations.executor import Pace
-from pulsar_barycenter.operations.journal import Journal
+from pulsar_barycenter.operations.journal import move_journal
 from pulsar_barycenter.operations.plan import plan_of
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.suggestions import did_you_mean
@@ -87,7 +87,7 @@ def command(
         fail(in_words(error) or f"some brokers did not confirm in time that {broker} is not drained; try again")
         return
     if bring_back and way.moves:
-        journal = Journal(journal_file or Path(f"undrain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
+        journal = move_journal(journal_file or Path(f"undrain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
         pace = Pace(at_once, per_minute, timeout_s)
         tell_journal(journal)
         carry_out(plan_of(way.moves), way.moves, address, pace, journal, why, operation=f"undrain of {broker}")

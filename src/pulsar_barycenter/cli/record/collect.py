@@ -62,6 +62,8 @@ def command(
     PULSAR_CLIENT_CONF names, or BARYCENTER_TOKEN. SSL_CERT_FILE may name certificates to trust instead of the system's.
 
     OUT/collect.json has the number of the last report of each broker, so that numbers continue after a restart.
+    OUT/settings.jsonl has the settings that load balancing uses, a line for each change: `barycenter watch` explains
+    moves by them.
 
     Exit code: 0; 1 if the first or the last round failed: the brokers could not be listed, their topics not be read, or
     the numbers not be written.

@@ -1,9 +1,12 @@
-"""The check of the ledger folder: whether ledgers are safe there, and whether it is the cluster's folder."""
+"""The checks of ledgers: whether they are safe in the folder, whether it is the cluster's folder, and whether bookies
+have what topics list.
+"""
 
 from collections.abc import Iterator
 
 from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, found
-from pulsar_barycenter.doctor.picture import Picture
+from pulsar_barycenter.doctor.picture import BrokerView, Picture
+from pulsar_barycenter.naming.counted import count_of
 
 
 def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
@@ -14,7 +17,15 @@ def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
     for why, mend in seen.problems:
         yield found(Severity.ERROR, seen.folder, why, mend)
     expected = picture.store.ledgers_folder if picture.store is not None else ""
-    if expected and not seen.problems and seen.identity != expected:
+    if expected.startswith("bookkeeper:"):
+        yield found(
+            Severity.CRITICAL,
+            seen.folder,
+            "the brokers of this metadata store keep messages on bookies: a broker that is started with this folder "
+            "refuses to serve",
+            "leave out --ledgers, and set barycenterLedgerStorage=bookkeeper",
+        )
+    elif expected and not seen.problems and seen.identity != expected:
         yield found(
             Severity.CRITICAL,
             seen.folder,
@@ -22,3 +33,42 @@ def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
             "serve",
             "mount the brokers' folder on this machine, and set barycenterDataDir",
         )
+
+
+def ledgers_on_bookies(picture: Picture) -> Iterator[ClusterFinding]:
+    """A topic lacks a ledger on bookies, a ledger on bookies belongs to no topic, or too few bookies accept writes."""
+    seen = picture.bookies
+    if seen is None:
+        return
+    if seen.failure:
+        yield found(
+            Severity.ERROR, "bookies", f"the bookies could not be read: {seen.failure}", "start them, and check again"
+        )
+        return
+    wanted = max((_ensemble_size(broker) for broker in picture.answering), default=1)
+    if seen.writable < wanted:
+        yield found(
+            Severity.CRITICAL,
+            "bookies",
+            f"{count_of(seen.writable, 'bookie')} accept writes, and a new ledger needs {wanted}: producers wait",
+            "start more bookies, or lower managedLedgerDefaultEnsembleSize and the quorums",
+        )
+    for topic, ledger, reason in seen.lacking:
+        yield found(
+            Severity.CRITICAL,
+            topic,
+            f"ledger {ledger} is missing on bookies or too short: {reason}",
+            "bring back its bookies or its key; with autoSkipNonRecoverableData=true consumers skip what is lost",
+        )
+    if seen.unlisted:
+        yield found(
+            Severity.INFO,
+            "bookies",
+            f"{count_of(len(seen.unlisted), 'ledger')} of the brokers belong to no topic; one may be just made",
+            "stop the brokers, then run barycenter ledger bookies --delete-unlisted",
+        )
+
+
+def _ensemble_size(broker: BrokerView) -> int:
+    text = (broker.settings or {}).get("managedLedgerDefaultEnsembleSize", "")
+    return int(text) if text.isdecimal() else 1

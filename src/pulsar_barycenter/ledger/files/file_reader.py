@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from functools import partial
 
 from pulsar_barycenter.ledger.entry_index import EntryIndex
-from pulsar_barycenter.ledger.errors import LedgerCorruptedError
+from pulsar_barycenter.ledger.errors import LedgerCorruptedError, repair_hint
 from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.ledger.files.examine import examine, read_exactly
 from pulsar_barycenter.ledger.files.folder import LedgerFolder
-from pulsar_barycenter.ledger.position import EntryInfo, joined
+from pulsar_barycenter.ledger.position import joined
+from pulsar_barycenter.ledger.reader import IndexedReads
 
 
-class FileLedgerReader:
+class FileLedgerReader(IndexedReads):
     """Reads entries that are known to be complete. It keeps no file open itself.
 
     Damage in the head (header) of an entry is found when the ledger is opened. Data is not read then, so damage of data
@@ -42,15 +43,16 @@ class FileLedgerReader:
         return self._folder.path(self._ledger_id)
 
     @property
+    def remedy(self) -> str:
+        return repair_hint(self.file)
+
+    @property
     def gone(self) -> Sequence[tuple[int, int]]:
         return self._found.gone
 
     @property
     def damage(self) -> Sequence[tuple[int, int]]:
         return joined((damage.first, damage.last) for damage in self._found.damage)
-
-    def info(self, entry_id: int) -> EntryInfo:
-        return self._found.index.info(entry_id)
 
     async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
         found = self._found

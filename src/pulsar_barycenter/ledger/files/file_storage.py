@@ -41,8 +41,9 @@ from pulsar_barycenter.ledger.files.file_writer import FileLedgerWriter
 from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, NO_SPACE, LedgerFolder
 from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
 from pulsar_barycenter.ledger.files.open_files import OpenFile
-from pulsar_barycenter.ledger.storage import OnDurable
+from pulsar_barycenter.ledger.storage import Content, Later, OnDurable, draw_counted_id, whole_entry
 from pulsar_barycenter.metadata.files.data_faults import DataFault, read_only_fault
+from pulsar_barycenter.metadata.store import MetadataStore
 
 log = structlog.get_logger(__name__)
 
@@ -104,6 +105,9 @@ class FileLedgerStorage:
             writer.check_file()
         return read_only_fault(self.folder.root)
 
+    async def new_id(self, store: MetadataStore, later: Later) -> int:
+        return await draw_counted_id(store, later)
+
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> FileLedgerWriter:
         created = await self.folder.run(partial(_create, self.folder, ledger_id, epoch))
         if self._committer is None:
@@ -118,7 +122,7 @@ class FileLedgerStorage:
         found = await self.folder.run(partial(_fence, self.folder, ledger_id, epoch))
         return FileLedgerReader(self.folder, ledger_id, found)
 
-    async def open(self, ledger_id: int, *, entry_count: int) -> FileLedgerReader:
+    async def open(self, ledger_id: int, *, entry_count: int, content: Content = whole_entry) -> FileLedgerReader:
         found = await self.folder.run(partial(_open, self.folder, ledger_id, entry_count))
         return FileLedgerReader(self.folder, ledger_id, found)
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from pulsar_barycenter.ledger.entry_index import EntryIndex
 from pulsar_barycenter.ledger.errors import (
     LedgerClosedError,
     LedgerError,
@@ -112,6 +113,10 @@ class FileLedgerWriter:
     @property
     def reader(self) -> FileLedgerReader:
         return self._reader
+
+    @property
+    def index(self) -> EntryIndex:
+        return self._reader.index
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
         entry_id = self._next

@@ -12,6 +12,7 @@ from typing import Final, Generic, Protocol
 
 import structlog
 
+from pulsar_barycenter.ledger.entry_index import EntryIndex
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.append_queue import AppendQueue, Context
@@ -35,7 +36,9 @@ class AppenderOwner(Protocol[Context]):
     def check_open(self) -> None: ...
     def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
     async def create_ledger(self) -> tuple[Segment, LedgerWriter]: ...
-    def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context]) -> None: ...
+    def entries_durable(
+        self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context], index: EntryIndex
+    ) -> None: ...
     def entries_failed(self, contexts: list[Context], error: LedgerError) -> None: ...
     def ledger_closed(self, segment: Segment) -> None: ...
     async def ledger_rolled(self) -> None: ...
@@ -44,13 +47,15 @@ class AppenderOwner(Protocol[Context]):
 class Appender(Generic[Context]):
     """Writes one topic's entries to one ledger after the other."""
 
-    __slots__ = ("_owner", "_queue", "_roll_at_s", "_segment", "_stats", "_stopped", "_switch", "_writer")
+    __slots__ = ("_index", "_owner", "_queue", "_roll_at_s", "_segment", "_stats", "_stopped", "_switch", "_writer")
 
     def __init__(self, owner: AppenderOwner[Context]) -> None:
         self._owner = owner
         self._queue: AppendQueue[Context] = AppendQueue()
         self._writer: LedgerWriter | None = None
         self._segment: Segment | None = None
+        self._index = EntryIndex()
+        """The columns of the ledger that is being written."""
         self._switch: asyncio.Task[None] | None = None
         self._roll_at_s = float("-inf")
         self._stopped = False
@@ -95,7 +100,7 @@ class Appender(Generic[Context]):
         if self._stopped:
             self._release(writer)
             return
-        self._writer, self._segment = writer, segment
+        self._writer, self._segment, self._index = writer, segment, writer.index
         try:
             self._queue.hand_over(writer)
         except LedgerError as error:  # the storage was closed before its topics
@@ -109,13 +114,12 @@ class Appender(Generic[Context]):
         if error is not None:
             self._writer_failed(segment, error)
             return
-        assert segment.reader is not None, "a ledger being written keeps its reader"
         first, size = segment.entries, segment.size
-        segment.grow(segment.reader.index, last_id + 1)
+        segment.grow(self._index, last_id + 1)
         if self._stats is not None:
             self._stats.written(last_id + 1 - first, segment.size - size, asyncio.get_running_loop().time())
         entries, contexts = self._queue.take(last_id + 1 - first)
-        self._owner.entries_durable(segment, first, entries, contexts)
+        self._owner.entries_durable(segment, first, entries, contexts, self._index)
         if self._switch is None and segment is self._segment and self._writer is not None and self._is_full(segment):
             self._roll_soon()
 

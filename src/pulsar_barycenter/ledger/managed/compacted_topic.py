@@ -24,10 +24,10 @@ from typing import Any, Final, Protocol, Self
 import structlog
 
 from pulsar_barycenter.bounds.recent import Recent
-from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerUnavailableError
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.entry_reads import EntryReads
-from pulsar_barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER, LedgerList
+from pulsar_barycenter.ledger.managed.ledger_list import LedgerList
 from pulsar_barycenter.ledger.managed.losses import Losses
 from pulsar_barycenter.ledger.managed.records import LedgerRecord
 from pulsar_barycenter.ledger.managed.segments import Segment, Segments, record_of, segment_of
@@ -35,8 +35,6 @@ from pulsar_barycenter.ledger.position import EARLIEST, Entry, Position
 from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from pulsar_barycenter.ledger.tail_cache import TailWindow
 from pulsar_barycenter.metadata.clock import Clock
-from pulsar_barycenter.metadata.coordination.counter import next_counter_value
-from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore
 
 log = structlog.get_logger(__name__)
@@ -101,7 +99,7 @@ class CompactedLedger:
         self.horizon = horizon
         self._segments = Segments()
         self._segments.append(segment)
-        self._reads = EntryReads(storage, self._segments, TailWindow(storage.caches.tail), losses)
+        self._reads = EntryReads(storage, self._segments, TailWindow(storage.caches.tail), losses, _content)
         # Two caches: where readers that continue will start, and positions that a bisection has read.
         self._starts: Recent[Position, int] = Recent(_MAX_CACHED_STARTS)
         self._places: Recent[int, tuple[int, Position]] = Recent(_MAX_CACHED_POSITIONS)
@@ -180,6 +178,12 @@ class CompactedLedger:
         return None if place is None else place[1]
 
 
+def _content(stored: bytes) -> bytes:
+    """Return the part of a stored entry that is the topic's entry, or what compaction kept of it."""
+    words = _HEAD.unpack_from(stored)[2]
+    return stored[_HEAD.size + words * _WORD :]
+
+
 def _original(entry: Entry) -> KeptEntry:
     """Return a stored entry as the entry of the topic from which it was made."""
     ledger_id, entry_id, words = _HEAD.unpack_from(entry.data)
@@ -249,7 +253,7 @@ class CompactedLedgerWriter:
             raise self._error
         segment = self.segment
         segment.reader = self.writer.reader
-        segment.grow(segment.reader.index, self.entries)
+        segment.grow(self.writer.index, self.entries)
         segment.closed = True
 
 
@@ -375,10 +379,7 @@ class CompactedTopic:
             LedgerFencedError, LedgerFullError, LedgerUnavailableError: no ledger was created.
         """
         self._owner.check_open()
-        try:
-            ledger_id = await next_counter_value(self._store, LEDGER_ID_COUNTER)
-        except MetadataError as error:
-            raise LedgerUnavailableError(str(error)) from error
+        ledger_id = await self._ledgers.new_id(self._store)
         begun = CompactedLedgerWriter(Segment(ledger_id, created_at_ms=self._owner.clock.now_ms()))
         self._ledgers.compacted.append(record_of(begun.segment))
         try:

@@ -51,7 +51,7 @@ class Cursor:
         name: str,
         mark_delete: Position,
         *,
-        keeper: RecordKeeper | None,
+        keeper: RecordKeeper[CursorRecord] | None,
         properties: Mapping[str, str],
     ) -> None:
         self._owner = owner

@@ -6,16 +6,24 @@ from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 from pulsar_barycenter.ledger.managed.unacked import Stretch
 from pulsar_barycenter.ledger.position import Entry, EntryInfo, EntryRun, Position, entries
 from pulsar_barycenter.ledger.reader import LedgerReader
-from pulsar_barycenter.ledger.storage import LedgerStorage
+from pulsar_barycenter.ledger.storage import Content, LedgerStorage, whole_entry
 from pulsar_barycenter.ledger.tail_cache import TailWindow
 
 
 class EntryReads:
     """The read half of a managed ledger. `ManagedLedger` documents the methods of the same names."""
 
-    __slots__ = ("_losses", "_segments", "_storage", "_tail", "entries_read", "rate")
+    __slots__ = ("_content", "_losses", "_segments", "_storage", "_tail", "entries_read", "rate")
 
-    def __init__(self, storage: LedgerStorage, segments: Segments, tail: TailWindow, losses: Losses) -> None:
+    def __init__(
+        self,
+        storage: LedgerStorage,
+        segments: Segments,
+        tail: TailWindow,
+        losses: Losses,
+        content: Content = whole_entry,
+    ) -> None:
+        self._content = content
         self._losses = losses
         self._storage = storage
         self._segments = segments
@@ -80,19 +88,14 @@ class EntryReads:
                 reader = await self._reader(segment)
                 if not self._segments.has(Position(segment.ledger_id, first)):
                     continue  # it is known to be missing since the ledger was opened
-                index = reader.index
                 stop = segment.missing.next_after(first, min(first + max_entries, segment.entries))
-                stop = index.stop_within(first, stop, max_bytes, max_messages)
-                data = await reader.read(first, stop - 1, max_bytes)
+                found_entries = await reader.read_stored(first, stop - 1, max_bytes, max_messages)
             except LOSSES as error:
                 if segment in self._segments and not self._losses.skips(segment, error, segment.reader):
                     raise
                 continue  # skipped, or trimmed meanwhile
-            stop = first + len(data)
-            self.entries_read += len(data)
-            return entries(
-                segment.ledger_id, first, data, index.message_counts(first, stop), index.publish_times(first, stop)
-            )
+            self.entries_read += len(found_entries.data)
+            return entries(segment.ledger_id, first, *found_entries)
 
     async def _reader(self, segment: Segment) -> LedgerReader:
         readers = self._storage.caches.readers
@@ -100,7 +103,7 @@ class EntryReads:
             readers.touch(segment)
             return segment.reader
         self._losses.check_readable(segment)
-        reader = await self._storage.open(segment.ledger_id, entry_count=segment.entries)
+        reader = await self._storage.open(segment.ledger_id, entry_count=segment.entries, content=self._content)
         self._losses.opened(segment, reader)
         if segment in self._segments:
             readers.open(segment, reader)
@@ -111,12 +114,13 @@ class EntryReads:
             return None
         segment = self._segments.find(position.ledger_id)
         assert segment is not None, "the position is in a segment"
-        return (await self._reader(segment)).info(position.entry_id)
+        return await (await self._reader(segment)).info(position.entry_id)
 
     async def messages_in(self, stretch: Stretch) -> int:
         segment, first, stop = stretch
         try:
-            return (await self._reader(segment)).index.messages_between(first, stop)
+            await self._reader(segment)
+            return segment.messages_between(first, stop)
         except LOSSES:
             if segment in self._segments:
                 raise
@@ -129,12 +133,12 @@ class EntryReads:
             if segment.entries and segment.max_publish_time_ms >= time_ms:
                 try:
                     reader = await self._reader(segment)
+                    first = max(start.entry_id, 0) if segment.ledger_id == start.ledger_id else 0
+                    entry_id = await reader.first_published_at_or_after(time_ms, first)
                 except LOSSES as error:
                     if segment in self._segments and not self._losses.skips(segment, error, segment.reader):
                         raise
                     continue
-                first = max(start.entry_id, 0) if segment.ledger_id == start.ledger_id else 0
-                entry_id = reader.index.first_published_at_or_after(time_ms, first)
                 if entry_id is not None and entry_id < segment.entries:
                     return Position(segment.ledger_id, entry_id)
         return None

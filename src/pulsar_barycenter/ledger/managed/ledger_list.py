@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import structlog
 from msgspec import UNSET, UnsetType
@@ -28,14 +28,9 @@ from pulsar_barycenter.ledger.managed.segments import LedgerOwner, Segment, Segm
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from pulsar_barycenter.metadata.clock import Clock
-from pulsar_barycenter.metadata.coordination.counter import next_counter_value
-from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore
 
 log = structlog.get_logger(__name__)
-
-LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
-
 
 GroupDone: TypeAlias = Callable[[Segment, int, LedgerError | None], None]
 NewLedger: TypeAlias = tuple[Segment, LedgerWriter]
@@ -58,7 +53,9 @@ class LedgerList:
         "terminated_at",
     )
 
-    def __init__(self, owner: LedgerOwner, storage: LedgerStorage, keeper: RecordKeeper, losses: Losses) -> None:
+    def __init__(
+        self, owner: LedgerOwner, storage: LedgerStorage, keeper: RecordKeeper[ManagedLedgerRecord], losses: Losses
+    ) -> None:
         self._owner = owner
         self._losses = losses
         self._storage = storage
@@ -116,7 +113,8 @@ class LedgerList:
         keeper = self._keeper
         while True:
             record = await self._read(create, alone)
-            made = await self._made(making, record.ledgers) if making is not None and record.ledgers else None
+            may_list = record.ledgers and record.ledgers[-1].closed  # one open ledger at the most
+            made = await self._made(making, record.ledgers) if making is not None and may_list else None
             ledgers = record.ledgers if made is None else (*record.ledgers, record_of(made[0]))
             identity = self._storage.identity
             if await keeper.take_over(
@@ -131,7 +129,7 @@ class LedgerList:
 
     async def _read(self, create: bool, alone: bool) -> ManagedLedgerRecord:
         keeper = self._keeper
-        record = await keeper.load(ManagedLedgerRecord)
+        record = await keeper.load()
         if record is None:
             if not create:
                 raise LedgerNotFoundError(f"{self._owner.name}: the topic does not exist")
@@ -185,15 +183,14 @@ class LedgerList:
         left_open = [segment for segment in self.segments if not segment.closed and segment.reader is None]
         for segment in left_open:
             try:
-                segment.reader = await self._storage.fence(segment.ledger_id, epoch=self._keeper.epoch)
+                segment.reader = recovered = await self._storage.fence(segment.ledger_id, epoch=self._keeper.epoch)
             except LOSSES as error:
                 segment.entries = 1
                 self._losses.not_recovered(segment, error)
                 continue
-            segment.entries = segment.size = segment.messages = 0
-            segment.grow(segment.reader.index, segment.reader.entry_count)
+            segment.recovered(recovered.entry_count, recovered.totals)
             segment.closed = True
-            self._losses.opened(segment, segment.reader)
+            self._losses.opened(segment, recovered)
             if segment.entries:
                 self._storage.caches.readers.add(segment)
             else:
@@ -228,14 +225,13 @@ class LedgerList:
             raise
         return segment, writer
 
+    async def new_id(self, store: MetadataStore) -> int:
+        """Draw the id of a new ledger; see `LedgerStorage.new_id`."""
+        return await self._storage.new_id(store, lambda work: self._owner.start(work, "forget-ledger-id-key"))
+
     async def _make(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedger:
         """Create a ledger that is not listed yet."""
-        try:
-            ledger_id = await next_counter_value(
-                store, LEDGER_ID_COUNTER, later=lambda work: self._owner.start(work, "forget-ledger-id-key")
-            )
-        except MetadataError as error:
-            raise LedgerUnavailableError(str(error)) from error
+        ledger_id = await self.new_id(store)
         segment = Segment(ledger_id, created_at_ms=clock.now_ms())
         report = partial(group_done, segment)
         writer = await self._storage.create(ledger_id, epoch=self._keeper.epoch, on_durable=report)

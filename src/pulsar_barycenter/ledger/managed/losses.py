@@ -13,7 +13,6 @@ from pulsar_barycenter.ledger.errors import (
     LedgerCorruptedError,
     LedgerNotFoundError,
     LedgerUnreadableError,
-    repair_hint,
 )
 from pulsar_barycenter.ledger.managed.segments import LedgerOwner, Segment
 from pulsar_barycenter.ledger.position import joined, positions_text
@@ -62,7 +61,7 @@ class Losses:
     def opened(self, segment: Segment, reader: LedgerReader) -> None:
         """Record the damage and the removed entries that the reader of a ledger just opened reports."""
         if reader.damage:
-            self._note(segment, reader.file, reader.damage)
+            self._note(segment, reader.file, reader.damage, reader.remedy)
         self._miss(segment, reader.gone, reader)
 
     def not_recovered(self, segment: Segment, error: LossError) -> None:
@@ -80,7 +79,7 @@ class Losses:
         if isinstance(error, LedgerCorruptedError) and entries is None:
             self._unreadable[segment.ledger_id] = error
         known = () if reader is None else reader.damage
-        self._note(segment, error.file, () if entries is None else [entries, *known])
+        self._note(segment, error.file, () if entries is None else [entries, *known], error.remedy)
         if not self._owner.settings.skip_non_recoverable or isinstance(error, LedgerUnreadableError):
             return False
         first, last = entries or (0, segment.entries - 1)
@@ -107,7 +106,7 @@ class Losses:
         self._ledgers.pop(segment.ledger_id, None)
         self._unreadable.pop(segment.ledger_id, None)
 
-    def _note(self, segment: Segment, file: str, entries: Sequence[tuple[int, int]]) -> None:
+    def _note(self, segment: Segment, file: str, entries: Sequence[tuple[int, int]], remedy: str) -> None:
         before = self._ledgers.get(segment.ledger_id)
         known = () if before is None else before.entries
         found = DamagedLedger(self._owner.name, segment.ledger_id, file, tuple(joined([*known, *entries])))
@@ -118,7 +117,7 @@ class Losses:
                 positions += f" and {len(found.positions) - _MAX_LOGGED_RANGES} more ranges"
             log.error(
                 "ledger_damaged", topic=found.topic, ledger=found.ledger_id, file=file, positions=positions,
-                mend=repair_hint(file),
+                mend=remedy,
             )  # fmt: skip
 
     def _miss(self, segment: Segment, ranges: Sequence[tuple[int, int]], reader: LedgerReader | None) -> None:

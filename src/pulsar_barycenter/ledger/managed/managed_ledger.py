@@ -19,6 +19,7 @@ from typing import Final, Generic, Literal, Self
 import structlog
 
 from pulsar_barycenter.bounds.background import BackgroundTasks
+from pulsar_barycenter.ledger.entry_index import EntryIndex
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError, LedgerTerminatedError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.append_queue import Context, OnEntriesDurable, OnEntriesFailed, OnFenced
@@ -28,7 +29,7 @@ from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.entry_reads import EntryReads
 from pulsar_barycenter.ledger.managed.ledger_list import LedgerList
 from pulsar_barycenter.ledger.managed.losses import DamagedLedger, Losses
-from pulsar_barycenter.ledger.managed.records import RecordKeeper
+from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
 from pulsar_barycenter.ledger.managed.retention import released
 from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 from pulsar_barycenter.ledger.managed.stats import Interval, ManagedLedgerStats
@@ -83,6 +84,7 @@ class ManagedLedger(Generic[Context]):
         epoch: int,
         clock: Clock,
         settings: LedgerSettings,
+        form: RecordForm,
         on_durable: OnEntriesDurable[Context],
         on_failed: OnEntriesFailed[Context],
         on_fenced: OnFenced,
@@ -95,13 +97,13 @@ class ManagedLedger(Generic[Context]):
         self.on_fenced = on_fenced
         self._store = store
         self._storage = storage
-        self._keeper = RecordKeeper(store, managed_ledger_path(topic), epoch=epoch)
+        self._keeper = form.ledgers(store, managed_ledger_path(topic), epoch=epoch)
         self._state = _State.OPEN
         self._losses = Losses(self)
         self._ledgers = LedgerList(self, storage, self._keeper, self._losses)
         self._segments = self._ledgers.segments
         self._last = EARLIEST
-        self._cursors = TopicCursors(self, store, self._keeper)
+        self._cursors = TopicCursors(self, store, form, self._keeper)
         self._tail = TailWindow(storage.caches.tail)
         self._reads = EntryReads(storage, self._segments, self._tail, self._losses)
         self._appender = Appender(self)
@@ -125,6 +127,7 @@ class ManagedLedger(Generic[Context]):
         epoch: int,
         clock: Clock,
         settings: LedgerSettings | None = None,
+        form: RecordForm = RECORDS_WITH_EPOCHS,
         create: bool = True,
         closed: asyncio.Event | None = None,
         on_durable: OnEntriesDurable[Context] = _ignore,
@@ -136,7 +139,8 @@ class ManagedLedger(Generic[Context]):
         `epoch` must be higher than that of every former owner. It may be equal to the epoch of the last owner in two
         cases: that owner closed the topic, or that owner was this process, which was interrupted while it opened or
         closed the topic and no longer has the topic open. `closed`, if given, is set when the former owner has closed
-        the topic. Until then only the ledger for the next append is created.
+        the topic. Until then only the ledger for the next append is created. `form` is how the records of the topic
+        are stored.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has the topic.
@@ -144,7 +148,7 @@ class ManagedLedger(Generic[Context]):
             LedgerUnavailableError: the metadata store did not answer.
         """
         ledger = cls(
-            store, storage, topic, epoch=epoch, clock=clock, settings=settings or LedgerSettings(),
+            store, storage, topic, epoch=epoch, clock=clock, settings=settings or LedgerSettings(), form=form,
             on_durable=on_durable, on_failed=on_failed, on_fenced=on_fenced,
         )  # fmt: skip
         ledger._alone = storage.caches.register(ledger._keeper.path)
@@ -214,9 +218,10 @@ class ManagedLedger(Generic[Context]):
     async def create_ledger(self) -> tuple[Segment, LedgerWriter]:
         return await self._ledgers.begin(self._store, self.clock, self._appender.group_done)
 
-    def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context]) -> None:
-        assert segment.reader is not None, "a ledger being written keeps its reader"
-        self._tail.append(segment.ledger_id, first, entries, segment.reader.index)
+    def entries_durable(
+        self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context], index: EntryIndex
+    ) -> None:
+        self._tail.append(segment.ledger_id, first, entries, index)
         self._last = segment.last_position
         self.on_durable(contexts, Position(segment.ledger_id, first))
 
@@ -381,8 +386,8 @@ class ManagedLedger(Generic[Context]):
         return await self._reads.info(position)
 
     async def messages_in(self, stretch: Stretch) -> int:
-        """Return the exact number of messages in a stretch (consecutive entries of one ledger); 0 if its ledger was
-        trimmed meanwhile.
+        """Return the number of messages in a stretch (consecutive entries of one ledger); 0 if its ledger was trimmed
+        meanwhile. It is exact where the storage has the columns of ledgers; see `Segment.messages_between`.
 
         Raises:
             LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the ledger cannot be opened.

@@ -3,14 +3,15 @@
 Each record has the epoch of the owner that wrote it. An owner first takes the record over: it reads the record and
 replaces exactly that version. So it knows everything that was written before.
 
-Later, the epochs decide when a write fails because the version differs from the expected one. A higher epoch in the
-record: another owner has taken over, and the writer gets LedgerFencedError. The writer's own epoch (an earlier write
-whose outcome it did not learn) or a lower one (the record was deleted and created again, and the version number
-repeats): the writer writes again.
+`RecordForm` is how records are stored; who opens a topic hands one in. `RecordsWithEpochs` is our own. There the epochs
+decide when a write fails because the version differs from the expected one. A higher epoch in the record: another owner
+has taken over, and the writer gets LedgerFencedError. The writer's own epoch (an earlier write whose outcome it did not
+learn) or a lower one (the record was deleted and created again, and the version number repeats): the writer writes
+again.
 """
 
 import asyncio
-from typing import TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -82,13 +83,97 @@ class CursorRecord(OwnedRecord, frozen=True, rename="camel"):
 R = TypeVar("R", bound=OwnedRecord)
 
 
-class RecordKeeper:
+class RecordKeeper(Protocol[R]):
     """Writes one record for one owner; one write at a time."""
 
-    __slots__ = ("_lock", "_store", "epoch", "path", "version")
+    @property
+    def path(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def lock(self) -> asyncio.Lock:
+        """The lock for this record. Hold it while you build and write the record, so that an earlier state never
+        overwrites a later one.
+        """
+        ...
 
-    def __init__(self, store: MetadataStore, path: str, *, epoch: int, version: int = MUST_NOT_EXIST) -> None:
+    async def load(self) -> R | None:
+        """Return the stored record and remember its version; None if there is none. An empty value counts as a record
+        of defaults.
+
+        Raises:
+            LedgerUnavailableError: the store did not answer, or the stored value is not a record of this kind.
+        """
+        ...
+
+    async def take_over(self, record: R) -> bool:
+        """Replace the record that `load` returned by `record`; return False and write nothing if it has changed since.
+
+        Raises:
+            LedgerUnavailableError: the store did not answer; the write may have happened.
+        """
+        ...
+
+    async def write(self, record: R) -> None:
+        """Write `record`, which has the keeper's epoch.
+
+        Raises:
+            LedgerFencedError: a later owner has written the record.
+            LedgerDeletedError: the record was deleted.
+            LedgerUnavailableError: the store did not answer, or cannot keep the record; the write may have happened.
+        """
+        ...
+
+    async def confirm(self) -> None:
+        """Check that this owner's record has not been replaced. If this succeeds, the next owner will read everything
+        that was stored before this call. Raises as `write`.
+        """
+        ...
+
+    async def delete(self) -> None:
+        """Delete the record. It is no error if it does not exist. Raises as `write`."""
+        ...
+
+
+class RecordForm(Protocol):
+    """How the records of topics are stored: as what bytes, and what proves that an owner still has a topic. `store` is
+    the metadata store of the cluster, `path` the path of the topic's record, `name` an encoded name of a cursor.
+    """
+
+    def ledgers(self, store: MetadataStore, path: str, *, epoch: int) -> RecordKeeper[ManagedLedgerRecord]:
+        """Return the keeper of a topic's list of ledgers, for an owner of `epoch`."""
+        ...
+
+    def cursor(self, store: MetadataStore, path: str, name: str, *, epoch: int) -> RecordKeeper[CursorRecord]:
+        """Return the keeper of a cursor, for an owner of `epoch`."""
+        ...
+
+
+class RecordsWithEpochs:
+    """The form of clusters without Java brokers: JSON, with the epoch of the owner in each record."""
+
+    __slots__ = ()
+
+    def ledgers(self, store: MetadataStore, path: str, *, epoch: int) -> RecordKeeper[ManagedLedgerRecord]:
+        return EpochKeeper(store, path, ManagedLedgerRecord, epoch=epoch)
+
+    def cursor(self, store: MetadataStore, path: str, name: str, *, epoch: int) -> RecordKeeper[CursorRecord]:
+        return EpochKeeper(store, f"{path}/{name}", CursorRecord, epoch=epoch)
+
+
+RECORDS_WITH_EPOCHS: Final = RecordsWithEpochs()
+
+
+class EpochKeeper(Generic[R]):
+    """Keeps a record that has an epoch; a higher epoch in the record shows that another owner has taken over."""
+
+    __slots__ = ("_kind", "_lock", "_store", "epoch", "path", "version")
+
+    def __init__(
+        self, store: MetadataStore, path: str, kind: type[R], *, epoch: int, version: int = MUST_NOT_EXIST
+    ) -> None:
         self._store = store
+        self._kind = kind
         self.path = path
         self.epoch = epoch
         self.version = version
@@ -96,32 +181,19 @@ class RecordKeeper:
 
     @property
     def lock(self) -> asyncio.Lock:
-        """The lock for this record. Hold it while you build and write the record, so that an earlier state never
-        overwrites a later one.
-        """
         if self._lock is None:
             self._lock = asyncio.Lock()
         return self._lock
 
-    async def load(self, kind: type[R]) -> R | None:
-        """Return the stored record and remember its version. An empty value counts as a record of defaults.
-
-        Raises:
-            LedgerUnavailableError: the store did not answer, or the stored value is not a record of this kind.
-        """
+    async def load(self) -> R | None:
         try:
             found = await self._store.get(self.path)
             self.version = MUST_NOT_EXIST if found is None else found.stat.version
-            return None if found is None else decode(self.path, found.value, kind)
+            return None if found is None else decode(self.path, found.value, self._kind)
         except MetadataError as error:
             raise LedgerUnavailableError(str(error)) from error
 
-    async def take_over(self, record: OwnedRecord) -> bool:
-        """Replace the record that `load` returned by `record`; return False and write nothing if it has changed since.
-
-        Raises:
-            LedgerUnavailableError: the store did not answer; the write may have happened.
-        """
+    async def take_over(self, record: R) -> bool:
         value = msgspec.json.encode(record)
         try:
             stat = await self._store.put(self.path, value, expected_version=self.version)
@@ -132,14 +204,7 @@ class RecordKeeper:
         self.version = stat.version
         return True
 
-    async def write(self, record: OwnedRecord) -> None:
-        """Write `record`, which has the keeper's epoch.
-
-        Raises:
-            LedgerFencedError: an owner of a higher epoch has written the record.
-            LedgerDeletedError: the record was deleted.
-            LedgerUnavailableError: the store did not answer; the write may have happened.
-        """
+    async def write(self, record: R) -> None:
         value = msgspec.json.encode(record)
         try:
             while True:
@@ -166,14 +231,6 @@ class RecordKeeper:
         self.version = found.stat.version
 
     async def confirm(self) -> None:
-        """Check that this owner's record has not been replaced. If this succeeds, the next owner will read everything
-        that was stored before this call.
-
-        Raises:
-            LedgerFencedError: an owner of a higher epoch has written the record.
-            LedgerDeletedError: the record was deleted.
-            LedgerUnavailableError: the store did not answer.
-        """
         try:
             found = await self._store.get(self.path)
             epoch = None if found is None else decode(self.path, found.value, OwnedRecord).epoch
@@ -185,12 +242,6 @@ class RecordKeeper:
             raise LedgerFencedError(self.path, self.epoch, epoch)
 
     async def delete(self) -> None:
-        """Delete the record. It is no error if it does not exist.
-
-        Raises:
-            LedgerFencedError: an owner of a higher epoch has written the record.
-            LedgerUnavailableError: the store did not answer.
-        """
         try:
             while True:
                 try:

@@ -14,7 +14,7 @@ from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.missing_entries import MissingEntries
 from pulsar_barycenter.ledger.managed.records import LedgerRecord
 from pulsar_barycenter.ledger.position import EARLIEST, Position
-from pulsar_barycenter.ledger.reader import LedgerReader
+from pulsar_barycenter.ledger.reader import LedgerReader, LedgerTotals
 
 
 class Segment:
@@ -43,6 +43,16 @@ class Segment:
     @property
     def last_position(self) -> Position:
         return Position(self.ledger_id, self.entries - 1)
+
+    @property
+    def index(self) -> EntryIndex | None:
+        """The ledger's columns, if they are in memory."""
+        return None if self.reader is None else self.reader.index
+
+    def recovered(self, entries: int, totals: LedgerTotals) -> None:
+        """Count what the recovery of the ledger found, instead of what was counted before."""
+        self.entries = entries
+        self.size, self.messages, self.max_publish_time_ms = totals
 
     def miss(self, ranges: Iterable[tuple[int, int]], index: EntryIndex | None) -> bool:
         """Mark inclusive ranges of entries as missing; return whether any of them is new. `index`, if given, has the
@@ -90,16 +100,16 @@ class Segment:
             return self.messages
         if self.messages == present:
             return count
-        if self.reader is None:
+        index = self.index
+        if index is None:
             return round(self.messages * count / present)
-        index = self.reader.index
         overlaps = ((max(begin, first), min(last + 1, stop)) for begin, last in self.missing)
         lost = sum(index.messages_between(begin, end) for begin, end in overlaps if begin < end)
         return index.messages_between(first, stop) - lost
 
     def messages_in(self, entry_id: int) -> int:
         """Return the number of messages of an entry; 0 if the ledger's columns are not in memory."""
-        return 0 if self.reader is None else self.reader.index.messages_between(entry_id, entry_id + 1)
+        return 0 if self.index is None else self.index.messages_between(entry_id, entry_id + 1)
 
     def bytes_between(self, first: int, stop: int) -> int:
         """Return the size of the entries `first` (inclusive) to `stop` (exclusive), in bytes; as exact as
@@ -107,9 +117,10 @@ class Segment:
         """
         if stop - first == self.entries:
             return self.size
-        if self.reader is None:
+        index = self.index
+        if index is None:
             return round(self.size * (stop - first) / self.entries)
-        return self.reader.index.bytes_between(first, stop)
+        return index.bytes_between(first, stop)
 
 
 def segment_of(record: LedgerRecord) -> Segment:
@@ -162,6 +173,8 @@ class Segments:
         del self._segments[at], self._ids[at]
 
     def find(self, ledger_id: int) -> Segment | None:
+        if self._ids and self._ids[-1] == ledger_id:  # most look-ups are for the ledger that is being written
+            return self._segments[-1]
         at = bisect_left(self._ids, ledger_id)
         return self._segments[at] if at < len(self._ids) and self._ids[at] == ledger_id else None
 

@@ -10,7 +10,7 @@ import msgspec
 
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerUnavailableError
 from pulsar_barycenter.ledger.managed.cursor import Cursor
-from pulsar_barycenter.ledger.managed.records import CursorRecord, RecordKeeper
+from pulsar_barycenter.ledger.managed.records import CursorRecord, ManagedLedgerRecord, RecordForm, RecordKeeper
 from pulsar_barycenter.ledger.managed.segments import LedgerOwner
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.metadata.errors import MetadataError
@@ -21,13 +21,16 @@ from pulsar_barycenter.naming.topic import decode_local_name, encode_local_name
 class TopicCursors:
     """The cursors of the managed ledger `owner`, whose record `keeper` writes."""
 
-    __slots__ = ("_ahead", "_keeper", "_owner", "_store", "by_name", "deleting")
+    __slots__ = ("_ahead", "_form", "_keeper", "_owner", "_store", "by_name", "deleting")
 
-    def __init__(self, owner: LedgerOwner, store: MetadataStore, keeper: RecordKeeper) -> None:
+    def __init__(
+        self, owner: LedgerOwner, store: MetadataStore, form: RecordForm, keeper: RecordKeeper[ManagedLedgerRecord]
+    ) -> None:
         self._owner = owner
         self._store = store
+        self._form = form
         self._keeper = keeper
-        self._ahead: dict[str, tuple[RecordKeeper, CursorRecord]] = {}
+        self._ahead: dict[str, tuple[RecordKeeper[CursorRecord], CursorRecord]] = {}
         self.by_name: dict[str, Cursor] = {}
         self.deleting: dict[str, Cursor] = {}
         """Cursors whose deletion has begun and that the store may still have, because it did not answer."""
@@ -39,9 +42,7 @@ class TopicCursors:
         with suppress(MetadataError):
             names = await self._store.children(self._keeper.path)
             keepers = {name: self._cursor_keeper(name) for name in names}
-            found = await asyncio.gather(
-                *(keeper.load(CursorRecord) for keeper in keepers.values()), return_exceptions=True
-            )
+            found = await asyncio.gather(*(keeper.load() for keeper in keepers.values()), return_exceptions=True)
             for (name, keeper), record in zip(keepers.items(), found, strict=True):
                 if isinstance(record, CursorRecord):
                     self._ahead[name] = keeper, record
@@ -72,10 +73,12 @@ class TopicCursors:
         except MetadataError as error:
             raise LedgerUnavailableError(str(error)) from error
 
-    async def _take(self, encoded_name: str, keeper: RecordKeeper, record: CursorRecord | None = None) -> None:
+    async def _take(
+        self, encoded_name: str, keeper: RecordKeeper[CursorRecord], record: CursorRecord | None = None
+    ) -> None:
         """Take a cursor over. `record` is the stored cursor, if `keeper` has read it already; else None."""
         while True:
-            record = record or await keeper.load(CursorRecord)
+            record = record or await keeper.load()
             if record is None:
                 return
             if await keeper.take_over(msgspec.structs.replace(record, epoch=keeper.epoch)):
@@ -87,8 +90,9 @@ class TopicCursors:
         cursor.restore(record)
         self.by_name[name] = cursor
 
-    def _cursor_keeper(self, encoded_name: str) -> RecordKeeper:
-        return RecordKeeper(self._store, f"{self._keeper.path}/{encoded_name}", epoch=self._keeper.epoch)
+    def _cursor_keeper(self, encoded_name: str) -> RecordKeeper[CursorRecord]:
+        keeper = self._keeper
+        return self._form.cursor(self._store, keeper.path, encoded_name, epoch=keeper.epoch)
 
     async def create(self, name: str, mark_delete: Position, properties: Mapping[str, str]) -> Cursor:
         """Store a new cursor, and check that this owner still has the topic. A former cursor of that name is deleted.

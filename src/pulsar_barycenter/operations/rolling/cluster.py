@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_names
+from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_names, group_key
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.draining import allowed_brokers
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
@@ -30,6 +30,7 @@ from pulsar_barycenter.operations.rolling.reports import SeenReport
 
 _PROBE_S: Final = 5.0
 _HEALTH_S: Final = 30.0
+_AT_ONCE: Final = 8
 _OK: Final = 200
 _STARTED: Final = re.compile(rb"^process_start_time_seconds(?:\{[^}]*\})? ([0-9.eE+]+)", re.MULTILINE)
 
@@ -51,6 +52,8 @@ class RunningCluster:
         self._extensible_reports = extensible_reports
         self._given = tuple(urls)
         self._known: dict[str, str] = {}
+        self._groups: dict[str, str] = {}
+        """Namespace to its anti-affinity group, blank if it has none; read once in a roll."""
         self._source: ReportSource = UnseenReports()
         self._has_source = False
         self._turn_to(urls[0])
@@ -118,6 +121,34 @@ class RunningCluster:
             return known[namespace]
 
         return allowed
+
+    async def primaries(self, policy: str) -> tuple[str, ...]:
+        """Return the brokers that are primary ones of an isolation policy.
+
+        Raises:
+            NotNowError, RefusedError: the policy cannot be read, does not exist, or names no broker.
+        """
+        isolation, _ = IsolationPolicies.decode(await self._on(lambda cluster: cluster.isolation()))
+        found = next((one for one in isolation.policies if one.name == policy), None)
+        if found is None:
+            names = ", ".join(sorted(one.name for one in isolation.policies)) or "none"
+            raise RefusedError(f"there is no isolation policy {policy}; those of the cluster: {names}")
+        brokers = tuple(await self.brokers())
+        rows = isolation.hosts(brokers).matching(found.primary)
+        if not rows:
+            raise RefusedError(f"the isolation policy {policy} has no primary broker among {', '.join(brokers)}")
+        return tuple(brokers[row] for row in sorted(rows))
+
+    async def groups(self, namespaces: Collection[str]) -> Mapping[str, str]:
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(namespace: str) -> None:
+            async with gate:
+                group = await self._on(lambda cluster: cluster.anti_affinity_group(namespace))
+            self._groups[namespace] = group_key(group) or ""
+
+        await asyncio.gather(*(read(namespace) for namespace in namespaces if namespace not in self._groups))
+        return {namespace: group for namespace in namespaces if (group := self._groups[namespace])}
 
     async def is_healthy(self, broker: str) -> bool:
         address = await self._address(broker)

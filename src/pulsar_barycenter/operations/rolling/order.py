@@ -20,12 +20,13 @@ from pulsar_barycenter.operations.rolling.progress import RollOrder
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What an operator asks for: which brokers restart (none: all), how many at a time, and the names of the brokers of
-    a second pool, if there is one."""
+    a second pool, if there is one. `canary` brokers restart first."""
 
     only: tuple[str, ...] = ()
     batch: int = 1
     pool: tuple[str, ...] = ()
     refills: bool = True
+    canary: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
     brokers = tuple(name for name in (wanted.only or listed) if name not in wanted.pool)
     if not brokers:
         raise RefusedError("all listed brokers are of the second pool, so there is none to replace")
+    if wanted.pool and wanted.canary:
+        raise RefusedError("a second pool has no canaries: stop the roll after its first step instead")
     if wanted.pool and wanted.batch > 1:
         raise RefusedError("a second pool replaces one broker at a time; leave --batch out")
     others = [name for name in listed if name not in brokers]
@@ -71,11 +74,38 @@ def ordered(name: str, listed: Sequence[str], leader: str, cluster: Cluster, wan
         batches = tuple((broker,) for broker in old)
         order = RollOrder(cluster=name, batches=batches, ready=(), pool=wanted.pool, refills=False)
         return Ordered(order, second_pool(cluster, old, wanted.pool), naive)
-    plan = best_plan(cluster, brokers, leader, batch=wanted.batch, restarted=ready, refills=wanted.refills)
+    canary = tuple(broker for broker in wanted.canary if broker in brokers and broker != leader)
+    if wanted.canary and not canary:
+        raise RefusedError(
+            f"of the canary brokers {', '.join(wanted.canary)} none can restart first: each leads, or is not to restart"
+        )
+    plan = _plan(cluster, brokers, leader, canary, ready, wanted)
     order = RollOrder(
-        cluster=name, batches=tuple(step.brokers for step in plan.steps), ready=ready, refills=wanted.refills
+        cluster=name,
+        batches=tuple(step.brokers for step in plan.steps),
+        ready=ready,
+        refills=wanted.refills,
+        canary=canary,
     )
     return Ordered(order, plan, naive)
+
+
+def _plan(
+    cluster: Cluster,
+    brokers: Sequence[str],
+    leader: str,
+    canary: Sequence[str],
+    ready: Sequence[str],
+    wanted: Wanted,
+) -> RollPlan:
+    """Return the best plan; with canaries the best for these, then the best for the others."""
+    if not canary:
+        return best_plan(cluster, brokers, leader, batch=wanted.batch, restarted=ready, refills=wanted.refills)
+    first = best_plan(cluster, canary, leader, batch=wanted.batch, restarted=ready, refills=False)
+    others = [broker for broker in brokers if broker not in canary]
+    then = best_plan(cluster, others, leader, batch=wanted.batch, restarted=(*ready, *canary), refills=False)
+    batches = tuple(step.brokers for step in (*first.steps, *then.steps))
+    return forecast(cluster, batches, restarted=ready, refills=wanted.refills)
 
 
 def backwards_plan(order: RollOrder, cluster: Cluster) -> RollPlan:

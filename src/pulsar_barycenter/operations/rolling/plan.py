@@ -8,6 +8,9 @@ At the end the last brokers are empty. The refill brings bundles to them, the he
 
 With a second pool, bundles go from old brokers to new ones, and none moves twice.
 
+Of the brokers with room a bundle goes to those with the fewest other namespaces of its anti-affinity group, even if
+another one has restarted: it may then move once more.
+
 Each receiver has two limits, in bundles and in load. The load of a bundle is its throughput in bytes/s, or 0 if it is
 not known. A step whose bundles fit nowhere is not possible, and the plan says which bundles these are.
 
@@ -17,6 +20,7 @@ All functions are pure.
 import enum
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -27,6 +31,12 @@ MAX_BROKERS: Final = 1_000
 _ALL_ORDERS_UP_TO: Final = 5
 _MAX_SIMULATED_MOVES: Final = 400_000
 _ENOUGH_OF_MEAN: Final = 0.9
+
+
+def namespace_of(bundle: str) -> str:
+    """Return the namespace in the name of a bundle."""
+    return bundle.rpartition("/")[0]
+
 
 MayServe: TypeAlias = Callable[[str], frozenset[str]]
 """Returns the brokers that may serve a bundle by the isolation policies."""
@@ -51,8 +61,17 @@ class OverflowTo(enum.StrEnum):
 class _Occupied:
     """The bundles and the load of each broker, changed in place while a plan is made."""
 
-    def __init__(self, owners: Mapping[str, str], loads: Mapping[str, float], limits: Mapping[str, Limit]) -> None:
+    def __init__(
+        self,
+        owners: Mapping[str, str],
+        loads: Mapping[str, float],
+        limits: Mapping[str, Limit],
+        groups: Mapping[str, str],
+    ) -> None:
         self.owner = dict(owners)
+        self._groups = groups
+        self._members: dict[tuple[str, str], Counter[str]] = {}
+        """The namespaces of a group on a broker, each with the number of its bundles there."""
         self._loads = loads
         self._limits = limits
         self._of: dict[str, dict[str, None]] = {broker: {} for broker in limits}
@@ -60,6 +79,7 @@ class _Occupied:
         for bundle, broker in sorted(owners.items()):
             self._of.setdefault(broker, {})[bundle] = None
             self._load[broker] = self._load.get(broker, 0.0) + self.load(bundle)
+            self._count_member(bundle, broker, 1)
 
     def load(self, bundle: str) -> float:
         return self._loads.get(bundle, 0.0)
@@ -75,9 +95,22 @@ class _Occupied:
         source = self.owner[bundle]
         del self._of[source][bundle]
         self._load[source] -= self.load(bundle)
+        self._count_member(bundle, source, -1)
+        self._count_member(bundle, destination, 1)
         self.owner[bundle] = destination
         self._of[destination][bundle] = None
         self._load[destination] += self.load(bundle)
+
+    def _count_member(self, bundle: str, broker: str, change: int) -> None:
+        namespace = namespace_of(bundle)
+        if group := self._groups.get(namespace, ""):
+            self._members.setdefault((group, broker), Counter())[namespace] += change
+
+    def relatives(self, broker: str, bundle: str) -> int:
+        """Return how many other namespaces of the bundle's anti-affinity group a broker has."""
+        namespace = namespace_of(bundle)
+        members = self._members.get((self._groups.get(namespace, ""), broker), Counter[str]())
+        return sum(count > 0 and name != namespace for name, count in members.items())
 
     def fullness(self, broker: str, bundle: str = "") -> float:
         """Return how full a broker is, or would be with one more bundle: 1 at a limit."""
@@ -93,15 +126,18 @@ class _Occupied:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a plan is made from: the owner of each bundle, the loads, and the limits of all brokers that may receive."""
+    """What a plan is made from: the owner of each bundle, the loads, and the limits of all brokers that may receive.
+
+    `groups` maps a namespace to its anti-affinity group; it has only namespaces with a group."""
 
     owners: Mapping[str, str]
     loads: Mapping[str, float]
     limits: Mapping[str, Limit]
     may_serve: MayServe
+    groups: Mapping[str, str] = field(default_factory=dict)
 
     def occupied(self) -> _Occupied:
-        return _Occupied(self.owners, self.loads, self.limits)
+        return _Occupied(self.owners, self.loads, self.limits, self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +261,9 @@ def _placed(
             if not first and not second:
                 found.stay[bundle] = "no other broker of the roll may serve it"
                 continue
-            fitting = [broker for broker in first if occupied.fits(broker, bundle)]
-            is_overflow = not fitting
-            fitting = fitting or [broker for broker in second if occupied.fits(broker, bundle)]
+            fitting = _apart(occupied, bundle, [one for one in (*first, *second) if occupied.fits(one, bundle)])
+            is_overflow = not any(broker in first for broker in fitting)
+            fitting = [broker for broker in fitting if is_overflow or broker in first]
             if not fitting:
                 found.no_room[bundle] = "each broker that may serve it would pass its limit"
                 continue
@@ -243,6 +279,13 @@ def _placed(
         for bundle, source in sources:
             occupied.move(bundle, source)
     return found
+
+
+def _apart(occupied: _Occupied, bundle: str, brokers: Sequence[str]) -> list[str]:
+    """Return those of the brokers that have the fewest other namespaces of the bundle's anti-affinity group."""
+    relatives = {broker: occupied.relatives(broker, bundle) for broker in brokers}
+    fewest = min(relatives.values(), default=0)
+    return [broker for broker in brokers if relatives[broker] == fewest]
 
 
 def forecast(
@@ -304,7 +347,8 @@ def _to_bring(
         for bundle in occupied.on(donor):
             after = occupied.fullness(receiver, bundle)
             is_better = after < fullness[donor] and after <= 1.0 + 1e-9
-            if bundle not in moved and is_better and receiver in may_serve(bundle):
+            is_apart = occupied.relatives(receiver, bundle) <= occupied.relatives(donor, bundle)
+            if bundle not in moved and is_better and is_apart and receiver in may_serve(bundle):
                 return bundle
     return ""
 

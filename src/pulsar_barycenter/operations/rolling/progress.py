@@ -39,6 +39,8 @@ class RollEvent(enum.StrEnum):
     ROLLED_BACK = "rolling back"
     """The roll goes backwards from here on, in the order of this entry."""
     REFILLED = "refilled"
+    SHOWN = "canaries shown"
+    """The canary brokers have restarted and have their bundles; the roll waits for the operator's next command."""
     RESTORED = "restored"
     """The settings are what they were."""
     FINISHED = "finished"
@@ -53,6 +55,7 @@ class RollOrder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `batches` restart one after the other. `ready` brokers need no restart and receive bundles first. `pool` are the
     brokers of a second pool, which start in this order; the brokers of the batches then end instead of restarting.
+    `canary` brokers restart first, and the roll then stops once, so that a person can look at them.
     `addresses` are the web addresses of brokers, to ask when the given one does not answer.
     """
 
@@ -61,6 +64,7 @@ class RollOrder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     ready: tuple[str, ...] = ()
     pool: tuple[str, ...] = ()
     refills: bool = True
+    canary: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
 
     @property
@@ -137,6 +141,13 @@ class Refill:
 
 
 @dataclass(frozen=True, slots=True)
+class Show:
+    """Stop once: these canary brokers have restarted, and have their bundles."""
+
+    brokers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Restore:
     pass
 
@@ -151,7 +162,9 @@ class Nothing:
     """The roll has ended."""
 
 
-Action: TypeAlias = Pause | Start | Empty | Restart | AwaitBack | AwaitReports | Refill | Restore | Finish | Nothing
+Action: TypeAlias = (
+    Pause | Start | Empty | Restart | AwaitBack | AwaitReports | Refill | Show | Restore | Finish | Nothing
+)
 
 
 class RollState(enum.StrEnum):
@@ -179,6 +192,7 @@ class Progress:
     restarted: tuple[str, ...] = ()
     back: tuple[str, ...] = ()
     is_refilled: bool = False
+    is_shown: bool = False
     is_restored: bool = False
 
     @property
@@ -190,6 +204,13 @@ class Progress:
     def step(self) -> int:
         """The number of complete steps."""
         return sum(set(batch) <= set(self.settled) for batch in self.order.batches)
+
+    @property
+    def canaries(self) -> tuple[str, ...]:
+        """The canary brokers that have restarted, if a person is to look at them now."""
+        done = tuple(broker for broker in self.order.canary if broker in self.settled)
+        is_over = self.batch and not set(self.batch) & set(self.order.canary)
+        return done if is_over and not self.is_shown else ()
 
     @property
     def ready(self) -> tuple[str, ...]:
@@ -232,6 +253,7 @@ def after(now: Progress, entry: RollEntry) -> Progress:
         | {"state": RollState.UNDER_WAY, "is_refilled": False, "is_restored": False}
         | ({"is_paused": False, "before": entry.before} if entry.before else {}),
         RollEvent.REFILLED: {"is_refilled": True},
+        RollEvent.SHOWN: {"is_shown": True, "is_refilled": False},
         RollEvent.RESTORED: {"is_restored": True},
         RollEvent.FINISHED: {"state": RollState.FINISHED},
         RollEvent.ABORTED: {"state": RollState.ABORTED},
@@ -255,6 +277,8 @@ def next_action(now: Progress) -> Action:
         return Nothing()
     if not now.is_paused:
         return Pause()
+    if canaries := now.canaries:
+        return Refill(canaries) if now.order.refills and not now.is_refilled else Show(canaries)
     if now.batch:
         return _in_step(now)
     if now.order.refills and not now.order.pool and not now.is_refilled:
@@ -312,7 +336,7 @@ def backwards(now: Progress) -> RollOrder:
         size = max(map(len, now.order.batches), default=1)
         batches = tuple(again[at : at + size] for at in range(0, len(again), size))
         ready = tuple(broker for broker in (*now.order.ready, *now.order.brokers) if broker not in again)
-        return msgspec.structs.replace(now.order, batches=batches, ready=ready)
+        return msgspec.structs.replace(now.order, batches=batches, ready=ready, canary=())
     old = tuple(broker for broker in now.order.brokers if broker not in again)
     new = tuple(reversed(now.started))
     return msgspec.structs.replace(

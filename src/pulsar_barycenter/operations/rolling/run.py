@@ -21,7 +21,15 @@ from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedErro
 from pulsar_barycenter.operations.journal import MoveState
 from pulsar_barycenter.operations.own_balancing import Balancing, ControlledSettings, Remembered
 from pulsar_barycenter.operations.plan import PlannedMove
-from pulsar_barycenter.operations.rolling.plan import Cluster, MayServe, Step, emptied, limits_of, refilled
+from pulsar_barycenter.operations.rolling.plan import (
+    Cluster,
+    MayServe,
+    Step,
+    emptied,
+    limits_of,
+    namespace_of,
+    refilled,
+)
 from pulsar_barycenter.operations.rolling.progress import (
     NO_ORDER,
     Action,
@@ -38,6 +46,7 @@ from pulsar_barycenter.operations.rolling.progress import (
     RollEntry,
     RollEvent,
     RollOrder,
+    Show,
     Start,
     after,
     next_action,
@@ -84,6 +93,10 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
 
     async def may_serve(self, brokers: Collection[str]) -> MayServe:
         """Return which of the brokers may serve a bundle, by isolation policies; drained brokers may serve none."""
+        ...
+
+    async def groups(self, namespaces: Collection[str]) -> Mapping[str, str]:
+        """Return the anti-affinity groups of those of the namespaces that have one."""
         ...
 
     async def is_healthy(self, broker: str) -> bool:
@@ -163,9 +176,10 @@ async def view_of(cluster: RolledCluster, receivers: Collection[str], *, serving
                 owners[bundle] = broker
     loads = await when_told(cluster.loads)
     may_serve = await when_told(partial(cluster.may_serve, brokers))
+    groups = await when_told(partial(cluster.groups, frozenset(map(namespace_of, owners))))
     able = tuple(broker for broker in brokers if broker in receivers)
     limits = limits_of(owners, loads, able, serving=serving, room=room)
-    return View(brokers, await when_told(cluster.leader), Cluster(owners, loads, limits, may_serve))
+    return View(brokers, await when_told(cluster.leader), Cluster(owners, loads, limits, may_serve, groups))
 
 
 def serving_in(order: RollOrder) -> int:
@@ -219,7 +233,7 @@ class Roll:
         self._note(RollEvent.ROLLED_BACK, order=order, before=before)
 
     async def run(self) -> Progress:
-        """Carry out the roll until it is finished.
+        """Carry out the roll until it is finished, or until its canary brokers are to be looked at.
 
         Raises:
             RollStopped: it stopped before its end.
@@ -229,6 +243,8 @@ class Roll:
                 if reason := self._stop():
                     raise RollStopped(reason)
                 await self._do(action)
+                if isinstance(action, Show):
+                    break
         except (RefusedError, NotNowError) as error:
             raise RollStopped(str(error)) from error
         except TimeoutError as error:
@@ -264,6 +280,8 @@ class Roll:
                 await self._await_reports(brokers)
             case Refill(brokers):
                 await self._refill(brokers)
+            case Show(brokers):
+                self._note(RollEvent.SHOWN, brokers=brokers)
             case Restore():
                 await self._restore()
             case Finish():

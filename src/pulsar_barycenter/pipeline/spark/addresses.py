@@ -1,5 +1,7 @@
 """Opens a data directory: a local folder, or an address that Spark can reach."""
 
+from typing import Final
+
 from pyspark.sql import SparkSession
 
 from pulsar_barycenter.pipeline.spark.hadoop_storage import HadoopStorage
@@ -7,6 +9,12 @@ from pulsar_barycenter.pipeline.spark.listed_storage import ListedStorage
 from pulsar_barycenter.pipeline.spark.session import is_connected
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.storage.read_only import ReadOnlyStorage
+
+_CONNECTED: Final = (
+    "with Spark Connect a data directory is read only. Start the command with a Spark master (`--master local[2]` or "
+    "spark://host:7077) instead"
+)
 
 
 def open_storage(address: str, session: SparkSession | None = None) -> Storage:
@@ -23,4 +31,6 @@ def open_storage(address: str, session: SparkSession | None = None) -> Storage:
         return PipelineLayout.of(folder)
     if session is None:
         raise ValueError(f"{address} is not a local folder: only Spark can read it; give a Spark session")
-    return ListedStorage(session, address) if is_connected(session) else HadoopStorage(session, address)
+    if is_connected(session):
+        return ReadOnlyStorage(ListedStorage(session, address), _CONNECTED)
+    return HadoopStorage(session, address)

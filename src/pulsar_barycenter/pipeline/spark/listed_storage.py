@@ -6,9 +6,8 @@ lists and reads files of any kind as rows (`binaryFile`), with the class path, a
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -93,24 +92,3 @@ class ListedStorage:
     def _rows(self, path: str) -> DataFrame:
         reader = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
         return reader.load(self.address(path))
-
-    def write(self, path: str, content: bytes) -> None:
-        self._refuse(path)
-
-    def new_file(self, path: str) -> AbstractContextManager[Path]:
-        self._refuse(path)
-
-    def make_folder(self, path: str) -> None:
-        self._refuse(path)
-
-    def move(self, path: str, to: str) -> None:
-        self._refuse(path)
-
-    def delete(self, path: str) -> None:
-        self._refuse(path)
-
-    def _refuse(self, path: str) -> NoReturn:
-        raise PermissionError(
-            f"{self.address(path)} cannot be written: with Spark Connect a data directory is read only. Start the"
-            " command with a Spark master (`--master local[2]` or spark://host:7077) instead"
-        )

@@ -7,9 +7,9 @@ Arrow finds credentials and regions in environment variables, profiles, or the o
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
@@ -69,27 +69,9 @@ class ArrowStorage:
         ]
         return sorted(found, key=lambda entry: entry.name)
 
-    def write(self, path: str, content: bytes) -> None:
-        self._refuse(path)
-
-    def new_file(self, path: str) -> AbstractContextManager[Path]:
-        self._refuse(path)
-
-    def make_folder(self, path: str) -> None:
-        self._refuse(path)
-
-    def move(self, path: str, to: str) -> None:
-        self._refuse(path)
-
-    def delete(self, path: str) -> None:
-        self._refuse(path)
-
     def _path(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root
 
     def _require(self, path: str) -> None:
         if not self._files.get_file_info(self._path(path)).is_file:
             raise FileNotFoundError(f"there is no file {self.address(path)}")
-
-    def _refuse(self, path: str) -> NoReturn:
-        raise PermissionError(f"{self.address(path)} cannot be written: a history is only read here")

@@ -57,8 +57,8 @@ class Entry:
     modified_s: float
 
 
-class Storage(Protocol):
-    """The files of a data directory. Every method raises OSError if the file system fails."""
+class ReadableStorage(Protocol):
+    """The files of a data directory, to be read. Every method raises OSError if the file system fails."""
 
     @property
     def local_root(self) -> Path | None:
@@ -87,14 +87,6 @@ class Storage(Protocol):
         """
         ...
 
-    def write(self, path: str, content: bytes) -> None:
-        """Replace the file by `content`, which is durable when this returns. Creates a missing folder."""
-        ...
-
-    def new_file(self, path: str) -> AbstractContextManager[Path]:
-        """Yield a local file to write. It appears under `path`, as by `write`, if the block ends without an error."""
-        ...
-
     def local(self, path: str) -> AbstractContextManager[Path]:
         """Yield a local file with the content of `path`, valid until the block ends.
 
@@ -105,6 +97,18 @@ class Storage(Protocol):
 
     def entries(self, folder: str) -> Sequence[Entry]:
         """Return the files and folders in `folder`, sorted by name; empty if there is no such folder."""
+        ...
+
+
+class Storage(ReadableStorage, Protocol):
+    """The files of a data directory. Every method raises OSError if the file system fails."""
+
+    def write(self, path: str, content: bytes) -> None:
+        """Replace the file by `content`, which is durable when this returns. Creates a missing folder."""
+        ...
+
+    def new_file(self, path: str) -> AbstractContextManager[Path]:
+        """Yield a local file to write. It appears under `path`, as by `write`, if the block ends without an error."""
         ...
 
     def make_folder(self, path: str) -> None: ...

@@ -12,8 +12,8 @@ from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROO
 from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
 from pulsar_barycenter.broker.ownership.record import OWNERSHIP_ROOT
 from pulsar_barycenter.broker.wire.producer_names import PRODUCER_NAME_COUNTER
-from pulsar_barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER
 from pulsar_barycenter.ledger.managed.managed_ledger import MANAGED_LEDGERS
+from pulsar_barycenter.ledger.storage import LEDGER_ID_COUNTER
 from pulsar_barycenter.metadata.coordination.epochs import epoch_path
 from pulsar_barycenter.metadata.leader_writes.session_records import LEASED_ROOT
 

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from pulsar_barycenter.broker.rest.dashboard.explained import Explanation, cluster_balance, decisions_upon, explained
-from pulsar_barycenter.broker.rest.dashboard.explanations import listed_bundles
-from pulsar_barycenter.broker.rest.dashboard.overview import Shares
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.dashboard.bundle_list import listed_bundles
+from pulsar_barycenter.dashboard.explained import Explanation, cluster_balance, decisions_upon, explained
+from pulsar_barycenter.dashboard.overview import Shares
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage

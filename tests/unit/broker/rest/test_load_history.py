@@ -2,8 +2,8 @@
 
 import pytest
 
-from pulsar_barycenter.broker.rest.dashboard.load_history import APART_MS, MOST_FIGURES, MOST_MOMENTS, LoadHistory
-from pulsar_barycenter.broker.rest.dashboard.overview import BrokerShare
+from pulsar_barycenter.dashboard.load_history import APART_MS, MOST_FIGURES, MOST_MOMENTS, LoadHistory
+from pulsar_barycenter.dashboard.overview import BrokerShare
 
 
 def shares(count: int) -> list[BrokerShare]:

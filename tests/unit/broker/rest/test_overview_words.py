@@ -1,6 +1,6 @@
 """The texts at the top of the picture of a cluster: its problems."""
 
-from pulsar_barycenter.broker.rest.dashboard.overview import (
+from pulsar_barycenter.dashboard.overview import (
     BrokerShare,
     PipelineHealth,
     complaints_of,

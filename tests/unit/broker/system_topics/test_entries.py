@@ -111,6 +111,14 @@ def test_each_compression_is_read(kind: int, data: bytes) -> None:
     assert decompress(kind, compressed(kind, data), len(data), limit=LIMIT) == data
 
 
+@given(st.binary(max_size=LIMIT))
+def test_zlib_without_an_end_of_the_stream_is_read(data: bytes) -> None:
+    """So Java's clients write it: they flush the stream and do not finish it."""
+    stream = zlib.compressobj()
+    packed = stream.compress(data) + stream.flush(zlib.Z_SYNC_FLUSH)
+    assert decompress(api.ZLIB, packed, len(data), limit=LIMIT) == data
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("off", [-1, 1, 500])
 def test_a_payload_of_another_size_than_it_says_is_refused(kind: int, off: int) -> None:

@@ -16,7 +16,7 @@ from pulsar_barycenter.cli.operate.carrying_out import journal_of_bundle
 from pulsar_barycenter.cluster_logs.decision_log import read_decisions
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.naming.counted import count_of
-from pulsar_barycenter.operations.journal import Journal
+from pulsar_barycenter.operations.journal import move_journal
 from support.rest_cluster import RestCluster
 
 OK, FAILED, WRONG = 0, 1, 2
@@ -75,7 +75,7 @@ async def test_a_bundle_is_moved_when_meant_and_is_served_then(tmp_path: Path) -
         assert (done.exit_code, await served(cluster)) == (OK, {bundle: other.broker_id})
         assert f"served by {other.broker_id}" in done.stdout
         (journal,) = tmp_path.glob("move-public-ns-0x*.journal")
-        assert [entry.state for entry in Journal(journal).read()] == ["begun", "served"]
+        assert [entry.state for entry in move_journal(journal).read()] == ["begun", "served"]
         undone = await run("undo", str(journal))
         assert (undone.exit_code, f'"destination":"{source}"' in undone.stdout) == (OK, True)
         assert "already" in (await run(*words, "--yes")).stdout
@@ -231,7 +231,7 @@ async def test_another_process_stops_a_plan_and_it_can_be_gone_on_with(tmp_path:
         ]
         plan, url = tmp_path / "plan.jsonl", str(cluster.brokers[0].urls.web_url)
         plan.write_bytes(b"\n".join(map(msgspec.json.encode, moves)))
-        journal = Journal(plan.with_name("plan.jsonl.journal"))
+        journal = move_journal(plan.with_name("plan.jsonl.journal"))
         none = await run("cancel", str(plan))
         assert (none.exit_code, "no process" in none.stderr) == (FAILED, True)
 

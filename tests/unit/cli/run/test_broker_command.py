@@ -12,7 +12,7 @@ from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.run import broker
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
-from pulsar_barycenter.run.broker_process import ledgers_of
+from pulsar_barycenter.run.ledger_storages import ledgers_of
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ async def check(reader: LedgerReader, reported: int) -> None:
         group = await reader.read(first, reader.entry_count - 1, 1 << 20)
         for number, entry in enumerate(group, first):
             assert entry == b"entry %d" % number * (number % 40 + 1)
-            assert reader.info(number).publish_time_ms == number
+            assert (await reader.info(number)).publish_time_ms == number
         first += len(group)
 
 

@@ -18,20 +18,25 @@ from pulsar_barycenter.ledger.errors import (
 )
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
-from pulsar_barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER
 from pulsar_barycenter.ledger.position import Position
+from pulsar_barycenter.ledger.storage import LEDGER_ID_COUNTER
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
 from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
 from pulsar_barycenter.metadata.store import Stat
 from support.ledger_world import CLOSED, LedgerWorld
+from support.ledgers_on_bookies import world_on_bookies
 from support.memory_ledgers import MemoryLedgerStorage
 from support.simulation.loop import VirtualTimeLoop
 
 SMALL = LedgerSettings(max_entries_per_ledger=10, mark_delete_per_second=0)
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=["memory", "file", "bookies"])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LedgerWorld]:
+    if request.param == "bookies":
+        async with world_on_bookies() as world:
+            yield world
+        return
     world = LedgerWorld() if request.param == "memory" else LedgerWorld(lambda: FileLedgerStorage(tmp_path))
     yield world
     await world.close()
@@ -139,7 +144,7 @@ async def test_a_ledger_made_ahead_is_not_listed_behind_a_later_one(
 
     async def put_before(store: MemoryStore, path: str, *arguments: Any, **options: Any) -> Stat:
         stat = await put(store, path, *arguments, **options)
-        if path.startswith(LEDGER_ID_COUNTER):
+        if path.startswith((LEDGER_ID_COUNTER, "/ledgers/idgen/")):
             monkeypatch.undo()
             numbers.append(int(stat.path.removeprefix(path)))
             await old.append("b")

@@ -419,3 +419,46 @@ def test_what_an_operator_cannot_mean_is_refused() -> None:
     only = ordered("c1", NAMES, "a:1", world, Wanted(only=("b:1",)))
     assert only.order.batches == (("b:1",),)
     assert set(only.order.ready) == {"a:1", "c:1"}
+
+
+def test_canary_brokers_restart_first_and_get_their_bundles_back_before_the_roll_stops_once() -> None:
+    async def scene() -> None:
+        cluster = RolledCluster(NAMES, OWNERS)
+        leader, *others = NAMES
+        canary = others[-1]
+        operator = Operator(cluster, Wanted(canary=(canary, leader)))  # the leader stays the last
+        shown = await operator.roll()
+        assert (shown.state, shown.is_shown, shown.is_restored) == (RollState.UNDER_WAY, True, False)
+        assert cluster.restarts == [canary]
+        assert canary in cluster.owners.values()
+        assert cluster.stored == dict.fromkeys(PAUSED_KEYS, "false")
+        assert (await operator.roll()).state is RollState.FINISHED
+        assert sorted(cluster.restarts) == sorted(NAMES)
+        assert cluster.restarts[-1] == leader
+        assert cluster.lost == []
+        assert operator.events.count("canaries shown") == 1
+
+    played(scene)
+
+
+def test_a_roll_that_stopped_for_its_canaries_is_rolled_back_without_another_stop() -> None:
+    async def scene() -> None:
+        cluster = RolledCluster(NAMES, OWNERS)
+        operator = Operator(cluster, Wanted(canary=(NAMES[1],)))
+        await operator.roll()
+        roll = operator.open()
+        await roll.roll_back(backwards(roll.progress))
+        assert (await roll.run()).state is RollState.FINISHED
+        assert cluster.restarts == [NAMES[1]] * 2
+
+    played(scene)
+
+
+def test_canaries_of_whom_only_the_leader_is_one_are_refused() -> None:
+    async def scene() -> None:
+        operator = Operator(RolledCluster(NAMES, OWNERS), Wanted(canary=(NAMES[0],)))
+        with pytest.raises(RefusedError, match="none can restart first"):
+            await operator.roll()
+        assert operator.events == []
+
+    played(scene)

@@ -194,3 +194,41 @@ def test_with_many_brokers_not_all_orders_are_tried_and_the_emptiest_is_first() 
     plan = best_plan(cluster_of(owners, limits), brokers, "b00:1", refills=False)
     assert plan.steps[0].brokers == ("b11:1",)
     assert plan.moves == 110
+
+
+GROUP = {f"t/n{number}": "g" for number in range(3)}
+
+
+def in_groups(owners: dict[str, str]) -> Cluster:
+    limits = dict.fromkeys(BROKERS[:3], Limit(10))
+    return Cluster(owners, {}, limits, lambda _: frozenset(limits), GROUP)
+
+
+def test_a_bundle_goes_to_the_broker_with_the_fewest_namespaces_of_its_group_even_if_it_restarts_later() -> None:
+    a, b, c = BROKERS[:3]
+    leaving = {"t/n0/0x1": a}
+    for others, destination in (
+        ({"t/n1/0x1": b}, c),
+        ({"t/n1/0x1": b, "t/n2/0x1": c}, b),
+        ({"t/n1/0x1": b, "t/n2/0x1": b, "t/n1/0x2": c}, c),
+        ({"t/n0/0x2": b}, b),
+        ({"t/other/0x1": b}, b),
+    ):
+        step = emptied(in_groups({**leaving, **others}), [a], restarted=[b], waiting=[c])
+        assert [move.destination for move in step.moves] == [destination], others
+
+
+def test_a_roll_never_puts_two_namespaces_of_a_group_together_that_fit_apart() -> None:
+    owners = {"t/n0/0x1": BROKERS[0], "t/n1/0x1": BROKERS[1], **{f"t/x/0x{number}": BROKERS[2] for number in range(4)}}
+    plan = best_plan(in_groups(owners), BROKERS[:3], LEADER)
+    now = dict(owners)
+    for move in itertools.chain(*(step.moves for step in plan.steps), plan.refill):
+        now[move.bundle] = move.destination
+        assert now["t/n0/0x1"] != now["t/n1/0x1"]
+    assert plan.no_room == 0
+
+
+def test_a_refill_does_not_bring_a_bundle_to_another_namespace_of_its_group() -> None:
+    a, b = BROKERS[:2]
+    owners = {**{f"t/n0/0x{number}": a for number in range(4)}, "t/x/0x1": a, "t/n1/0x1": b}
+    assert [move.bundle for move in refilled(in_groups(owners), [b], [a, b])] == ["t/x/0x1"]

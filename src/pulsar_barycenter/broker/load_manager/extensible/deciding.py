@@ -9,15 +9,12 @@ Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync`, `UnloadScheduler`, `Sp
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
 from pulsar_barycenter.broker.load_manager.balancing_configuration import balancing_configuration
-from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
-from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExecutor
-from pulsar_barycenter.broker.load_manager.extensible.load_data import ExtensibleLoadData
-from pulsar_barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
+from pulsar_barycenter.broker.load_manager.extensible.deciding_parts import DecidingParts
 from pulsar_barycenter.broker.load_manager.pipeline_feed import Published
 from pulsar_barycenter.broker.load_manager.round_driver import carry_out_round
 from pulsar_barycenter.load.decisions import Placement, Unload
@@ -31,7 +28,6 @@ from pulsar_barycenter.load.reports.extensible_reports import (
     BundleLoadData,
     TopBundlesLoadData,
 )
-from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.rounds.destinations import FilteredSelection
 from pulsar_barycenter.load.rounds.round import UnloadOutcome, moves
 from pulsar_barycenter.load.selection.extensible_selection import select_broker_extensible
@@ -65,20 +61,8 @@ async def _keep_children() -> bool:
 class ExtensibleDecisions:
     """The decisions of one broker's load manager."""
 
-    def __init__(
-        self,
-        context: LoadManagerContext,
-        load_data: ExtensibleLoadData,
-        executor: DecisionExecutor,
-        metrics: ExtensibleMetrics,
-        stats: Callable[[], Mapping[str, NamespaceBundleStats]],
-    ) -> None:
-        """`stats` returns the stats of this broker's bundles."""
-        self._context = context
-        self._load_data = load_data
-        self._executor = executor
-        self._metrics = metrics
-        self._stats = stats
+    def __init__(self, parts: DecidingParts) -> None:
+        self._parts = parts
         self._selection_memory = SelectionMemory()
         self._shedding_memory = NOTHING_REMEMBERED
         self._splitting_memory = NOTHING_REMEMBERED
@@ -91,12 +75,12 @@ class ExtensibleDecisions:
         """Return the known loads, and the pipeline's windows (short- and long-term averages) if they are used to
         compare traffic.
         """
-        published = await self._load_data.published()
+        published = await self._parts.load_data.published()
         known = ExtensibleDocument(
-            loads=self._load_data.loads(),
-            top_bundles=self._load_data.tops(),
-            lookups=await self._load_data.lookups(),
-            owners=dict(self._load_data.owners()),
+            loads=self._parts.load_data.loads(),
+            top_bundles=self._parts.load_data.tops(),
+            lookups=await self._parts.load_data.lookups(),
+            owners=dict(self._parts.load_data.owners()),
             traffic=self._traffic(published),
         )
         if published is None:
@@ -108,21 +92,21 @@ class ExtensibleDecisions:
     def _traffic(self, published: Published | None) -> TrafficFigures:
         if published is not None:
             return TrafficFigures.WINDOWS
-        return TrafficFigures.LATE if self._load_data.uses_pipeline else TrafficFigures.NEWEST
+        return TrafficFigures.LATE if self._parts.load_data.uses_pipeline else TrafficFigures.NEWEST
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return the snapshot on which this broker would decide now, for files and REST."""
-        config = self._context.config.current
+        config = self._parts.context.config.current
         known, windows = await self._known()
         by_windows = known.traffic is TrafficFigures.WINDOWS
         return SnapshotDocument(
-            taken_at=self._context.env.clock.now_ms(),
+            taken_at=self._parts.context.env.clock.now_ms(),
             brokers={},
             bundle_data=dict(windows.bundles) if by_windows else None,
             broker_data=dict(windows.brokers) if by_windows else None,
             extensible=known,
             recently_unloaded=dict(self._recently_unloaded),
-            policies=PoliciesDocument.of(self._context.policies.current),
+            policies=PoliciesDocument.of(self._parts.context.policies.current),
             memory=self._shedding_memory.document(shedder_of(config, _KIND)),
             configuration=balancing_configuration(config),
         )
@@ -132,7 +116,7 @@ class ExtensibleDecisions:
         known, windows = await self._known()
         namespaces = sorted({namespace_of(bundle) for bundle in known.owners})
         for namespace in namespaces:
-            await self._context.policies.learn_groups(namespace, lambda: namespaces)
+            await self._parts.context.policies.learn_groups(namespace, lambda: namespaces)
         return self._built(known, windows)
 
     def _built(self, known: ExtensibleDocument, windows: Windows = NO_WINDOWS) -> LoadSnapshot:
@@ -141,9 +125,9 @@ class ExtensibleDecisions:
             known.top_bundles,
             known.lookups,
             known.owners,
-            taken_at_ms=self._context.env.clock.now_ms(),
+            taken_at_ms=self._parts.context.env.clock.now_ms(),
             recently_unloaded=self._recently_unloaded,
-            policies=self._context.policies.current,
+            policies=self._parts.context.policies.current,
             traffic=known.traffic,
             windows=windows,
         )
@@ -154,18 +138,18 @@ class ExtensibleDecisions:
 
         Without bundles, the pipeline's averages of brokers are those at the time of its publication.
         """
-        policies = self._context.policies
+        policies = self._parts.context.policies
         await policies.refresh(namespace)
         await policies.learn_groups(namespace, tuple)
         if namespace in policies.current.groups:
             return await self.snapshot()
-        generation, published = self._load_data.generation, await self._load_data.published()
+        generation, published = self._parts.load_data.generation, await self._parts.load_data.published()
         before = self._brokers
         is_known = before is not None and before[0] == generation and before[1] is published
         if before is None or not is_known or before[2].policies is not policies.current:
             known = ExtensibleDocument(
-                loads=self._load_data.loads(),
-                lookups=await self._load_data.lookups(),
+                loads=self._parts.load_data.loads(),
+                lookups=await self._parts.load_data.lookups(),
                 traffic=self._traffic(published),
             )
             windows = NO_WINDOWS if published is None else Windows(brokers=published.averages)
@@ -176,29 +160,32 @@ class ExtensibleDecisions:
 
     async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
         """Choose an owner for a bundle, not one of `without`; None if no broker qualifies."""
-        config = self._context.config.current
-        leaving = await self._load_data.leaving()  # read before the registrations: a broker that left is in neither
+        config = self._parts.context.config.current
+        # Read before the registrations: a broker that left is in neither.
+        leaving = await self._parts.load_data.leaving()
         snapshot = await self.snapshot_to_place(str(bundle.namespace))
-        request = PlacementRequest(str(bundle), self._context.bundles.has_non_persistent_topic(bundle))
+        request = PlacementRequest(str(bundle), self._parts.context.bundles.has_non_persistent_topic(bundle))
         placement, self._selection_memory = select_broker_extensible(
             snapshot,
             request,
             ExtensibleFilterSettings.of(config),
             placer_of(config, _KIND),
-            self._context.env.random,
+            self._parts.context.env.random,
             self._selection_memory,
             without={*without, *leaving},
         )
-        self._executor.log_placement(placement)
-        self._metrics.assigned("Failure" if placement.broker is None else "Success")
+        self._parts.executor.log_placement(placement)
+        self._parts.metrics.assigned("Failure" if placement.broker is None else "Success")
         return placement if placement.broker is not None else None
 
     # ---- shedding ----
 
     async def shed(self) -> None:
         """Leader: unload bundles from the most loaded brokers, each for the destination in the strategy's plan."""
-        config, now_ms = self._context.config.current, self._context.env.clock.now_ms()
-        if not (self._context.is_leader() and config.load_balancer_enabled and config.load_balancer_shedding_enabled):
+        config, now_ms = self._parts.context.config.current, self._parts.context.env.clock.now_ms()
+        if not (
+            self._parts.context.is_leader() and config.load_balancer_enabled and config.load_balancer_shedding_enabled
+        ):
             return
         oldest_ms = now_ms - config.load_balancer_shedding_grace_period_minutes * 60_000
         self._recently_unloaded = {name: at for name, at in self._recently_unloaded.items() if at >= oldest_ms}
@@ -207,28 +194,28 @@ class ExtensibleDecisions:
         except StrategyError as error:  # the key was set while the broker ran
             log.error("shedding_strategy_refused", reason=str(error))
             return
-        if len(self._context.registration.brokers) < 2:
-            self._executor.log_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
+        if len(self._parts.context.registration.brokers) < 2:
+            self._parts.executor.log_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
         snapshot = await self.snapshot()
         plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
-        self._executor.log_round(plan.reason)
+        self._parts.executor.log_round(plan.reason)
         if plan.usage_spread is not None:
-            self._metrics.usage_stats(*plan.usage_spread)
-        destinations = selection.destinations(plan, snapshot, self._selection_memory, self._context.env.random)
+            self._parts.metrics.usage_stats(*plan.usage_spread)
+        destinations = selection.destinations(plan, snapshot, self._selection_memory, self._parts.context.env.random)
 
         async def unload(unload: Unload) -> UnloadOutcome:
-            if not await self._executor.unload(unload, unload.destination):
+            if not await self._parts.executor.unload(unload, unload.destination):
                 return UnloadOutcome(False)
-            at_ms = self._context.env.clock.now_ms()
+            at_ms = self._parts.context.env.clock.now_ms()
             self._recently_unloaded[unload.bundle] = at_ms
             memory = shedder.unloaded(unload, at_ms, self._shedding_memory.of(shedder))
             self._shedding_memory = self._shedding_memory.then(shedder, memory)
             return UnloadOutcome(True)
 
         unloaded = await carry_out_round(
-            moves(plan, destinations), self._executor, unload, may_continue=self._context.is_leader
+            moves(plan, destinations), self._parts.executor, unload, may_continue=self._parts.context.is_leader
         )
         self._selection_memory = destinations.memory
         self._count(unloaded, plan.reason)
@@ -238,13 +225,13 @@ class ExtensibleDecisions:
         reasons = Counter(("Success", UNLOAD_REASONS.get(code, "Unknown")) for code in brokers.values())
         if not brokers:
             reasons[("Skip", UNLOAD_REASONS.get(why.code, "Unknown"))] += 1
-        self._metrics.unloaded(brokers=len(brokers), bundles=len(unloaded), reasons=reasons)
+        self._parts.metrics.unloaded(brokers=len(brokers), bundles=len(unloaded), reasons=reasons)
 
     # ---- splitting ----
 
     async def split_own(self) -> None:
         """Split this broker's bundles that have been too large for the configured time."""
-        config = self._context.config.current
+        config = self._parts.context.config.current
         if not (config.load_balancer_enabled and config.load_balancer_auto_bundle_split_enabled):
             return
         splitter = splitter_of(config, _KIND)
@@ -257,21 +244,21 @@ class ExtensibleDecisions:
             return ()
 
         splitter.decide(snapshot, {}, note_bundle, remembered)  # finds the bundles whose boundaries are needed
-        cuts = {bundle: await self._context.boundaries(bundle) for bundle in sorted(wanted)}
+        cuts = {bundle: await self._parts.context.boundaries(bundle) for bundle in sorted(wanted)}
         decided = [remembered]
 
         def plan(counts: Mapping[str, int]) -> SplitPlan:
             found, decided[0] = splitter.decide(snapshot, counts, lambda bundle: cuts.get(bundle, ()), remembered)
             return found
 
-        splits = await self._executor.counted_splits(plan)
+        splits = await self._parts.executor.counted_splits(plan)
         self._splitting_memory = self._splitting_memory.then(splitter, decided[0])
         for split in list(splits):
-            await self._executor.split(split, unload=_keep_children)
+            await self._parts.executor.split(split, unload=_keep_children)
 
     def _own_snapshot(self) -> LoadSnapshot:
         """Return a snapshot that has only this broker, with all its bundles."""
-        me, stats = self._context.urls.broker_id, self._stats()
+        me, stats = self._parts.context.urls.broker_id, self._parts.stats()
         known = ExtensibleDocument(
             loads={me: BrokerLoadData()},
             top_bundles={me: TopBundlesLoadData(tuple(BundleLoadData(name, found) for name, found in stats.items()))},

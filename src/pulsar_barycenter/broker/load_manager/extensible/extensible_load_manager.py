@@ -25,6 +25,7 @@ import msgspec
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExecutor
 from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.extensible.deciding_parts import DecidingParts
 from pulsar_barycenter.broker.load_manager.extensible.load_data import LEAVING, ExtensibleLoadData
 from pulsar_barycenter.broker.load_manager.extensible.load_stores import LoadStore, LocalLoadStore, TopicLoadStore
 from pulsar_barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
@@ -94,7 +95,8 @@ class ExtensibleLoadManager:
         if self._decisions is None:
             made = await self._environment.offload(partial(_decisions_class, balances=self._context.balances))
             if self._decisions is None:
-                self._decisions = made(self._context, self._load_data, self._executor, self.metrics, self._load.stats)
+                parts = DecidingParts(self._context, self._load_data, self._executor, self.metrics, self._load.stats)
+                self._decisions = made(parts)
         return self._decisions
 
     # ---- life ----

@@ -7,11 +7,7 @@ or split, and stores no bundle data: a leader that balances continues with its o
 import asyncio
 from collections import Counter
 
-from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
-from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExecutor
-from pulsar_barycenter.broker.load_manager.load_data_watch import LoadDataWatch
-from pulsar_barycenter.broker.load_manager.metrics import LoadMetrics
-from pulsar_barycenter.broker.load_manager.modular.load_data import LoadData
+from pulsar_barycenter.broker.load_manager.modular.leader_parts import LeaderParts
 from pulsar_barycenter.load.decisions import Placement
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.placement.fewest_bundles import BrokerCount, allowed_brokers, fewest_bundles
@@ -25,24 +21,13 @@ from pulsar_barycenter.naming.bundle import Bundle
 class ModularAssigning:
     """The leader's part of one broker's load manager; the same methods as `ModularLeader`."""
 
-    def __init__(
-        self,
-        context: LoadManagerContext,
-        load_data: LoadData,
-        watch: LoadDataWatch,
-        executor: DecisionExecutor,
-        metrics: LoadMetrics,
-    ) -> None:
-        self._context = context
-        self._load_data = load_data
-        self._watch = watch
-        self._executor = executor
-        self._metrics = metrics
+    def __init__(self, parts: LeaderParts) -> None:
+        self._parts = parts
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return the load that this broker knows now, for files and REST. It contains no state of a shedder."""
-        await self._watch.catch_up(with_every_change=True)
-        return self._load_data.document(MemoryDocument())
+        await self._parts.watch.catch_up(with_every_change=True)
+        return self._parts.load_data.document(MemoryDocument())
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
         """Choose an owner for a bundle that has none, and preallocate the bundle to that broker; None if policies allow
@@ -50,30 +35,32 @@ class ModularAssigning:
         """
         started = asyncio.get_running_loop().time()
         name, namespace = str(bundle), str(bundle.namespace)
-        await self._context.policies.refresh(namespace)
-        await self._watch.catch_up(with_every_change=False)
+        await self._parts.context.policies.refresh(namespace)
+        await self._parts.watch.catch_up(with_every_change=False)
         # nothing is awaited from here on, so two bundles do not count the same free broker
-        policies, brokers = self._context.policies.current, self._brokers()
-        non_persistent = self._context.bundles.has_non_persistent_topic(bundle)
-        before = self._load_data.preallocated_broker(name)
+        policies, brokers = self._parts.context.policies.current, self._brokers()
+        non_persistent = self._parts.context.bundles.has_non_persistent_topic(bundle)
+        before = self._parts.load_data.preallocated_broker(name)
         if before is not None and before in allowed_brokers(
             brokers, policies, namespace, non_persistent=non_persistent
         ):
             return Placement.because(Reason(code=Code.PREALLOCATED, subject=before), name, before)
         placement = fewest_bundles(
-            name, brokers, policies, namespace, self._context.env.random, non_persistent=non_persistent
+            name, brokers, policies, namespace, self._parts.context.env.random, non_persistent=non_persistent
         )
         if placement.broker is not None:
-            self._load_data.preallocate(name, placement.broker, self._load_data.known(name) or default_bundle_data())
-        self._metrics.assigned(asyncio.get_running_loop().time() - started)
-        self._executor.log_placement(placement)
+            self._parts.load_data.preallocate(
+                name, placement.broker, self._parts.load_data.known(name) or default_bundle_data()
+            )
+        self._parts.metrics.assigned(asyncio.get_running_loop().time() - started)
+        self._parts.executor.log_placement(placement)
         return placement if placement.broker is not None else None
 
     def _brokers(self) -> dict[str, BrokerCount]:
         """Return the registered brokers of the modular load manager; all registered ones if no report is known."""
-        registered = self._context.registration.brokers
-        arriving = Counter(found.broker for found in self._load_data.preallocations.values())
-        reports = self._load_data.fold.reports
+        registered = self._parts.context.registration.brokers
+        arriving = Counter(found.broker for found in self._parts.load_data.preallocations.values())
+        reports = self._parts.load_data.fold.reports
         found = {
             broker: BrokerCount(
                 report.num_bundles + arriving[broker],

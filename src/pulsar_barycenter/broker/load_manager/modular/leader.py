@@ -20,11 +20,8 @@ from typing import Final
 import msgspec
 import structlog
 
-from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
-from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExecutor
-from pulsar_barycenter.broker.load_manager.load_data_watch import LoadDataWatch
-from pulsar_barycenter.broker.load_manager.metrics import LoadMetrics
-from pulsar_barycenter.broker.load_manager.modular.load_data import BROKER_AVERAGES_ROOT, BUNDLE_DATA_ROOT, LoadData
+from pulsar_barycenter.broker.load_manager.modular.leader_parts import LeaderParts
+from pulsar_barycenter.broker.load_manager.modular.load_data import BROKER_AVERAGES_ROOT, BUNDLE_DATA_ROOT
 from pulsar_barycenter.broker.load_manager.modular.snapshots import Snapshots
 from pulsar_barycenter.broker.load_manager.round_driver import carry_out_round
 from pulsar_barycenter.broker.load_manager.store_writes import all_of
@@ -62,20 +59,9 @@ _RANKED_IN_ONE_STEP: Final = 1_000
 class ModularLeader:
     """The leader's part of one broker's load manager."""
 
-    def __init__(
-        self,
-        context: LoadManagerContext,
-        load_data: LoadData,
-        watch: LoadDataWatch,
-        executor: DecisionExecutor,
-        metrics: LoadMetrics,
-    ) -> None:
-        self._context = context
-        self._load_data = load_data
-        self._watch = watch
-        self._executor = executor
-        self._metrics = metrics
-        self.snapshots = Snapshots(context, load_data)
+    def __init__(self, parts: LeaderParts) -> None:
+        self._parts = parts
+        self.snapshots = Snapshots(parts.context, parts.load_data)
         self._selecting = asyncio.Lock()
         self.selection_memory = SelectionMemory()
         self._shedding_memory = NOTHING_REMEMBERED
@@ -86,10 +72,10 @@ class ModularLeader:
         """Return the snapshot on which this broker would decide now, for files and REST."""
         await self._snapshot()
         try:
-            memory = self._shedding_memory.document(shedder_of(self._context.config.current, ManagerKind.MODULAR))
+            memory = self._shedding_memory.document(shedder_of(self._parts.context.config.current, ManagerKind.MODULAR))
         except StrategyError:  # the key was set while the broker ran
             memory = MemoryDocument()
-        return self._load_data.document(memory)
+        return self._parts.load_data.document(memory)
 
     async def _snapshot(self) -> LoadSnapshot:
         """Return a snapshot of the present load, refreshed if something changed and the store answers.
@@ -97,7 +83,7 @@ class ModularLeader:
         Raises:
             MetadataError: no broker is known, and the store does not answer.
         """
-        await self._watch.catch_up(with_every_change=True)
+        await self._parts.watch.catch_up(with_every_change=True)
         return await self.snapshots.current()
 
     async def _snapshot_for(self, *namespaces: str) -> LoadSnapshot:
@@ -106,13 +92,13 @@ class ModularLeader:
         """
         snapshot = await self._snapshot()
         for namespace in namespaces:
-            await self._context.policies.learn_groups(
+            await self._parts.context.policies.learn_groups(
                 namespace, lambda: (*snapshot.namespaces, *snapshot.on_their_way.arriving)
             )
         return await self.snapshots.current()
 
     def _request_for(self, bundle: str) -> PlacementRequest:
-        return PlacementRequest(bundle, self._context.bundles.has_non_persistent_topic(Bundle.parse(bundle)))
+        return PlacementRequest(bundle, self._parts.context.bundles.has_non_persistent_topic(Bundle.parse(bundle)))
 
     # ---- placement ----
 
@@ -122,24 +108,24 @@ class ModularLeader:
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
-        name, policies = str(bundle), self._context.policies
+        name, policies = str(bundle), self._parts.context.policies
         # outside of the lock: else the store's latency would add up over all bundles that are being assigned
         await policies.refresh(str(bundle.namespace))
-        data = None if self._load_data.preallocated_broker(name) else await self._load_data.obtain(name)
+        data = None if self._parts.load_data.preallocated_broker(name) else await self._parts.load_data.obtain(name)
         async with self._selecting:
-            broker = self._load_data.preallocated_broker(name)
+            broker = self._parts.load_data.preallocated_broker(name)
             if broker is not None and await self._is_allowed(bundle, broker):
                 return Placement.because(Reason(code=Code.PREALLOCATED, subject=broker), name, broker)
             placement = self._select(name, await self._snapshot_for(str(bundle.namespace)))
             if placement.broker is not None:
                 self.snapshots.preallocate(name, placement.broker, data or default_bundle_data())
-        self._metrics.assigned(loop.time() - started)
-        self._executor.log_placement(placement)
+        self._parts.metrics.assigned(loop.time() - started)
+        self._parts.executor.log_placement(placement)
         return placement if placement.broker is not None else None
 
     async def _is_allowed(self, bundle: Bundle, broker: str) -> bool:
         """Return whether policies, which may have changed since `broker` was chosen, allow it to serve the bundle."""
-        if not self._context.policies.current.narrows:
+        if not self._parts.context.policies.current.narrows:
             return True
         snapshot = await self._snapshot_for(str(bundle.namespace))
         row = snapshot.brokers.index.get(broker)
@@ -147,12 +133,12 @@ class ModularLeader:
 
     def _select(self, bundle: str, snapshot: LoadSnapshot) -> Placement:
         """Choose an owner by load; if no load report is known, choose from the registered brokers."""
-        selection = FilteredSelection.of(self._context.config.current)
-        is_blind = not len(snapshot.brokers) and bool(self._context.registration.brokers)
+        selection = FilteredSelection.of(self._parts.context.config.current)
+        is_blind = not len(snapshot.brokers) and bool(self._parts.context.registration.brokers)
         if is_blind:
             snapshot = self._registered_only()
         placement, self.selection_memory = selection.choose(
-            snapshot, self._request_for(bundle), self._context.env.random, self.selection_memory
+            snapshot, self._request_for(bundle), self._parts.context.env.random, self.selection_memory
         )
         if not is_blind:
             return placement
@@ -163,18 +149,18 @@ class ModularLeader:
     def _registered_only(self) -> LoadSnapshot:
         """Return a snapshot of the registered brokers without any load, with the policies."""
         blank = LocalBrokerData(load_manager_class_name=ManagerKind.MODULAR.class_name)
-        snapshot = build_snapshot(dict.fromkeys(self._context.registration.brokers, blank), {}, {})
-        return replace(snapshot, policies=self._context.policies.current)
+        snapshot = build_snapshot(dict.fromkeys(self._parts.context.registration.brokers, blank), {}, {})
+        return replace(snapshot, policies=self._parts.context.policies.current)
 
     # ---- shedding ----
 
     async def shed(self) -> None:
         """Unload bundles from overloaded brokers, each for a destination that is chosen in advance."""
-        config, load_data = self._context.config.current, self._load_data
+        config, load_data = self._parts.context.config.current, self._parts.load_data
         if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
             return
-        await self._watch.catch_up(with_every_change=True)
-        oldest_ms = self._context.env.clock.now_ms() - config.load_balancer_shedding_grace_period_minutes * 60_000
+        await self._parts.watch.catch_up(with_every_change=True)
+        oldest_ms = self._parts.context.env.clock.now_ms() - config.load_balancer_shedding_grace_period_minutes * 60_000
         load_data.recently_unloaded = {name: at for name, at in load_data.recently_unloaded.items() if at >= oldest_ms}
         load_data.changed()
         try:
@@ -183,13 +169,13 @@ class ModularLeader:
         except StrategyError as error:  # the key was set while the broker ran
             log.error("shedding_strategy_refused", reason=str(error))
             return
-        if len(self._context.registration.brokers) < 2:
-            self._executor.log_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
+        if len(self._parts.context.registration.brokers) < 2:
+            self._parts.executor.log_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
-        snapshot = replace(await self._snapshot(), taken_at_ms=self._context.env.clock.now_ms())
+        snapshot = replace(await self._snapshot(), taken_at_ms=self._parts.context.env.clock.now_ms())
         plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
-        self._executor.log_round(plan.reason)
+        self._parts.executor.log_round(plan.reason)
         await self._carry_out(plan, selection)
 
     async def _carry_out(self, plan: SheddingPlan, selection: FilteredSelection) -> None:
@@ -197,21 +183,21 @@ class ModularLeader:
         namespaces = {namespace_of(plan.snapshot.bundles.names[row]) for row in plan.rows.tolist()}
         snapshot = await self._snapshot_for(*sorted(namespaces))
         destinations = selection.destinations(
-            plan, snapshot, self.selection_memory, self._context.env.random, self._request_for
+            plan, snapshot, self.selection_memory, self._parts.context.env.random, self._request_for
         )
         unloaded = await carry_out_round(
-            moves(plan, destinations), self._executor, self._unload, may_continue=self._may_act
+            moves(plan, destinations), self._parts.executor, self._unload, may_continue=self._may_act
         )
         self.selection_memory = destinations.memory
-        self._metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))
+        self._parts.metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:
         """Make the owner unload a bundle. After a success, the next snapshot counts the bundle for its destination."""
-        load_data = self._load_data
-        if not await self._executor.unload(unload, unload.destination):
+        load_data = self._parts.load_data
+        if not await self._parts.executor.unload(unload, unload.destination):
             return UnloadOutcome(False)
         assert unload.destination is not None
-        load_data.recently_unloaded[unload.bundle] = self._context.env.clock.now_ms()
+        load_data.recently_unloaded[unload.bundle] = self._parts.context.env.clock.now_ms()
         data = load_data.known(unload.bundle)
         if data is not None:
             self.snapshots.preallocate(unload.bundle, unload.destination, data)
@@ -221,13 +207,13 @@ class ModularLeader:
 
     async def check_splits(self) -> None:
         """Split bundles that are too large."""
-        config = self._context.config.current
+        config = self._parts.context.config.current
         if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_auto_bundle_split_enabled):
             return
-        if len(self._context.registration.brokers) < 2:
+        if len(self._parts.context.registration.brokers) < 2:
             return
         snapshot, splitter = await self._snapshot(), splitter_of(config, ManagerKind.MODULAR)
-        plan = await self._executor.counted_splits(
+        plan = await self._parts.executor.counted_splits(
             lambda counts: splitter.decide(snapshot, counts, no_boundaries, None)[0]
         )
         for split in list(plan):
@@ -236,21 +222,21 @@ class ModularLeader:
             await self._carry_out_split(split)
 
     async def _carry_out_split(self, split: Split) -> None:
-        epoch, may_leave = self._context.leader_epoch(), partial(self._children_may_leave, split)
-        if not await self._executor.split(split, unload=may_leave, epoch=epoch):
+        epoch, may_leave = self._parts.context.leader_epoch(), partial(self._children_may_leave, split)
+        if not await self._parts.executor.split(split, unload=may_leave, epoch=epoch):
             return
-        self._load_data.forget_bundle(split.bundle)
+        self._parts.load_data.forget_bundle(split.bundle)
         with suppress(NotFoundError):
-            await self._context.leader_store.delete(f"{BUNDLE_DATA_ROOT}/{split.bundle}")
+            await self._parts.context.leader_store.delete(f"{BUNDLE_DATA_ROOT}/{split.bundle}")
 
     async def _children_may_leave(self, split: Split) -> bool:
-        if len(self._context.registration.brokers) < 2:
+        if len(self._parts.context.registration.brokers) < 2:
             return False
         snapshot = await self._snapshot_for(namespace_of(split.bundle))
         veto = unload_veto(snapshot, self._request_for(split.bundle), split.broker)
         if veto is not None:
             reason = msgspec.structs.replace(veto, cause=split.reason)
-            self._executor.refuse("unload", split.bundle, split.broker, reason)
+            self._parts.executor.refuse("unload", split.bundle, split.broker, reason)
         return veto is None
 
     # ---- what is stored ----
@@ -259,9 +245,12 @@ class ModularLeader:
         """Store bundle data and the brokers' time averages."""
         if not self._may_act():
             return
-        await self._watch.refresh()
+        await self._parts.watch.refresh()
         bundles = (await self._snapshot()).bundles
-        data, averages = self._load_data.bundle_data(self._load_data.pipeline.published()), self.snapshots.averages
+        data, averages = (
+            self._parts.load_data.bundle_data(self._parts.load_data.pipeline.published()),
+            self.snapshots.averages,
+        )
         heaviest = await self._to_store(bundles, data)
         await all_of(
             chain(
@@ -274,10 +263,10 @@ class ModularLeader:
         """Return the names of the bundles to store: all, or for each broker the configured number of its heaviest,
         heaviest first (ties by name).
         """
-        config = self._context.config.current
+        config = self._parts.context.config.current
         excluded = config.load_balancer_shedding_excluded_namespaces
         per_broker = config.load_balancer_max_number_of_bundles_in_bundle_load_report
-        limit = per_broker * max(1, len(self._load_data.brokers)) if per_broker > 0 else 0
+        limit = per_broker * max(1, len(self._parts.load_data.brokers)) if per_broker > 0 else 0
         kept: list[str] = []
         heaviest: list[tuple[tuple[tuple[int, int, int], tuple[int, int, int]], int, str]] = []
         before = ""
@@ -300,7 +289,7 @@ class ModularLeader:
 
     async def _write(self, path: str, value: object) -> None:
         if self._may_act():
-            await self._context.leader_store.put(path, msgspec.json.encode(value))
+            await self._parts.context.leader_store.put(path, msgspec.json.encode(value))
 
     def _may_act(self) -> bool:
-        return self._context.is_leader()
+        return self._parts.context.is_leader()

@@ -21,6 +21,7 @@ from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExec
 from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from pulsar_barycenter.broker.load_manager.load_data_watch import LoadDataWatch
 from pulsar_barycenter.broker.load_manager.metrics import LoadMetrics
+from pulsar_barycenter.broker.load_manager.modular.leader_parts import LeaderParts
 from pulsar_barycenter.broker.load_manager.modular.load_data import (
     BROKER_AVERAGES_ROOT,
     BUNDLE_DATA_ROOT,
@@ -71,7 +72,9 @@ class ModularLoadManager:
         if self._leading is None:
             made = await self._environment.offload(partial(_leaders_class, balances=self._context.balances))
             if self._leading is None:
-                self._leading = made(self._context, self.load_data, self.watch, self.executor, self.metrics)
+                self._leading = made(
+                    LeaderParts(self._context, self.load_data, self.watch, self.executor, self.metrics)
+                )
         return self._leading
 
     # ---- life ----

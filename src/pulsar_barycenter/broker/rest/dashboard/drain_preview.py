@@ -109,7 +109,7 @@ def _leaving(
     """Return the number of bundles that may leave the broker, the destinations of the first MOST_PLACED, and the loads
     before and after. Each destination is chosen with the load of the bundles that were assigned before.
     """
-    from pulsar_barycenter.broker.rest.dashboard.loads_after import bundle_counts, sides_of  # brings numpy
+    from pulsar_barycenter.dashboard.loads_after import bundle_counts, sides_of  # brings numpy
     from pulsar_barycenter.load.rounds.round import selection_of
 
     names = sorted(name for owner, name, _ in owned_bundles(document) if owner == broker and may_leave_its_broker(name))

@@ -26,32 +26,15 @@ from pulsar_barycenter.broker.rest.ownership import require_namespace
 from pulsar_barycenter.broker.rest.requests import json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.dashboard.bundle_list import listed_bundles
 from pulsar_barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
 from pulsar_barycenter.load.policies import PolicyError
-from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
 DECIDE_AGAIN_S: Final = 5.0
 MOST_PARTITIONS: Final = 200
-
-
-class BundleFigures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle with its owner: rate in msg/s and throughput in bytes/s are in + out, None if no broker reports them."""
-
-    bundle: str
-    broker: str
-    msg_rate: float | None
-    msg_throughput: float | None
-    topics: int | None
-
-
-class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The heaviest bundles, heaviest first; `count` is the number of all that match."""
-
-    count: int
-    bundles: list[BundleFigures]
 
 
 @dataclass(slots=True)
@@ -137,7 +120,7 @@ class Explanations:
         return answer.broker_id if isinstance(answer, Owner) else ""
 
     async def _explained(self, asked: dict[str, str], owner: str, destination: str) -> Any:
-        from pulsar_barycenter.broker.rest.dashboard.explained import explained  # brings numpy
+        from pulsar_barycenter.dashboard.explained import explained  # brings numpy
 
         config = self._services.config
         manager = manager_in_force(config)
@@ -155,7 +138,7 @@ class Explanations:
         Raises:
             PolicyError, StrategyError: the snapshot or the configuration is not valid.
         """
-        from pulsar_barycenter.broker.rest.dashboard.explained import decisions_upon  # brings numpy
+        from pulsar_barycenter.dashboard.explained import decisions_upon  # brings numpy
 
         async with self._deciding:
             now = asyncio.get_running_loop().time()
@@ -166,7 +149,7 @@ class Explanations:
             return self._last
 
     async def balance(self, request: web.Request) -> web.Response:
-        from pulsar_barycenter.broker.rest.dashboard.explained import cluster_balance  # brings numpy
+        from pulsar_barycenter.dashboard.explained import cluster_balance  # brings numpy
 
         await require_leader(request, self._services)
         config = self._services.config
@@ -186,20 +169,3 @@ class Explanations:
         await require_leader(request, self._services)
         document = await snapshot_document(self._services)
         return json_response(await asyncio.to_thread(listed_bundles, document, broker, namespace, limit))
-
-
-def listed_bundles(document: SnapshotDocument, broker: str, namespace: str, limit: int) -> BundleList:
-    """Return the heaviest bundles, at most `limit`, of a broker and of a namespace; "" for either means all."""
-    found = [
-        BundleFigures(
-            bundle=name,
-            broker=owner,
-            msg_rate=None if stats is None else stats.msg_rate_in + stats.msg_rate_out,
-            msg_throughput=None if stats is None else stats.msg_throughput_in + stats.msg_throughput_out,
-            topics=None if stats is None else stats.topics,
-        )
-        for owner, name, stats in owned_bundles(document)
-        if broker in ("", owner) and namespace in ("", name.rpartition("/")[0])
-    ]
-    found.sort(key=lambda row: (-(row.msg_throughput or 0.0), -(row.msg_rate or 0.0), row.bundle))
-    return BundleList(count=len(found), bundles=found[:limit])

@@ -19,15 +19,6 @@ from aiohttp import web
 from pulsar_barycenter.admin.routes.barycenter import MOST_TIMELINE, TIMELINE_OF
 from pulsar_barycenter.broker.load_manager.pipeline_feed import HasPipelineState
 from pulsar_barycenter.broker.rest.dashboard.load_answers import LoadAnswers, report_holds_ms
-from pulsar_barycenter.broker.rest.dashboard.load_history import LoadHistory
-from pulsar_barycenter.broker.rest.dashboard.overview import (
-    BrokerShare,
-    Overview,
-    PipelineHealth,
-    Shares,
-    complaints_of,
-)
-from pulsar_barycenter.broker.rest.dashboard.timeline import BriefDecision, brief, merged
 from pulsar_barycenter.broker.rest.decisions import decision_question, require_leader, snapshot_document
 from pulsar_barycenter.broker.rest.relay import answers_of_brokers, decoded_lists
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
@@ -35,6 +26,15 @@ from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.cluster_logs.decision_pages import read_page
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.sources import NotedChange
+from pulsar_barycenter.dashboard.load_history import LoadHistory
+from pulsar_barycenter.dashboard.overview import (
+    BrokerShare,
+    Overview,
+    PipelineHealth,
+    Shares,
+    complaints_of,
+)
+from pulsar_barycenter.dashboard.timeline import BriefDecision, brief, merged
 from pulsar_barycenter.load.managers import StrategyError, manager_in_force, short_name
 from pulsar_barycenter.load.policies import DRAINED_KEY
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument

@@ -1,0 +1,39 @@
+"""The heaviest bundles of a broker or of a namespace, with their owners. Pure."""
+
+import msgspec
+
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
+
+
+class BundleFigures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A bundle with its owner: rate in msg/s and throughput in bytes/s are in + out, None if no broker reports them."""
+
+    bundle: str
+    broker: str
+    msg_rate: float | None
+    msg_throughput: float | None
+    topics: int | None
+
+
+class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The heaviest bundles, heaviest first; `count` is the number of all that match."""
+
+    count: int
+    bundles: list[BundleFigures]
+
+
+def listed_bundles(document: SnapshotDocument, broker: str, namespace: str, limit: int) -> BundleList:
+    """Return the heaviest bundles, at most `limit`, of a broker and of a namespace; "" for either means all."""
+    found = [
+        BundleFigures(
+            bundle=name,
+            broker=owner,
+            msg_rate=None if stats is None else stats.msg_rate_in + stats.msg_rate_out,
+            msg_throughput=None if stats is None else stats.msg_throughput_in + stats.msg_throughput_out,
+            topics=None if stats is None else stats.topics,
+        )
+        for owner, name, stats in owned_bundles(document)
+        if broker in ("", owner) and namespace in ("", name.rpartition("/")[0])
+    ]
+    found.sort(key=lambda row: (-(row.msg_throughput or 0.0), -(row.msg_rate or 0.0), row.bundle))
+    return BundleList(count=len(found), bundles=found[:limit])

@@ -1,0 +1,32 @@
+"""Compares the ledgers that topics list with those on the bookies of a cluster."""
+
+import asyncio
+from typing import Final
+
+from pulsar_barycenter.doctor.picture import BookiesView
+from pulsar_barycenter.ledger.bookie_inspection import compare
+from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import opened_bookies
+from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.folder_identity import bookie_cluster_user
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.open import UnknownStoreError
+
+MAX_SECONDS: Final = 120.0
+
+
+async def read_bookies(url: str, config_path: str, uri: str) -> BookiesView:
+    """Return what the bookies have; takes MAX_SECONDS at most. `url` is the brokers' metadata store with its
+    `metadataStoreConfigPath`, `uri` their bookkeeperMetadataServiceUri.
+    """
+    try:
+        async with asyncio.timeout(MAX_SECONDS), opened_bookies(uri, url, config_path) as (store, client):
+            report = await compare(store, client, await bookie_cluster_user(store, client.instance_id))
+            return BookiesView(
+                len(client.registry.writable),
+                tuple((lacking.topic, lacking.ledger, lacking.detail) for lacking in report.lacking),
+                tuple(report.unlisted),
+            )
+    except (LedgerError, MetadataError, UnknownStoreError) as error:
+        return BookiesView(failure=str(error))
+    except TimeoutError:
+        return BookiesView(failure=f"the ledgers could not be compared within {MAX_SECONDS:.0f} s")

@@ -1,0 +1,126 @@
+"""Compares the ledgers that topics list with the ledgers that are on bookies, in both directions.
+
+A ledger is created before a topic lists it, and taken off the list before it is deleted. A broker that ends between
+creating and listing leaves a ledger that no topic lists. Nothing was reported to a producer of such a ledger.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
+from pulsar_barycenter.bookkeeper.errors import LedgerMetadataError, NoSuchLedgerError
+from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
+from pulsar_barycenter.ledger.bookkeeper_storage.marks import is_of
+from pulsar_barycenter.ledger.bookkeeper_storage.storage_errors import ledger_errors
+from pulsar_barycenter.ledger.inspection import ListedLedger, listed_ledgers, named_ledgers
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.counted import count_of
+
+_AT_ONCE: Final = 64
+
+
+class LackingLedger(msgspec.Struct, frozen=True, rename="camel"):
+    """A ledger that a topic needs, and what is wrong with it."""
+
+    topic: str
+    ledger: int
+    detail: str
+
+
+class BookieReport(msgspec.Struct, frozen=True, rename="camel"):
+    """The ledgers of all topics. `unlisted` are ids of ledgers that the brokers created and no topic lists; `others`
+    counts ledgers of other users of the bookies.
+    """
+
+    topics: int
+    ledgers: int
+    lacking: list[LackingLedger]
+    unlisted: list[int]
+    others: int
+    deleted: list[int] = []
+
+
+async def compare(store: MetadataStore, client: LedgerClient, cluster: str) -> BookieReport:
+    """Compare both sides; `cluster` is the id that the brokers store with their ledgers. Changes nothing.
+
+    The ledgers on bookies are listed first. While brokers run, a ledger that is being created may count as unlisted.
+
+    Raises:
+        LedgerError, MetadataError: a store did not answer, or a record cannot be decoded.
+    """
+    stored = [ledger async for ledger in client.ids()]
+    needed = [ledger async for ledger in listed_ledgers(store) if ledger.in_use]
+    named = await named_ledgers(store)
+    lacking = await _lacking(client, [ledger for ledger in needed if ledger.record.ledger_id in named])
+    unlisted, others = [], 0
+    left = sorted(set(stored) - named)
+    for ledger, metadata in zip(left, await _metadata(client, left), strict=True):
+        if isinstance(metadata, LedgerMetadata) and is_of(cluster, metadata.custom):
+            unlisted.append(ledger)
+        elif not isinstance(metadata, NoSuchLedgerError):
+            others += 1
+    return BookieReport(len({ledger.topic for ledger in needed}), len(needed), lacking, unlisted, others)
+
+
+async def delete_unlisted(store: MetadataStore, client: LedgerClient, ledgers: Iterable[int]) -> list[int]:
+    """Delete ledgers that no topic lists; return those that were deleted. No broker may run.
+
+    Each is fenced first, so that a broker that was paused and goes on cannot write to it; then the lists are read
+    again, and a ledger that is listed now is kept.
+
+    Raises:
+        LedgerError, MetadataError: a ledger cannot be fenced, or a store did not answer; some may be deleted.
+    """
+    ended = []
+    for ledger in ledgers:
+        with ledger_errors(ledger):
+            try:
+                await client.recover(ledger, password=(await client.metadata(ledger)).password)
+            except NoSuchLedgerError:
+                continue
+            ended.append(ledger)
+    named = await named_ledgers(store)
+    deleted = [ledger for ledger in ended if ledger not in named]
+    for ledger in deleted:
+        with ledger_errors(ledger):
+            await client.delete(ledger)
+    return deleted
+
+
+async def _lacking(client: LedgerClient, needed: list[ListedLedger]) -> list[LackingLedger]:
+    found = []
+    read = await _metadata(client, [ledger.record.ledger_id for ledger in needed])
+    for ledger, metadata in zip(needed, read, strict=True):
+        detail = _fault(ledger, metadata)
+        if detail:
+            found.append(LackingLedger(str(ledger.topic), ledger.record.ledger_id, detail))
+    return found
+
+
+def _fault(ledger: ListedLedger, metadata: LedgerMetadata | NoSuchLedgerError | LedgerMetadataError) -> str:
+    if not isinstance(metadata, LedgerMetadata):
+        return str(metadata)
+    stored = metadata.last_entry + 1
+    if ledger.entries is not None and metadata.state is LedgerState.CLOSED and stored < ledger.entries:
+        return f"it ends after {count_of(stored, 'entry')}, but the topic lists {count_of(ledger.entries, 'entry')}"
+    return ""
+
+
+async def _metadata(
+    client: LedgerClient, ledgers: Sequence[int]
+) -> list[LedgerMetadata | NoSuchLedgerError | LedgerMetadataError]:
+    """Return what is stored of each ledger, or why it cannot be read."""
+    found: list[LedgerMetadata | NoSuchLedgerError | LedgerMetadataError] = []
+    for at in range(0, len(ledgers), _AT_ONCE):
+        found += await asyncio.gather(*(_read(client, ledger) for ledger in ledgers[at : at + _AT_ONCE]))
+    return found
+
+
+async def _read(client: LedgerClient, ledger: int) -> LedgerMetadata | NoSuchLedgerError | LedgerMetadataError:
+    try:
+        return await client.metadata(ledger)
+    except (NoSuchLedgerError, LedgerMetadataError) as error:
+        return error

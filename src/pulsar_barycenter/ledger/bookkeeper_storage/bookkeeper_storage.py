@@ -1,0 +1,161 @@
+"""A `LedgerStorage` whose ledgers are on bookies of Apache BookKeeper."""
+
+import asyncio
+import uuid
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
+from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
+from pulsar_barycenter.bookkeeper.client.ledger_reader import LedgerReader
+from pulsar_barycenter.bookkeeper.errors import BookKeeperError
+from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerState
+from pulsar_barycenter.bookkeeper.metadata.ledger_paths import DEFAULT_ROOT
+from pulsar_barycenter.bookkeeper.metadata.ledger_store import DrawId, draw_by_sequential_key
+from pulsar_barycenter.ledger.bookkeeper_storage.bookie_reader import Describe, OpenedReader
+from pulsar_barycenter.ledger.bookkeeper_storage.bookie_writer import BookieWriter, Confirmations
+from pulsar_barycenter.ledger.bookkeeper_storage.marks import epoch_of, marks_of, with_epoch
+from pulsar_barycenter.ledger.bookkeeper_storage.storage_errors import ledger_errors, ledger_name
+from pulsar_barycenter.ledger.caches import Caches
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerUnavailableError
+from pulsar_barycenter.ledger.storage import Content, Later, OnDurable, whole_entry
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.counted import count_of
+
+log = structlog.get_logger(__name__)
+
+_MAX_FENCE_ATTEMPTS: Final = 20
+
+
+async def connect(
+    store: MetadataStore,
+    *,
+    root: str = DEFAULT_ROOT,
+    draw: DrawId = draw_by_sequential_key,
+    settings: ClientSettings | None = None,
+) -> LedgerClient:
+    """Return a client of the bookies whose keys are below `root` of `store`, which stays open when it is closed.
+
+    Raises:
+        LedgerError: there is no cluster of bookies, or its keys are of a form that this release does not write.
+        MetadataError: the store did not answer.
+    """
+    try:
+        return await LedgerClient.open(store, root=root, draw=draw, settings=settings)
+    except BookKeeperError as error:
+        raise LedgerError(str(error)) from error
+
+
+class BookKeeperStorage:
+    """Ledgers of one cluster of bookies, made with `shape`. `describe` tells message counts and publish times;
+    `cluster` is the id of the cluster of brokers, which is stored with each new ledger.
+    """
+
+    def __init__(
+        self, client: LedgerClient, shape: LedgerShape, describe: Describe, caches: Caches, *, cluster: str = ""
+    ) -> None:
+        self.client = client
+        self._shape = shape
+        self._describe = describe
+        self._caches = caches
+        self._cluster = cluster
+        self._writers: dict[BookieWriter, None] = {}
+        self._identity = uuid.uuid4().hex
+        self._is_closed = False
+
+    @property
+    def caches(self) -> Caches:
+        return self._caches
+
+    @property
+    def identity(self) -> str:
+        return self._identity
+
+    @property
+    def shortage(self) -> str:
+        """Why no ledger can be created with the bookies that are registered now; "" if one can."""
+        writable, wanted = self.client.registry.writable, self._shape.ensemble_size
+        if len(writable) >= wanted:
+            return ""
+        names = f" ({', '.join(writable)})" if writable else ""
+        return (
+            f"{count_of(len(writable), 'bookie')}{names} accept writes, but managedLedgerDefaultEnsembleSize={wanted}:"
+            " no message can be stored. Start more bookies, or lower this key and the two quorums"
+        )
+
+    async def new_id(self, store: MetadataStore, later: Later) -> int:
+        with ledger_errors(-1):
+            return await self.client.new_id()
+
+    async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> BookieWriter:
+        confirmations = Confirmations()
+        with ledger_errors(ledger_id):
+            ledger = await self.client.create_at(
+                ledger_id, self._shape, confirmations, custom=marks_of(self._cluster, epoch)
+            )
+        writer = BookieWriter(
+            self.client,
+            ledger,
+            confirmations,
+            epoch=epoch,
+            max_data_bytes=self.client.max_data_bytes(self._shape),
+            on_durable=on_durable,
+            on_closed=lambda writer: self._writers.pop(writer, None),
+        )
+        self._writers[writer] = None
+        return writer
+
+    async def fence(self, ledger_id: int, *, epoch: int) -> OpenedReader:
+        with ledger_errors(ledger_id):
+            await self._store_epoch(ledger_id, epoch)
+            ledger = await self.client.recover(ledger_id, password=self._shape.password)
+        reader = OpenedReader(ledger, ledger.last_entry + 1, self._describe)
+        await reader.measure(ledger.metadata.length)
+        return reader
+
+    async def open(self, ledger_id: int, *, entry_count: int, content: Content = whole_entry) -> OpenedReader:
+        with ledger_errors(ledger_id):
+            ledger = await self._ended(ledger_id)
+        return OpenedReader(ledger, entry_count, self._describe, content)
+
+    async def delete(self, ledger_id: int) -> None:
+        with ledger_errors(ledger_id):
+            await self.client.delete(ledger_id)
+
+    async def has_room(self) -> bool:
+        return not self.shortage
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        await asyncio.gather(*(writer.close() for writer in list(self._writers)))
+        await self.client.close()
+
+    async def _store_epoch(self, ledger_id: int, epoch: int) -> None:
+        """Make `epoch` the ledger's epoch, unless it has a higher one.
+
+        Raises:
+            LedgerFencedError: it has.
+        """
+        for _ in range(_MAX_FENCE_ATTEMPTS):
+            stored = await self.client.stored(ledger_id)
+            found = epoch_of(stored.metadata.custom)
+            if found > epoch:
+                raise LedgerFencedError(ledger_name(ledger_id), epoch, found)
+            if found == epoch:
+                return
+            if await self.client.set_custom(ledger_id, stored, with_epoch(stored.metadata.custom, epoch)):
+                return
+        raise LedgerUnavailableError(
+            f"{ledger_name(ledger_id)}: its key was changed by others {_MAX_FENCE_ATTEMPTS} times in a row. Try again"
+        )
+
+    async def _ended(self, ledger_id: int) -> LedgerReader:
+        """Return the reader of a ledger that is written no more, and close it if its writer could not."""
+        password = self._shape.password
+        if (await self.client.metadata(ledger_id)).state is LedgerState.CLOSED:
+            return await self.client.open_unfenced(ledger_id, password=password)
+        log.info("ledger_closed_late", ledger=ledger_id)
+        return await self.client.recover(ledger_id, password=password)

@@ -1,0 +1,49 @@
+"""Opens the brokers' metadata store and a client of their bookies, for tools."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
+from pulsar_barycenter.bookkeeper.metadata.ledger_paths import DEFAULT_ROOT
+from pulsar_barycenter.bookkeeper.metadata.ledger_store import draw_of
+from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import connect
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.metadata.store import MetadataStore
+
+
+@asynccontextmanager
+async def opened_bookies(
+    uri: str, brokers_url: str, config_path: str = ""
+) -> AsyncIterator[tuple[MetadataStore, LedgerClient]]:
+    """Open the brokers' metadata store and a client of their bookies for a tool; `uri` as
+    bookkeeperMetadataServiceUri.
+
+    Raises:
+        LedgerError: there is no cluster of bookies.
+        MetadataError, UnknownStoreError: a store cannot be opened.
+    """
+    url, root = bookie_metadata(uri, brokers_url)
+    async with AsyncExitStack() as opened:
+        store = await open_store(brokers_url, config_path=config_path)
+        opened.push_async_callback(store.close)
+        other = store
+        if url != brokers_url:
+            other = await open_store(url, config_path=config_path)
+            opened.push_async_callback(other.close)
+        client = await connect(other, root=root, draw=draw_of(url))
+        opened.push_async_callback(client.close)
+        yield store, client
+
+
+def bookie_metadata(uri: str, brokers_url: str) -> tuple[str, str]:
+    """Return the URL of the store with the metadata of bookies, and the path below which it is. `uri` is
+    bookkeeperMetadataServiceUri, blank for the brokers' store.
+    """
+    if not uri:
+        return brokers_url, DEFAULT_ROOT
+    if uri.startswith("metadata-store:"):
+        url = uri.removeprefix("metadata-store:")
+        return url.removesuffix(DEFAULT_ROOT), DEFAULT_ROOT
+    servers, _, path = uri.partition("://")[2].replace(";", ",").partition("/")
+    chroot, _, name = path.rpartition("/")
+    return f"zk:{servers}{f'/{chroot}' if chroot else ''}", f"/{name}" if name else DEFAULT_ROOT

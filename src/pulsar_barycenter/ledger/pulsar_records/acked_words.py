@@ -1,0 +1,107 @@
+"""The acknowledged entries of a cursor, in the forms in which Pulsar stores them.
+
+A range of Pulsar is after its lower and up to its upper position; ours are [ledger, first, last], both ends inclusive.
+Instead of ranges, a cursor ledger may have 64-bit words for each ledger: bit i of all of them is entry i.
+
+Source: `ManagedCursorImpl.recoverIndividualDeletedMessages` and `buildIndividualDeletedMessageRanges` of Pulsar.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from pulsar_barycenter.ledger.pulsar_records.errors import ForeignRecordError, PulsarRecordError
+from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import (
+    LongListMap,
+    MessageRange,
+    NestedPositionInfo,
+)
+
+MAX_RANGES: Final = 100_000
+"""The inclusive limit of the ranges of a cursor that are read. Pulsar writes 10,000 by default."""
+
+Range: TypeAlias = tuple[int, int, int]
+"""A ledger, the first and the last entry, both inclusive."""
+
+_WORD_BITS: Final = 64
+_FULL: Final = (1 << _WORD_BITS) - 1
+
+
+def ranges_of_messages(stored: Iterable[MessageRange]) -> Iterator[Range]:
+    """Yield stored ranges in their order.
+
+    Raises:
+        PulsarRecordError: a range ends before it begins.
+        ForeignRecordError: a range spans two ledgers, so its last entry in the first one is unknown.
+    """
+    for part in stored:
+        lower, upper = part.lowerEndpoint, part.upperEndpoint
+        text = f"({lower.ledgerId}:{lower.entryId}, {upper.ledgerId}:{upper.entryId}]"
+        if lower.ledgerId != upper.ledgerId:
+            raise ForeignRecordError(
+                f"the acknowledged range {text} spans two ledgers; let a Java broker that keeps ranges by ledger"
+                " (managedLedgerUnackedRangesOpenCacheSetEnabled=true) load and unload the topic"
+            )
+        if lower.ledgerId < 0 or not -1 <= lower.entryId < upper.entryId:
+            raise PulsarRecordError(f"the acknowledged range {text} contains no entry")
+        yield upper.ledgerId, lower.entryId + 1, upper.entryId
+
+
+def messages_of_ranges(ranges: Iterable[Range]) -> list[MessageRange]:
+    """Return the ranges to store."""
+    return [
+        MessageRange(
+            lowerEndpoint=NestedPositionInfo(ledgerId=ledger, entryId=first - 1),
+            upperEndpoint=NestedPositionInfo(ledgerId=ledger, entryId=last),
+        )
+        for ledger, first, last in ranges
+    ]
+
+
+def ranges_of_words(stored: Iterable[LongListMap]) -> Iterator[Range]:
+    """Yield the ranges in words, those of each ledger in order.
+
+    Raises:
+        PulsarRecordError: a ledger id is negative.
+    """
+    for part in stored:
+        if part.key < 0:
+            raise PulsarRecordError(f"acknowledged entries of the ledger {part.key}, which cannot exist")
+        for first, last in _runs(part.values):
+            yield part.key, first, last
+
+
+def _runs(words: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the runs of set bits as (first, last), both inclusive."""
+    start = -1
+    for number, signed in enumerate(words):
+        base, word = number * _WORD_BITS, signed & _FULL
+        if word == _FULL if start >= 0 else not word:
+            continue  # long runs and long gaps cost a step a word
+        for bit in range(_WORD_BITS):
+            if word >> bit & 1:
+                start = base + bit if start < 0 else start
+            elif start >= 0:
+                yield start, base + bit - 1
+                start = -1
+    if start >= 0:
+        yield start, len(words) * _WORD_BITS - 1
+
+
+def joined_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """Return the ranges in order, joined where they touch or overlap.
+
+    Raises:
+        PulsarRecordError: there are more than MAX_RANGES.
+    """
+    found: list[Range] = []
+    for count, range_ in enumerate(ranges, 1):
+        if count > MAX_RANGES:
+            raise PulsarRecordError(f"the cursor has more than {MAX_RANGES:,} acknowledged ranges")
+        found.append(range_)
+    joined: list[Range] = []
+    for ledger, first, last in sorted(found):
+        if joined and joined[-1][0] == ledger and first <= joined[-1][2] + 1:
+            joined[-1] = ledger, joined[-1][1], max(joined[-1][2], last)
+        else:
+            joined.append((ledger, first, last))
+    return tuple(joined)

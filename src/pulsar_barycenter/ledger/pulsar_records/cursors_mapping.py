@@ -1,0 +1,200 @@
+"""A cursor: Pulsar's records and ours, one from the other.
+
+A cursor is in its key of the metadata store, or, if it has many ranges, in the last entry of a ledger that the key
+names; the key then still has the mark-delete position from the time when the ledger was made.
+
+Pulsar's cursors have numbers (`properties`, of the mark-delete position) and texts (`cursorProperties`, of the
+subscription). Ours have texts. The properties of the cursors of deduplication and compaction are Pulsar's numbers,
+those of all others its texts. The kind that our record does not have stays as it was read, like all fields that it
+lacks.
+
+Source: `ManagedCursorImpl` of Pulsar.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec import UNSET
+
+from pulsar_barycenter.ledger.managed.partial_acks import WORD_BITS, bits_of, words_of
+from pulsar_barycenter.ledger.managed.records import CursorRecord
+from pulsar_barycenter.ledger.pulsar_records.acked_words import (
+    Range,
+    joined_ranges,
+    messages_of_ranges,
+    ranges_of_messages,
+    ranges_of_words,
+)
+from pulsar_barycenter.ledger.pulsar_records.errors import ForeignRecordError, PulsarRecordError
+from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import (
+    BatchedEntryDeletionIndexInfo,
+    LongProperty,
+    ManagedCursorInfo,
+    NestedPositionInfo,
+    PositionInfo,
+    StringProperty,
+)
+
+NO_LEDGER: Final = -1
+"""The `cursorsLedgerId` of a cursor that is in its key."""
+
+MAX_RANGES_IN_KEY: Final = 1000
+"""The inclusive limit of ranges and partly acknowledged entries in a key. Source: Pulsar's
+managedLedgerMaxUnackedRangesToPersistInMetadataStore.
+"""
+
+COMPACTION: Final = "__compaction"
+COMPACTED_LEDGER: Final = "CompactedTopicLedger"
+_WITH_NUMBERS: Final = frozenset({COMPACTION, "pulsar.dedup"})
+_WORD: Final = 1 << WORD_BITS
+
+
+def record_of_cursor(name: str, info: ManagedCursorInfo) -> CursorRecord:
+    """Return our record of the cursor `name`, which is in its key.
+
+    Raises:
+        PulsarRecordError: the record contradicts itself.
+        ForeignRecordError: our cursors cannot keep it.
+    """
+    if not info.HasField("markDeleteLedgerId") or not info.HasField("markDeleteEntryId"):
+        raise PulsarRecordError("the cursor has no mark-delete position, and no ledger")
+    return _record(
+        name,
+        info,
+        NestedPositionInfo(ledgerId=info.markDeleteLedgerId, entryId=info.markDeleteEntryId),
+        [*ranges_of_messages(info.individualDeletedMessages)],
+        info.batchedEntryDeletionIndexInfo,
+        info.properties,
+    )
+
+
+def record_of_position(name: str, info: ManagedCursorInfo, position: PositionInfo) -> CursorRecord:
+    """Return our record of a cursor whose key names a ledger, with `position` in its last entry. Raises as
+    `record_of_cursor`.
+    """
+    ranges = (
+        ranges_of_messages(position.individualDeletedMessages)
+        if position.individualDeletedMessages
+        else ranges_of_words(position.individualDeletedMessageRanges)
+    )
+    return _record(
+        name,
+        info,
+        NestedPositionInfo(ledgerId=position.ledgerId, entryId=position.entryId),
+        ranges,
+        position.batchedEntryDeletionIndexInfo,
+        position.properties,
+    )
+
+
+def needs_ledger(record: CursorRecord) -> bool:
+    """Return whether the record has too much for its key."""
+    return len(record.ranges) + len(record.partial_acks) > MAX_RANGES_IN_KEY
+
+
+def info_of_cursor(
+    name: str, before: ManagedCursorInfo, record: CursorRecord, *, ledger_id: int, now_ms: int
+) -> ManagedCursorInfo:
+    """Return the key of the cursor `name`, with what `before`, the stored one, has besides.
+
+    `ledger_id` is the ledger whose last entry is `position_of_cursor` of the same record, or NO_LEDGER. The cursor
+    counts as active at `now_ms` (ms since 1970) if its position has moved.
+
+    Raises:
+        ForeignRecordError: Java brokers could not go on with it.
+    """
+    info = ManagedCursorInfo()
+    info.CopyFrom(before)
+    info.cursorsLedgerId = ledger_id
+    mark = (before.markDeleteLedgerId, before.markDeleteEntryId)
+    if record.mark_delete != mark or not before.HasField("lastActive"):
+        info.lastActive = max(now_ms, before.lastActive)
+        info.ClearField("idleSince")
+    info.markDeleteLedgerId, info.markDeleteEntryId = record.mark_delete
+    del info.individualDeletedMessages[:], info.batchedEntryDeletionIndexInfo[:]
+    if ledger_id == NO_LEDGER:
+        info.individualDeletedMessages.extend(messages_of_ranges(record.ranges))
+        info.batchedEntryDeletionIndexInfo.extend(_batches(record))
+    if name in _WITH_NUMBERS:
+        del info.properties[:]
+        info.properties.extend(_numbers(name, record))
+    else:
+        del info.cursorProperties[:]
+        info.cursorProperties.extend(StringProperty(name=key, value=text) for key, text in record.properties.items())
+    return info
+
+
+def position_of_cursor(key: ManagedCursorInfo, record: CursorRecord) -> PositionInfo:
+    """Return the entry of a cursor's ledger. `key` is `info_of_cursor` of the same record."""
+    return PositionInfo(
+        ledgerId=record.mark_delete[0],
+        entryId=record.mark_delete[1],
+        individualDeletedMessages=messages_of_ranges(record.ranges),
+        properties=key.properties,
+        batchedEntryDeletionIndexInfo=_batches(record),
+    )
+
+
+def _record(
+    name: str,
+    info: ManagedCursorInfo,
+    mark: NestedPositionInfo,
+    ranges: Iterable[Range],
+    batches: Iterable[BatchedEntryDeletionIndexInfo],
+    numbers: Iterable[LongProperty],
+) -> CursorRecord:
+    if mark.ledgerId < -1 or mark.entryId < -1:
+        raise PulsarRecordError(f"the mark-delete position is {mark.ledgerId}:{mark.entryId}, which is no position")
+    complete, partial = _parts(batches)
+    if name in _WITH_NUMBERS:
+        properties = {number.name: str(number.value) for number in numbers}
+    else:
+        properties = {text.name: text.value for text in info.cursorProperties}
+    if name == COMPACTION and COMPACTED_LEDGER in properties:
+        raise ForeignRecordError(
+            f"ledger {properties[COMPACTED_LEDGER]} has what compaction kept, in a form that only Java brokers read"
+        )
+    return CursorRecord(
+        mark_delete=(mark.ledgerId, mark.entryId),
+        ranges=joined_ranges([*ranges, *complete]),
+        properties=properties,
+        partial=partial or UNSET,
+    )
+
+
+def _parts(
+    batches: Iterable[BatchedEntryDeletionIndexInfo],
+) -> tuple[list[Range], tuple[tuple[int, int, tuple[int, ...]], ...]]:
+    """Return the entries of which no message is left, and the words of the others."""
+    complete: list[Range] = []
+    partial = {}
+    for batch in batches:
+        place = batch.position
+        if place.ledgerId < 0 or place.entryId < 0:
+            raise PulsarRecordError(f"a part of entry {place.ledgerId}:{place.entryId}, which cannot exist")
+        words = words_of(bits_of(batch.deleteSet))
+        if words:
+            partial[place.ledgerId, place.entryId] = words
+        else:
+            complete.append((place.ledgerId, place.entryId, place.entryId))
+    return complete, tuple((*place, partial[place]) for place in sorted(partial))
+
+
+def _batches(record: CursorRecord) -> Iterator[BatchedEntryDeletionIndexInfo]:
+    for ledger, entry, words in record.partial_acks:
+        yield BatchedEntryDeletionIndexInfo(
+            position=NestedPositionInfo(ledgerId=ledger, entryId=entry),
+            deleteSet=[word - _WORD if word >= _WORD // 2 else word for word in words],
+        )
+
+
+def _numbers(name: str, record: CursorRecord) -> Iterator[LongProperty]:
+    for key, text in record.properties.items():
+        if name == COMPACTION and key == COMPACTED_LEDGER:
+            raise ForeignRecordError(
+                "Java brokers cannot read the compacted ledgers of this broker; compact the topic on a Java broker"
+            )
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 19 and -(1 << 63) <= int(text) < 1 << 63):
+            raise ForeignRecordError(f"the property {key} of cursor {name} is {text[:40]!r}, and Pulsar keeps numbers")
+        yield LongProperty(name=key, value=int(text))

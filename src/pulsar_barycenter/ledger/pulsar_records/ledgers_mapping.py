@@ -1,0 +1,186 @@
+"""A topic's list of ledgers: Pulsar's record and ours, one from the other.
+
+| ours | Pulsar's |
+|---|---|
+| ledgers: id, entries, size | the same |
+| `closed` | every ledger but the last: what the record says of the last one is never final |
+| `created_at` of a ledger | `timestamp` of the ledger before, the moment when it ended |
+| `messages`, `max_publish_time` | properties of the ledger, `barycenter.…`, if they say more than its other fields |
+| `terminated`, `properties` | the same |
+| `deleting` | the property `barycenter.deleting` of the topic |
+| `compacted` | refused: Java brokers could not read our compacted ledgers |
+| `epoch`, `open`, `opened_by` | not stored: the version of the record proves who has the topic |
+
+A record is written into the one that was read, so fields that our record does not have stay as they are.
+
+Source: `ManagedLedgerImpl.buildManagedLedgerInfo` of Pulsar.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final
+
+from msgspec import UNSET, UnsetType
+
+from pulsar_barycenter.ledger.managed.records import LedgerRecord, ManagedLedgerRecord
+from pulsar_barycenter.ledger.pulsar_records.errors import ForeignRecordError, PulsarRecordError
+from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import KeyValue, ManagedLedgerInfo
+
+MAX_LEDGERS: Final = 100_000
+"""The inclusive limit of the ledgers in a record that is read."""
+
+DELETING: Final = "barycenter.deleting"
+MESSAGES: Final = "barycenter.messages"
+MAX_PUBLISH_TIME: Final = "barycenter.maxPublishTime"
+_OWN: Final = frozenset({MESSAGES, MAX_PUBLISH_TIME})
+_MAX_DIGITS: Final = 18
+
+
+def record_of_ledgers(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
+    """Return our record of Pulsar's. Its epoch is 0, and no owner has it open.
+
+    Raises:
+        PulsarRecordError: the record contradicts itself, or has more than MAX_LEDGERS.
+        ForeignRecordError: parts of the topic are in tiered storage.
+    """
+    _check(info)
+    properties = {pair.key: pair.value for pair in info.properties}
+    deleting = _ids(properties.pop(DELETING, ""))
+    listed = {part.ledgerId for part in info.ledgerInfo}
+    if listed.intersection(deleting):
+        raise PulsarRecordError(f"the property {DELETING} names ledgers that are listed")
+    return ManagedLedgerRecord(
+        ledgers=_ledgers(info),
+        deleting=deleting,
+        terminated=_terminated(info),
+        properties=properties,
+    )
+
+
+def info_of_ledgers(before: ManagedLedgerInfo, record: ManagedLedgerRecord) -> ManagedLedgerInfo:
+    """Return Pulsar's record of ours, with what `before`, the stored one, has besides.
+
+    Raises:
+        ForeignRecordError: Java brokers could not go on with it: there is a compacted ledger of ours, or a ledger that
+            is not the last one is open. They recover the last one only.
+    """
+    if record.compacted_ledgers:
+        raise ForeignRecordError(
+            "Java brokers cannot read the compacted ledgers of this broker; compact the topic on a Java broker"
+        )
+    for ledger in record.ledgers[:-1]:
+        if not ledger.closed:
+            raise ForeignRecordError(
+                f"ledger {ledger.ledger_id} is open and not the last one; close it before its successor is listed"
+            )
+    info = ManagedLedgerInfo()
+    info.CopyFrom(before)
+    known = {part.ledgerId: part for part in before.ledgerInfo}
+    del info.ledgerInfo[:]
+    for number, ledger in enumerate(record.ledgers):
+        part = known.get(ledger.ledger_id, ManagedLedgerInfo.LedgerInfo())
+        following = record.ledgers[number + 1 : number + 2]
+        info.ledgerInfo.append(_info_of(part, ledger, following[0].created_at if following else 0))
+    _set_terminated(info, record)
+    _set_properties(info, record)
+    return info
+
+
+def _check(info: ManagedLedgerInfo) -> None:
+    if len(info.ledgerInfo) > MAX_LEDGERS:
+        raise PulsarRecordError(f"the topic has {len(info.ledgerInfo):,} ledgers, more than {MAX_LEDGERS:,}")
+    for part in info.ledgerInfo:
+        if min(part.ledgerId, part.entries, part.size, part.timestamp) < 0:
+            raise PulsarRecordError(f"ledger {part.ledgerId} has a negative number")
+        if has_offload(part):
+            raise ForeignRecordError(
+                f"ledger {part.ledgerId} was offloaded to tiered storage, which only Java brokers read"
+            )
+    for sooner, later in pairwise(part.ledgerId for part in info.ledgerInfo):
+        if later <= sooner:
+            raise PulsarRecordError(f"ledger {later} follows ledger {sooner}, but ids of ledgers grow")
+
+
+def has_offload(part: ManagedLedgerInfo.LedgerInfo) -> bool:
+    """Return whether a part of the ledger is, or is being, written to tiered storage."""
+    return part.HasField("offloadContext") and part.offloadContext.ByteSize() > 0
+
+
+def _ledgers(info: ManagedLedgerInfo) -> tuple[LedgerRecord, ...]:
+    last = len(info.ledgerInfo) - 1
+    begun_at = 0
+    found = []
+    for number, part in enumerate(info.ledgerInfo):
+        hints = {pair.key: pair.value for pair in part.properties}
+        found.append(
+            LedgerRecord(
+                ledger_id=part.ledgerId,
+                entries=part.entries,
+                size=part.size,
+                messages=max(_number(hints, MESSAGES, part.entries), part.entries),
+                max_publish_time=_number(hints, MAX_PUBLISH_TIME, part.timestamp),
+                closed=number < last,
+                created_at=begun_at,
+            )
+        )
+        begun_at = part.timestamp
+    return tuple(found)
+
+
+def _info_of(before: ManagedLedgerInfo.LedgerInfo, ledger: LedgerRecord, ended_at: int) -> ManagedLedgerInfo.LedgerInfo:
+    part = ManagedLedgerInfo.LedgerInfo()
+    part.CopyFrom(before)
+    part.ledgerId = ledger.ledger_id
+    if not ledger.closed:
+        return part
+    part.entries, part.size = ledger.entries, ledger.size
+    part.timestamp = before.timestamp or ended_at
+    kept = [pair for pair in before.properties if pair.key not in _OWN]
+    if ledger.messages != ledger.entries:
+        kept.append(KeyValue(key=MESSAGES, value=str(ledger.messages)))
+    if ledger.max_publish_time != part.timestamp:
+        kept.append(KeyValue(key=MAX_PUBLISH_TIME, value=str(ledger.max_publish_time)))
+    del part.properties[:]
+    part.properties.extend(kept)
+    return part
+
+
+def _terminated(info: ManagedLedgerInfo) -> tuple[int, int] | UnsetType:
+    if not info.HasField("terminatedPosition"):
+        return UNSET
+    end = info.terminatedPosition
+    if end.ledgerId < -1 or end.entryId < -1:
+        raise PulsarRecordError(f"the topic is terminated at {end.ledgerId}:{end.entryId}, which is no position")
+    return end.ledgerId, end.entryId
+
+
+def _set_terminated(info: ManagedLedgerInfo, record: ManagedLedgerRecord) -> None:
+    if isinstance(record.terminated, UnsetType):
+        info.ClearField("terminatedPosition")
+    else:
+        info.terminatedPosition.ledgerId, info.terminatedPosition.entryId = record.terminated
+
+
+def _set_properties(info: ManagedLedgerInfo, record: ManagedLedgerRecord) -> None:
+    if DELETING in record.properties:
+        raise ForeignRecordError(f"the property {DELETING} of a topic is reserved; choose another name")
+    del info.properties[:]
+    info.properties.extend(KeyValue(key=key, value=value) for key, value in record.properties.items())
+    if record.deleting:
+        info.properties.add(key=DELETING, value=",".join(map(str, record.deleting)))
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    parts = text.split(",") if text else []
+    if not all(_is_number(part) for part in parts):
+        raise PulsarRecordError(f"the property {DELETING} is {text[:40]!r}, expected ids of ledgers with commas")
+    return tuple(map(int, parts))
+
+
+def _number(hints: Mapping[str, str], key: str, otherwise: int) -> int:
+    text = hints.get(key, "")
+    return int(text) if _is_number(text) else otherwise
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS

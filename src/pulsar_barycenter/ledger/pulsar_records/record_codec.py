@@ -1,0 +1,107 @@
+"""The records of Pulsar as bytes: a topic's list of ledgers, a cursor, and an entry of a cursor's ledger.
+
+Fields that this code does not know are kept: a record that was read is changed and written, not built anew. An empty
+value is a topic without ledgers.
+
+Source: `MetaStoreImpl` and `ManagedCursorImpl` of Pulsar.
+"""
+
+from typing import Final, NamedTuple, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from pulsar_barycenter.ledger.pulsar_records.compression import pack, unpack
+from pulsar_barycenter.ledger.pulsar_records.errors import PulsarRecordError
+from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import (
+    CompressionType,
+    ManagedCursorInfo,
+    ManagedLedgerInfo,
+    PositionInfo,
+)
+
+MAX_ENTRY_BYTES: Final = 5_253_120
+"""The inclusive limit of an entry of a cursor ledger: what Pulsar's bookies accept."""
+
+_M = TypeVar("_M", bound=Message)
+
+
+class StoredLedgers(NamedTuple):
+    """A topic's list of ledgers, and the compression of its value."""
+
+    info: ManagedLedgerInfo
+    compression: CompressionType.ValueType
+
+
+class StoredCursor(NamedTuple):
+    """A cursor, and the compression of its value."""
+
+    info: ManagedCursorInfo
+    compression: CompressionType.ValueType
+
+
+def read_ledgers(path: str, value: bytes) -> StoredLedgers:
+    """Return a topic's list of ledgers.
+
+    Raises:
+        PulsarRecordError: the value cannot be read, or exceeds a bound of `compression`.
+    """
+    return StoredLedgers(*_read(path, value, ManagedLedgerInfo))
+
+
+def read_cursor(path: str, value: bytes) -> StoredCursor:
+    """Return a cursor. Raises as `read_ledgers`."""
+    return StoredCursor(*_read(path, value, ManagedCursorInfo))
+
+
+def write_record(path: str, stored: StoredLedgers | StoredCursor) -> bytes:
+    """Return the value to store at `path`.
+
+    Raises:
+        PulsarRecordError: the value would exceed a bound of `compression`.
+    """
+    try:
+        return pack(stored.info.SerializeToString(), stored.compression)
+    except PulsarRecordError as error:
+        raise PulsarRecordError(f"{path}: {error}") from error
+
+
+def read_position(ledger_id: int, entry: bytes) -> PositionInfo:
+    """Return the position in an entry of the cursor ledger `ledger_id`. Such entries are never compressed.
+
+    Raises:
+        PulsarRecordError: the entry cannot be read, or is larger than MAX_ENTRY_BYTES.
+    """
+    place = f"cursor ledger {ledger_id}"
+    if len(entry) > MAX_ENTRY_BYTES:
+        raise PulsarRecordError(f"{place}: its entry has {len(entry):,} bytes, more than {MAX_ENTRY_BYTES:,}")
+    return _parsed(place, entry, PositionInfo)
+
+
+def write_position(info: PositionInfo) -> bytes:
+    """Return the entry of a cursor ledger.
+
+    Raises:
+        PulsarRecordError: it is larger than MAX_ENTRY_BYTES.
+    """
+    entry = info.SerializeToString()
+    if len(entry) > MAX_ENTRY_BYTES:
+        raise PulsarRecordError(f"the cursor takes {len(entry):,} bytes, more than {MAX_ENTRY_BYTES:,} of an entry")
+    return entry
+
+
+def _read(path: str, value: bytes, kind: type[_M]) -> tuple[_M, CompressionType.ValueType]:
+    try:
+        plain, compression = unpack(value)
+    except PulsarRecordError as error:
+        raise PulsarRecordError(f"{path}: {error}") from error
+    return _parsed(path, plain, kind), compression
+
+
+def _parsed(place: str, data: bytes, kind: type[_M]) -> _M:
+    try:
+        found = kind.FromString(data)
+    except DecodeError as error:
+        raise PulsarRecordError(f"{place}: the stored value is not a {kind.DESCRIPTOR.name}: {error}") from error
+    if not found.IsInitialized():
+        raise PulsarRecordError(f"{place}: the stored {kind.DESCRIPTOR.name} lacks a required field")
+    return found

@@ -1,0 +1,372 @@
+"""Keeps the records of topics as Pulsar stores them, so that Java and Python brokers have topics in turn.
+
+There is no epoch. An owner replaces exactly the version that it read or wrote last. If the version is another one,
+another owner has the topic, and this one stops. One case remains: the store did not answer earlier writes, one of which
+took effect. The version is then the next one, and the value has the bytes of that write.
+
+The ledger of a cursor is written, closed and only then named by the key. It is deleted after the key no longer names
+it. A crash in between leaves a ledger that nobody names, as with Pulsar.
+
+Source: `MetaStoreImpl` and `ManagedCursorImpl` of Pulsar.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable
+from typing import Protocol, TypeVar
+
+import structlog
+
+from pulsar_barycenter.ledger.errors import LedgerDeletedError, LedgerError, LedgerFencedError, LedgerUnavailableError
+from pulsar_barycenter.ledger.managed.records import CursorRecord, ManagedLedgerRecord, RecordKeeper
+from pulsar_barycenter.ledger.pulsar_records.cursors_mapping import (
+    NO_LEDGER,
+    info_of_cursor,
+    needs_ledger,
+    position_of_cursor,
+    record_of_cursor,
+    record_of_position,
+)
+from pulsar_barycenter.ledger.pulsar_records.errors import PulsarRecordError
+from pulsar_barycenter.ledger.pulsar_records.ledgers_mapping import info_of_ledgers, record_of_ledgers
+from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import (
+    NONE,
+    ManagedCursorInfo,
+    ManagedLedgerInfo,
+)
+from pulsar_barycenter.ledger.pulsar_records.record_codec import (
+    StoredCursor,
+    StoredLedgers,
+    read_cursor,
+    read_ledgers,
+    read_position,
+    write_position,
+    write_record,
+)
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.errors import BadVersionError, MetadataError, NotFoundError
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Record
+from pulsar_barycenter.naming.topic import decode_local_name
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class CursorLedgers(Protocol):
+    """The ledgers of cursors in BookKeeper."""
+
+    async def last_entry(self, ledger_id: int) -> bytes | None:
+        """Take a ledger over, so that its former writer can add no entry, and return its last entry; None if the ledger
+        or the entry does not exist.
+
+        Raises:
+            LedgerError: the ledger cannot be read now.
+        """
+        ...
+
+    async def write(self, topic: str, cursor: str, entry: bytes) -> int:
+        """Create a ledger with one entry and close it; return its id. `topic` and `cursor` are the names for
+        `ledger_marks`.
+
+        Raises:
+            LedgerError: no entry is confirmed.
+        """
+        ...
+
+    async def delete(self, ledger_id: int) -> None:
+        """Delete a ledger. It is no error if it does not exist.
+
+        Raises:
+            LedgerError: it may still exist.
+        """
+        ...
+
+
+class RecordReplacedError(LedgerFencedError):
+    """Another owner has written a record, which has no epoch."""
+
+    def __init__(self, path: str, version: int, found: int) -> None:
+        LedgerError.__init__(
+            self, f"{path}: this owner wrote version {version}, and another one has written version {found} since"
+        )
+        self.epoch = version
+
+
+class RecordsInPulsarsForm:
+    """The form of clusters with Java brokers. `cursor_ledgers` are the ledgers of cursors that do not fit their key."""
+
+    __slots__ = ("_clock", "_cursor_ledgers")
+
+    def __init__(self, cursor_ledgers: CursorLedgers, clock: Clock) -> None:
+        self._cursor_ledgers = cursor_ledgers
+        self._clock = clock
+
+    def ledgers(self, store: MetadataStore, path: str, *, epoch: int) -> RecordKeeper[ManagedLedgerRecord]:
+        return LedgersKeeper(VersionedValue(store, path), epoch)
+
+    def cursor(self, store: MetadataStore, path: str, name: str, *, epoch: int) -> RecordKeeper[CursorRecord]:
+        return CursorKeeper(VersionedValue(store, f"{path}/{name}"), epoch, self._cursor_ledgers, self._clock)
+
+
+class VersionedValue:
+    """A key of which one owner replaces the version that it knows."""
+
+    __slots__ = ("_lock", "_store", "_unanswered", "path", "version")
+
+    def __init__(self, store: MetadataStore, path: str) -> None:
+        self._store = store
+        self.path = path
+        self.version = MUST_NOT_EXIST
+        self._unanswered: set[bytes] = set()
+        self._lock: asyncio.Lock | None = None
+
+    @property
+    def lock(self) -> asyncio.Lock:
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        return self._lock
+
+    async def load(self) -> bytes | None:
+        """Return the value and remember its version; None if there is none."""
+        found = await self._answer(self._store.get(self.path))
+        self._unanswered.clear()
+        self.version = MUST_NOT_EXIST if found is None else found.stat.version
+        return None if found is None else found.value
+
+    async def put(self, value: bytes) -> bool:
+        """Replace the known version by `value`; return False if there is another version.
+
+        Raises:
+            LedgerUnavailableError: the store did not answer; the write may have happened.
+        """
+        try:
+            stat = await self._answer(self._store.put(self.path, value, expected_version=self.version))
+        except BadVersionError:
+            return False
+        except LedgerUnavailableError:
+            self._unanswered.add(_digest(value))
+            raise
+        self.version = stat.version
+        self._unanswered.clear()
+        return True
+
+    async def replace(self, value: bytes) -> None:
+        """Replace the known version by `value`, or that of an earlier write that was not answered.
+
+        Raises:
+            LedgerFencedError: another owner has written the value, or deleted it.
+            LedgerUnavailableError: the store did not answer; the write may have happened.
+        """
+        while not await self.put(value):
+            found = await self._answer(self._store.get(self.path))
+            if not self._is_own(found):
+                raise self._lost(found)
+
+    async def confirm(self) -> None:
+        """Check that nobody else has written. Raises as `replace`."""
+        found = await self._answer(self._store.get(self.path))
+        if (found is None or found.stat.version != self.version) and not self._is_own(found):
+            raise self._lost(found)
+
+    async def delete(self) -> None:
+        """Delete the key. It is no error if it does not exist. Raises as `replace`."""
+        while True:
+            try:
+                return await self._answer(self._store.delete(self.path, expected_version=self.version))
+            except NotFoundError:
+                return None
+            except BadVersionError:
+                found = await self._answer(self._store.get(self.path))
+                if found is not None and not self._is_own(found):
+                    raise self._lost(found) from None
+
+    def _is_own(self, found: Record | None) -> bool:
+        """Return whether the found value is a write that was not answered, and adopt its version if so."""
+        if found is None or found.stat.version != self.version + 1 or _digest(found.value) not in self._unanswered:
+            return False
+        self.version = found.stat.version
+        self._unanswered.clear()
+        return True
+
+    def _lost(self, found: Record | None) -> LedgerFencedError:
+        if found is None:
+            return LedgerDeletedError(self.path, self.version)
+        return RecordReplacedError(self.path, self.version, found.stat.version)
+
+    async def _answer(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
+        except (BadVersionError, NotFoundError):
+            raise
+        except MetadataError as error:
+            raise LedgerUnavailableError(str(error)) from error
+
+
+class LedgersKeeper:
+    """Keeps a topic's list of ledgers."""
+
+    __slots__ = ("_stored", "_value", "epoch")
+
+    def __init__(self, value: VersionedValue, epoch: int) -> None:
+        self._value = value
+        self._stored = StoredLedgers(ManagedLedgerInfo(), NONE)
+        self.epoch = epoch
+
+    @property
+    def path(self) -> str:
+        return self._value.path
+
+    @property
+    def lock(self) -> asyncio.Lock:
+        return self._value.lock
+
+    async def load(self) -> ManagedLedgerRecord | None:
+        value = await self._value.load()
+        if value is None:
+            self._stored = StoredLedgers(ManagedLedgerInfo(), NONE)
+            return None
+        try:
+            self._stored = read_ledgers(self.path, value)
+            return record_of_ledgers(self._stored.info)
+        except PulsarRecordError as error:
+            raise _unusable(self.path, error) from error
+
+    async def take_over(self, record: ManagedLedgerRecord) -> bool:
+        stored, value = self._built(record)
+        if not await self._value.put(value):
+            return False
+        self._stored = stored
+        return True
+
+    async def write(self, record: ManagedLedgerRecord) -> None:
+        stored, value = self._built(record)
+        await self._value.replace(value)
+        self._stored = stored
+
+    async def confirm(self) -> None:
+        await self._value.confirm()
+
+    async def delete(self) -> None:
+        await self._value.delete()
+
+    def _built(self, record: ManagedLedgerRecord) -> tuple[StoredLedgers, bytes]:
+        try:
+            stored = StoredLedgers(info_of_ledgers(self._stored.info, record), self._stored.compression)
+            return stored, write_record(self.path, stored)
+        except PulsarRecordError as error:
+            raise _unusable(self.path, error) from error
+
+
+class CursorKeeper:
+    """Keeps a cursor: in its key, or in a ledger that the key names."""
+
+    __slots__ = ("_clock", "_ledgers", "_name", "_stored", "_topic", "_unnamed", "_value", "epoch")
+
+    def __init__(self, value: VersionedValue, epoch: int, ledgers: CursorLedgers, clock: Clock) -> None:
+        _, _, topic = value.path.removeprefix("/").partition("/")
+        self._topic, _, encoded = topic.rpartition("/")
+        self._name = decode_local_name(encoded)
+        self._value = value
+        self._ledgers = ledgers
+        self._clock = clock
+        self._stored = StoredCursor(ManagedCursorInfo(cursorsLedgerId=NO_LEDGER), NONE)
+        self._unnamed: set[int] = set()
+        """The ledgers that this owner made, and that the key did not name when it was last known."""
+        self.epoch = epoch
+
+    @property
+    def path(self) -> str:
+        return self._value.path
+
+    @property
+    def lock(self) -> asyncio.Lock:
+        return self._value.lock
+
+    async def load(self) -> CursorRecord | None:
+        value = await self._value.load()
+        if value is None:
+            self._stored = StoredCursor(ManagedCursorInfo(cursorsLedgerId=NO_LEDGER), NONE)
+            return None
+        try:
+            self._stored = read_cursor(self.path, value)
+            return await self._record(self._stored.info)
+        except PulsarRecordError as error:
+            raise _unusable(self.path, error) from error
+
+    async def _record(self, info: ManagedCursorInfo) -> CursorRecord:
+        ledger_id = info.cursorsLedgerId
+        if ledger_id == NO_LEDGER:
+            return record_of_cursor(self._name, info)
+        entry = await self._ledgers.last_entry(ledger_id)
+        if entry is None:
+            # as Pulsar: what was acknowledged after the key was written is delivered again
+            log.warning("cursor_ledger_lost", path=self.path, ledger=ledger_id)
+            return record_of_cursor(self._name, info)
+        return record_of_position(self._name, info, read_position(ledger_id, entry))
+
+    async def take_over(self, record: CursorRecord) -> bool:
+        stored, value = await self._built(record)
+        if not await self._value.put(value):
+            await self._delete(stored.info.cursorsLedgerId)
+            return False
+        await self._adopt(stored)
+        return True
+
+    async def write(self, record: CursorRecord) -> None:
+        stored, value = await self._built(record)
+        try:
+            await self._value.replace(value)
+        except LedgerFencedError:
+            # not those of writes without an answer: the later owner may have found them
+            await self._delete(stored.info.cursorsLedgerId)
+            raise
+        await self._adopt(stored)
+
+    async def confirm(self) -> None:
+        await self._value.confirm()
+
+    async def delete(self) -> None:
+        await self._value.delete()
+        for ledger_id in [self._stored.info.cursorsLedgerId, *self._unnamed]:
+            await self._delete(ledger_id)
+
+    async def _built(self, record: CursorRecord) -> tuple[StoredCursor, bytes]:
+        before, compression = self._stored
+        now_ms = self._clock.now_ms()
+        try:
+            info = info_of_cursor(self._name, before, record, ledger_id=NO_LEDGER, now_ms=now_ms)
+            if needs_ledger(record):
+                entry = write_position(position_of_cursor(info, record))
+                ledger_id = await self._ledgers.write(self._topic, self._name, entry)
+                self._unnamed.add(ledger_id)
+                info = info_of_cursor(self._name, before, record, ledger_id=ledger_id, now_ms=now_ms)
+            stored = StoredCursor(info, compression)
+            return stored, write_record(self.path, stored)
+        except PulsarRecordError as error:
+            raise _unusable(self.path, error) from error
+
+    async def _adopt(self, stored: StoredCursor) -> None:
+        self._unnamed.add(self._stored.info.cursorsLedgerId)
+        self._unnamed.discard(stored.info.cursorsLedgerId)
+        self._stored = stored
+        for ledger_id in list(self._unnamed):
+            await self._delete(ledger_id)
+
+    async def _delete(self, ledger_id: int) -> None:
+        self._unnamed.discard(ledger_id)
+        if ledger_id == NO_LEDGER:
+            return
+        try:
+            await self._ledgers.delete(ledger_id)
+        except LedgerError as error:
+            log.warning("cursor_ledger_not_deleted", path=self.path, ledger=ledger_id, error=str(error))
+
+
+def _digest(value: bytes) -> bytes:
+    return hashlib.sha256(value).digest()
+
+
+def _unusable(path: str, error: PulsarRecordError) -> LedgerUnavailableError:
+    text = str(error)
+    return LedgerUnavailableError(text if text.startswith(path) else f"{path}: {text}")

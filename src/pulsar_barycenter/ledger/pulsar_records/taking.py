@@ -1,0 +1,52 @@
+"""Which topics a Python broker must leave to Java brokers, by their records."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from pulsar_barycenter.ledger.pulsar_records.cursors_mapping import COMPACTED_LEDGER, COMPACTION
+from pulsar_barycenter.ledger.pulsar_records.ledgers_mapping import has_offload
+from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import ManagedCursorInfo, ManagedLedgerInfo
+from pulsar_barycenter.naming.counted import count_of
+
+PENDING_ACKS: Final = "__transaction_pending_ack"
+BUFFER_SNAPSHOTS: Final = "__transaction_buffer_snapshot"
+
+
+def reasons_not_to_take(
+    local_name: str, ledgers: ManagedLedgerInfo, cursors: Mapping[str, ManagedCursorInfo], siblings: Collection[str]
+) -> list[str]:
+    """Return why a Python broker must not take a topic; an empty list if it may.
+
+    `local_name` is the topic's name in its namespace, `cursors` are its durable cursors by name, `siblings` the local
+    names of the persistent topics of its namespace. All names are decoded.
+    """
+    return [
+        *_offloads(ledgers),
+        *_compactions(cursors),
+        *_transactions(local_name, siblings),
+    ]
+
+
+def _offloads(ledgers: ManagedLedgerInfo) -> Iterator[str]:
+    offloaded = [part.ledgerId for part in ledgers.ledgerInfo if has_offload(part)]
+    if offloaded:
+        yield f"{count_of(len(offloaded), 'ledger')} offloaded to tiered storage, the first is {offloaded[0]}"
+
+
+def _compactions(cursors: Mapping[str, ManagedCursorInfo]) -> Iterator[str]:
+    compaction = cursors.get(COMPACTION, ManagedCursorInfo())
+    for number in compaction.properties:
+        if number.name == COMPACTED_LEDGER:
+            yield f"its messages were compacted into ledger {number.value} by a Java broker"
+
+
+def _transactions(local_name: str, siblings: Collection[str]) -> Iterator[str]:
+    # A topic has a sibling for each subscription that saw a transaction, and its namespace one for aborted messages.
+    if local_name.endswith(PENDING_ACKS) or local_name.startswith((BUFFER_SNAPSHOTS, "__transaction_log_")):
+        yield "it is a topic of Pulsar's transactions"
+        return
+    pending = sorted(name for name in siblings if name.startswith(f"{local_name}-") and name.endswith(PENDING_ACKS))
+    if pending:
+        yield f"{pending[0]} may have pending acknowledgements of transactions"
+    if any(name.startswith(BUFFER_SNAPSHOTS) for name in siblings):
+        yield f"its namespace has {BUFFER_SNAPSHOTS}: messages of the topic may be of transactions that were aborted"

@@ -1,0 +1,81 @@
+"""The settings of a cluster that its load balancing uses, recorded beside its load: `OUT/settings.jsonl`.
+
+A recording is to be explained later, by the strategy and the thresholds that were in force then. A line is appended
+when something changed. Only keys about load balancing are recorded, none of which is a secret.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import structs
+
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.load_balancing_config import LoadBalancingConfig
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from pulsar_barycenter.load.policies import DRAINED_KEY
+
+SETTINGS_FILE: Final = "settings.jsonl"
+MAX_FILE_BYTES: Final = 64 << 20
+"""The size up to which the file is read and appended to."""
+_CLUSTER_KEY: Final = "clusterName"
+
+
+class RecordedSettings(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The settings from `at` (epoch ms) on. `leader` is the broker that led, blank if no broker named one; `settings`
+    maps keys of broker.conf to texts."""
+
+    at: int
+    cluster: str = ""
+    leader: str = ""
+    settings: dict[str, str] = {}
+
+    def is_like(self, other: "RecordedSettings") -> bool:
+        """Return whether both are equal but for their time."""
+        return structs.replace(self, at=0) == structs.replace(other, at=0)
+
+
+@cache
+def balancing_keys() -> frozenset[str]:
+    """Return the keys of broker.conf that load balancing uses."""
+    own = LoadBalancingConfig.__annotations__
+    names = frozenset(field.encode_name for field in structs.fields(BrokerConfig) if field.name in own)
+    return names | {DRAINED_KEY, COMPATIBILITY_KEY}
+
+
+def recorded_settings(at_ms: int, runtime: Mapping[str, object], leader: str) -> RecordedSettings:
+    """Return what is recorded of a broker's answer to `configuration/runtime`."""
+    known = {key: str(value) for key, value in runtime.items() if key in balancing_keys() and value is not None}
+    return RecordedSettings(
+        at=at_ms, cluster=str(runtime.get(_CLUSTER_KEY, "")), leader=leader, settings=dict(sorted(known.items()))
+    )
+
+
+def append_settings(file: Path, record: RecordedSettings) -> None:
+    """Append a record to the file. A file of MAX_FILE_BYTES gets no more: its settings have changed for years.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as stream:
+        if stream.tell() < MAX_FILE_BYTES:
+            stream.write(msgspec.json.encode(record) + b"\n")
+
+
+def read_settings(file: Path) -> list[RecordedSettings]:
+    """Return the records of a file, oldest first; none if there is no file. An incomplete last line is left out.
+
+    Raises:
+        msgspec.DecodeError: a line is not such a record.
+        OSError: the file cannot be read.
+    """
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(MAX_FILE_BYTES)
+    except FileNotFoundError:
+        return []
+    whole = text[: text.rfind(b"\n") + 1]
+    return [msgspec.json.decode(line, type=RecordedSettings) for line in whole.splitlines()]

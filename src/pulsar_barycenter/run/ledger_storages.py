@@ -1,0 +1,144 @@
+"""Opens the ledger storage that a broker's configuration names: files of a folder, or bookies."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
+from pulsar_barycenter.bookkeeper.metadata.ledger_store import draw_of
+from pulsar_barycenter.bookkeeper.wire.digests import DigestType
+from pulsar_barycenter.cluster_logs.data_folder import LEDGERS
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage, connect
+from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import bookie_metadata
+from pulsar_barycenter.ledger.caches import Caches
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.files.folder_needs import Access
+from pulsar_barycenter.ledger.files.folder_probe import fit_access
+from pulsar_barycenter.ledger.folder_identity import check_one_bookie_cluster, check_one_folder
+from pulsar_barycenter.ledger.storage import LedgerStorage
+from pulsar_barycenter.metadata.files.data_faults import DataFault
+from pulsar_barycenter.metadata.open import OF_ONE_MACHINE, open_store
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.protocol.errors import MalformedFrameError
+from pulsar_barycenter.protocol.frames import read_metadata
+
+log = structlog.get_logger(__name__)
+
+REGISTERED_BROKERS: Final = "/loadbalance/brokers"
+"""The key below which each broker that runs has one."""
+_FRAME_PADDING: Final = 10 * 1024
+"""What a packet to a bookie may have beside a message, as in Pulsar (`Commands.MESSAGE_SIZE_FRAME_PADDING`)."""
+_MAX_UNCONFIRMED_BYTES: Final = 32 << 20
+"""Half of what may wait for one bookie, as packets have heads."""
+_DIGESTS: Final = {"CRC32C": DigestType.CRC32C, "CRC32": DigestType.CRC32, "MAC": DigestType.HMAC}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLedgers:
+    """A storage, and the functions that check whether its data still exists."""
+
+    storage: LedgerStorage
+    checks: tuple[Callable[[], DataFault | None], ...] = ()
+
+
+@asynccontextmanager
+async def opened_ledgers(config: BrokerConfig, store: MetadataStore) -> AsyncIterator[OpenedLedgers]:
+    """Open the storage of a broker's ledgers, and close it at the end.
+
+    Raises:
+        LedgerError: the folder is not suitable or cannot be used, or there is no suitable cluster of bookies.
+        MetadataError: the store did not answer.
+        UnknownStoreError: bookkeeperMetadataServiceUri names no store.
+    """
+    async with AsyncExitStack() as opened:
+        if config.barycenter_ledger_storage == "bookkeeper":
+            bookies = await bookies_of(config, store, opened)
+            opened.push_async_callback(bookies.close)
+            yield OpenedLedgers(bookies)
+        else:
+            files = await ledgers_of(config, store)
+            opened.push_async_callback(files.close)
+            yield OpenedLedgers(files, (files.check,))
+
+
+async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerStorage:
+    """Return the storage of a broker's ledgers in files, after checking that its folder is suitable.
+
+    Raises:
+        LedgerError: the folder is not suitable, or cannot be used.
+        MetadataError: the store did not answer.
+    """
+    folder = str(Path(config.barycenter_data_dir) / LEDGERS)
+    several_machines = not config.effective_metadata_store_url.startswith(OF_ONE_MACHINE)
+    access = await asyncio.to_thread(fit_access, folder, several_machines=several_machines)
+    await check_one_folder(store, folder)
+    return FileLedgerStorage(folder, caches=_caches(config), direct=access is Access.DIRECT)
+
+
+async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncExitStack) -> BookKeeperStorage:
+    """Return the storage of a broker's ledgers on bookies; `opened` closes the store of their metadata, if that is
+    another one than `store`. Too few bookies are logged: they may come later.
+
+    Raises:
+        LedgerError: there is no cluster of bookies, or the brokers of `store` use another one, or files.
+        MetadataError: a store did not answer.
+        UnknownStoreError: bookkeeperMetadataServiceUri names no store.
+    """
+    url, root = bookie_metadata(config.bookkeeper_metadata_service_uri, config.effective_metadata_store_url)
+    if url != config.effective_metadata_store_url:
+        store_of_bookies = await open_store(
+            url,
+            session_timeout_ms=config.metadata_store_session_timeout_millis,
+            operation_timeout_s=config.metadata_store_operation_timeout_seconds,
+            config_path=config.metadata_store_config_path,
+        )
+        opened.push_async_callback(store_of_bookies.close)
+    else:
+        store_of_bookies = store
+    timeout_s = config.bookkeeper_client_timeout_in_seconds
+    settings = ClientSettings(
+        timeout_s=timeout_s,
+        max_frame_bytes=config.max_message_size + _FRAME_PADDING,
+        max_unconfirmed_bytes=_MAX_UNCONFIRMED_BYTES,
+    )
+    client = await connect(store_of_bookies, root=root, draw=draw_of(url), settings=settings)
+    try:
+        cluster = await check_one_bookie_cluster(store, client.instance_id)
+    except BaseException:
+        await client.close()
+        raise
+    storage = BookKeeperStorage(client, _shape(config), describe, _caches(config), cluster=cluster)
+    if storage.shortage:
+        log.error("too_few_bookies", reason=storage.shortage)
+    return storage
+
+
+def describe(entry: bytes) -> tuple[int, int]:
+    """Return message count and publish time (ms since 1970) of an entry of a topic; (1, 0) if its metadata is
+    damaged.
+    """
+    try:
+        metadata = read_metadata(entry)
+    except MalformedFrameError:
+        return 1, 0
+    return metadata.num_messages_in_batch, metadata.publish_time
+
+
+def _shape(config: BrokerConfig) -> LedgerShape:
+    return LedgerShape(
+        config.managed_ledger_default_ensemble_size,
+        config.managed_ledger_default_write_quorum,
+        config.managed_ledger_default_ack_quorum,
+        _DIGESTS[config.managed_ledger_digest_type],
+        config.managed_ledger_password.encode(),
+    )
+
+
+def _caches(config: BrokerConfig) -> Caches:
+    return Caches.of(tail_bytes=config.managed_ledger_cache_size_mb << 20)

@@ -1,0 +1,54 @@
+"""The state of a watched cluster as `status` and `top` show it, from the same snapshot as the pages. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pulsar_barycenter.dashboard.overview import Shares, complaints_of
+from pulsar_barycenter.status.board import Board, board_of
+from pulsar_barycenter.status.cluster_status import BrokerStatus
+from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, WatchedCluster
+
+
+class RecordedStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The status as of the last look (`at_ms`, epoch ms), read from `source`. `leader` is blank if it is not known.
+    `complaints` says in a sentence each what is wrong with the cluster or with the reading."""
+
+    at_ms: int
+    source: str
+    cluster: str
+    leader: str
+    strategy: str
+    namespaces: int
+    bundles: int
+    brokers: tuple[BrokerStatus, ...]
+    complaints: tuple[str, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether there is nothing to complain about."""
+        return not self.complaints
+
+
+def recorded_board(cluster: WatchedCluster) -> Board:
+    """Return the rows of brokers and bundles."""
+    return board_of(cluster.document)
+
+
+def recorded_status(cluster: WatchedCluster, source: str, troubles: Sequence[str]) -> RecordedStatus:
+    """Return the status; ages are relative to the last look."""
+    board, leader = recorded_board(cluster), cluster.beside.leader
+    minutes = min(60.0, cluster.config.load_balancer_report_update_max_interval_minutes)
+    shares = Shares().of(cluster.document, cluster.live)
+    silent_ms = round((minutes + 1) * MINUTE_MS)
+    return RecordedStatus(
+        at_ms=cluster.at_ms,
+        source=source,
+        cluster=cluster.beside.cluster,
+        leader=leader,
+        strategy=cluster.strategy,
+        namespaces=len(cluster.namespaces()),
+        bundles=len(board.bundles),
+        brokers=tuple(msgspec.structs.replace(row, leads=row.broker == leader) for row in board.brokers),
+        complaints=(*complaints_of(shares, None, cluster.at_ms, silent_ms), *troubles),
+    )

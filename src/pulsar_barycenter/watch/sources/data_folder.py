@@ -1,0 +1,256 @@
+"""Reads a cluster from a folder of recorded load: of `collect`, of `balance`, or the data folder of a cluster.
+
+| file | used for |
+|---|---|
+| `load-reports/<yyyy-mm-dd>/*.json` | load and owners; new files are read each time |
+| `settings.jsonl` | the settings in force, which `collect` and `balance` record; without it, defaults are assumed |
+| `cluster.json`, `moves.journal` | which cluster it is, and the reasons of the moves of `balance` |
+
+Reports are sorted by their time; a look is taken when a broker reports again, so that moves are seen in their order.
+Reports that the pipeline has archived (`pipeline/archive`) are not read.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from pulsar_barycenter.balancer.facts import Identity
+from pulsar_barycenter.balancer.state_folder import StateError, read_file
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, decode_report
+from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, RecordedSettings, read_settings
+from pulsar_barycenter.operations.journal import Entry, MoveState, move_journal
+from pulsar_barycenter.operations.journal_file import JournalError
+from pulsar_barycenter.watch.sources.error import WatchError
+from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, Look
+
+MAX_REPORTS: Final = 500_000
+"""The maximum number of reports that are read at once, those of the newest days."""
+MAX_REPORT_BYTES: Final = 256 << 20
+_OPEN_DAYS: Final = 2
+"""The number of the newest days that may get more files."""
+_LOAD_REPORTS: Final = "load-reports"
+_COLLECTED: Final = "collect.json"
+_JOURNAL_MS: Final = 60 * MINUTE_MS
+"""How long after an entry of the journal a move is that entry's."""
+_MISSED_ROUNDS: Final = 3
+"""A broker without a report in this many rounds of a collector is gone."""
+_SILENT_MS: Final = 16 * MINUTE_MS
+"""The time after which a broker that writes its own reports is gone: Pulsar's longest interval, and a minute."""
+_LEAST_SILENT_MS: Final = 5_000
+
+T = TypeVar("T")
+
+
+class DataFolder:
+    """The files below `path`; of the reports, those of the `span_ms` before the newest one."""
+
+    def __init__(self, path: Path, *, span_ms: int) -> None:
+        """Check the folder.
+
+        Raises:
+            WatchError: it is not a folder of recorded load, or has none.
+            OSError: it cannot be read.
+        """
+        self._path = path
+        self._span_ms = span_ms
+        self._read: dict[str, set[str]] = {}
+        """The names of the files that were read, by day."""
+        self._over = ""
+        """Days up to this one get no more files."""
+        self._damaged: dict[str, str] = {}
+        self._last_ms: dict[str, int] = {}
+        self._gaps_ms: list[int] = []
+        self._settings = _Changing[list[RecordedSettings]]([])
+        self._journal = _Changing[list[Entry]]([])
+        self._troubles: dict[str, str] = {}
+        try:
+            check_load_folder(path, may_be_empty=False)
+        except WrongFolderError as error:
+            raise WatchError(str(error)) from error
+        if next(self._files(), None) is None:
+            raise WatchError(
+                f"{path} has no load reports: record some with barycenter collect --url … --out {path}, or show the "
+                "cluster live with --url"
+            )
+
+    @property
+    def name(self) -> str:
+        return str(self._path)
+
+    async def read(self) -> list[Look]:
+        return await asyncio.to_thread(self._looks)
+
+    def troubles(self) -> tuple[str, ...]:
+        found = list(self._troubles.values())
+        if self._damaged:
+            file, why = next(iter(self._damaged.items()))
+            found.append(f"{count_of(len(self._damaged), 'report')} cannot be read and are missing here: {file}: {why}")
+        return tuple(found)
+
+    # ---- reading ----
+
+    def _looks(self) -> list[Look]:
+        reports = self._new_reports()
+        self._read_beside()
+        groups: list[list[LocalBrokerData]] = []
+        seen: set[str | None] = set()
+        for report in reports:
+            if not groups or report.broker_id in seen:
+                groups.append([])
+                seen = set()
+            seen.add(report.broker_id)
+            groups[-1].append(report)
+        return [self._look(group) for group in groups]
+
+    def _look(self, group: Sequence[LocalBrokerData]) -> Look:
+        at_ms = max(report.last_update for report in group)
+        for report in group:
+            broker = str(report.broker_id)
+            if broker in self._last_ms:
+                self._gaps_ms = [*self._gaps_ms[-20:], max(0, report.last_update - self._last_ms[broker])]
+            self._last_ms[broker] = report.last_update
+        silent_ms = self._silent_ms()
+        live = [broker for broker, last_ms in self._last_ms.items() if at_ms - last_ms <= silent_ms]
+        return Look(at_ms, group, live, self._beside(at_ms))
+
+    def _silent_ms(self) -> int:
+        if not (self._path / _COLLECTED).exists():
+            return _SILENT_MS
+        if not self._gaps_ms:
+            return MINUTE_MS
+        usual_ms = sorted(self._gaps_ms)[len(self._gaps_ms) // 2]
+        return max(_LEAST_SILENT_MS, _MISSED_ROUNDS * usual_ms)
+
+    def _files(self) -> Iterator[Path]:
+        """Yield the files that were not read yet, the newest day first."""
+        root = self._path / _LOAD_REPORTS
+        for day in sorted(_names(root), reverse=True):
+            known = self._read.get(day, set[str]())
+            for name in _names(root / day) if day > self._over else ():
+                if name.endswith(".json") and not name.startswith(".") and name not in known:
+                    yield root / day / name
+
+    def _new_reports(self) -> list[LocalBrokerData]:
+        found: list[LocalBrokerData] = []
+        newest_ms = max(self._last_ms.values(), default=0)
+        day = ""
+        for file in self._files():
+            if len(found) >= MAX_REPORTS:
+                self._troubles["many"] = f"There are more than {MAX_REPORTS:,} reports; the oldest are missing here."
+                break
+            if file.parent.name != day:  # files of one day have no order
+                newest_ms = max((report.last_update for report in found), default=newest_ms)
+                if day and found and newest_ms - min(report.last_update for report in found) > self._span_ms:
+                    break
+                day = file.parent.name
+            self._read.setdefault(day, set()).add(file.name)
+            report = self._report(file)
+            if report is not None:
+                found.append(report)
+        for over in sorted(self._read)[:-_OPEN_DAYS]:
+            self._over = max(self._over, over)
+            del self._read[over]
+        newest_ms = max((report.last_update for report in found), default=newest_ms)
+        within = [report for report in found if newest_ms - report.last_update <= self._span_ms]
+        return sorted(within, key=lambda report: (report.last_update, str(report.broker_id)))
+
+    def _report(self, file: Path) -> LocalBrokerData | None:
+        try:
+            with file.open("rb") as stream:
+                report = decode_report(stream.read(MAX_REPORT_BYTES))
+        except msgspec.DecodeError as error:
+            self._damaged[str(file)] = str(error)
+            return None
+        except FileNotFoundError:  # the pipeline has moved it, or its time is over
+            return None
+        if not report.broker_id:
+            self._damaged[str(file)] = "it names no broker"
+            return None
+        return report
+
+    # ---- beside the load ----
+
+    def _read_beside(self) -> None:
+        """Read the settings and the journal again if they have changed.
+
+        Raises:
+            WatchError: the folder has records of two clusters.
+        """
+        settings_file, journal = self._path / SETTINGS_FILE, move_journal(self._path / "moves.journal")
+        self._troubles.pop("beside", None)
+        try:
+            self._settings.update(settings_file, lambda: read_settings(settings_file))
+            self._journal.update(journal.file, journal.read)
+        except (msgspec.DecodeError, JournalError, OSError) as error:
+            self._troubles["beside"] = f"{settings_file.parent} cannot be read completely: {error}"
+        named = dict.fromkeys(record.cluster for record in self._settings.value if record.cluster)
+        identity = self._identity()
+        if identity is not None:
+            named[identity.cluster] = None
+        if len(named) > 1:
+            raise WatchError(
+                f"{self._path} has load of several clusters, {' and '.join(named)}: record each in a folder of its own"
+            )
+
+    def _identity(self) -> Identity | None:
+        try:
+            return read_file(self._path / "cluster.json", Identity)
+        except StateError as error:
+            self._troubles["beside"] = str(error)
+            return None
+
+    def _beside(self, at_ms: int) -> Beside:
+        records = self._settings.value
+        record = next((one for one in reversed(records) if one.at <= at_ms), records[0] if records else None)
+        identity = self._identity() if record is None else None
+        return Beside(
+            cluster=record.cluster if record else identity.cluster if identity else "",
+            leader=record.leader if record else "",
+            settings=record.settings if record else None,
+            journal=_reasons(self._journal.value, at_ms),
+        )
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names in a folder; none if it is gone, or not a folder."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+class _Changing(Generic[T]):
+    """What a file has, read again when its size or its time has changed."""
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+        self._sign = (0, 0)
+
+    def update(self, file: Path, read: Callable[[], T]) -> None:
+        """Read the file if it has changed.
+
+        Raises:
+            OSError: it cannot be read, or what `read` raises.
+        """
+        try:
+            state = file.stat()
+        except FileNotFoundError:
+            return
+        if (state.st_size, state.st_mtime_ns) != self._sign:
+            self.value = read()
+            self._sign = (state.st_size, state.st_mtime_ns)
+
+
+def _reasons(entries: Sequence[Entry], at_ms: int) -> Mapping[tuple[str, str], str]:
+    """Return the reasons of the moves that began within _JOURNAL_MS before then (epoch ms)."""
+    return {
+        (entry.bundle, entry.destination): entry.why or "no reason was given"
+        for entry in entries
+        if entry.state is MoveState.BEGUN and 0 <= at_ms - entry.at <= _JOURNAL_MS
+    }

@@ -1,0 +1,27 @@
+"""What a source of load has to offer."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from pulsar_barycenter.watch.watched_cluster import Look
+
+
+class Source(Protocol):
+    """Reads what is new of a cluster since the last time."""
+
+    @property
+    def name(self) -> str:
+        """What is read, as text: a folder, or addresses."""
+        ...
+
+    async def read(self) -> Sequence[Look]:
+        """Return the looks at what is new, oldest first; none if nothing is new.
+
+        Raises:
+            WatchError: nothing can be read, or it is of another cluster.
+        """
+        ...
+
+    def troubles(self) -> tuple[str, ...]:
+        """Return what could not be read the last time, a sentence each."""
+        ...

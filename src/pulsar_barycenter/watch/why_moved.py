@@ -1,0 +1,109 @@
+"""Says why a bundle moved, by comparing the move that was seen with the recomputed rounds of that time. Pure.
+
+| the move | basis | agrees |
+|---|---|---|
+| the broker that had the bundle is gone | seen | - |
+| the journal of `balance` has it | journal | - |
+| the cluster's own shedding was off | seen | - |
+| its strategy is not known here, or too little load was recorded before | seen | - |
+| a recomputed round moves this bundle from this broker | recomputed | yes |
+| recomputed rounds do not | recomputed | no: the reason why they do not |
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pulsar_barycenter.balancer.judging.moves_seen import SeenMove, Whose
+from pulsar_barycenter.html_pages.reasons import short_reason
+from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.watch.recomputing import RecomputedMove, RecomputedRound
+
+SHEDDING_ENABLED_KEY: Final = "loadBalancerSheddingEnabled"
+_MAX_NAMED: Final = 3
+"""The number of bundles that a sentence names."""
+
+
+class Basis(enum.StrEnum):
+    """What a reason is based on."""
+
+    RECOMPUTED = "recomputed"
+    JOURNAL = "journal"
+    SEEN = "seen"
+    """Nothing but the move itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The reason of a move. `agrees` is whether a recomputed round makes the same move, None if that cannot be said."""
+
+    basis: Basis
+    sentence: str
+    short: str
+    agrees: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of the time of a move. `rounds` are the recomputed ones, oldest first; `journal` maps a bundle and
+    its destination to the reason that the journal of `balance` has. `trouble` says why no round can be recomputed.
+    `settings_missing` is whether no settings were recorded, so that Pulsar's defaults are assumed."""
+
+    rounds: Sequence[RecomputedRound]
+    journal: Mapping[tuple[str, str], str]
+    sheds: bool
+    settings_missing: bool = False
+    trouble: str = ""
+
+
+def why_moved(move: SeenMove, known: Known) -> Why:
+    """Return why a bundle moved, as far as it can be told."""
+    if (said := known.journal.get((move.bundle, move.destination))) is not None:
+        return Why(Basis.JOURNAL, f"barycenter balance moved it: {said}", f"barycenter balance: {short_reason(said)}")
+    if move.whose is Whose.FAILOVER:
+        return _seen(f"{move.source} is gone, so another broker serves it")
+    if not known.sheds:
+        return _seen(
+            f"the cluster's own shedding was off ({SHEDDING_ENABLED_KEY}=false), so a person or a program moved it"
+        )
+    if known.trouble:
+        return _seen(f"no reason can be recomputed: {known.trouble}")
+    if not known.rounds:
+        return _seen("no load was recorded before the move, so no reason can be recomputed")
+    assumed = ". No settings were recorded: Pulsar's defaults were assumed" if known.settings_missing else ""
+    for round_ in reversed(known.rounds):
+        for made in round_.moves:
+            if (made.bundle, made.source) == (move.bundle, move.source):
+                return _agreeing(move, round_, made, assumed)
+    return _disagreeing(move, known.rounds, assumed)
+
+
+def _seen(sentence: str) -> Why:
+    return Why(Basis.SEEN, sentence, sentence)
+
+
+def _agreeing(move: SeenMove, round_: RecomputedRound, made: RecomputedMove, assumed: str) -> Why:
+    sentence = f"{round_.strategy}: {made.sentence}"
+    if made.destination == move.destination:
+        sentence += f"; to this broker: {made.placement}" if made.placement else ""
+    elif made.destination:
+        sentence += f"; the recomputed round would place it on {made.destination}"
+    short = f"{round_.strategy}: {short_reason(made.sentence)}"
+    return Why(Basis.RECOMPUTED, sentence + assumed, short, agrees=True)
+
+
+def _disagreeing(move: SeenMove, rounds: Sequence[RecomputedRound], assumed: str) -> Why:
+    """Return the reason of the newest round that sheds bundles of the same broker, else of the newest round."""
+    from_same = [round_ for round_ in rounds if any(made.source == move.source for made in round_.moves)]
+    round_ = (from_same or rounds)[-1]
+    others = [made.bundle for made in round_.moves if made.source == move.source]
+    if others:
+        named = ", ".join(others[:_MAX_NAMED]) + (" and others" if len(others) > _MAX_NAMED else "")
+        head = f"{round_.strategy} would move {count_of(len(others), 'other bundle')} from {move.source}"
+        sentence = f"{head}, not this one: {named}; {round_.verdicts.get(move.source, round_.sentence)}"
+        return Why(Basis.RECOMPUTED, sentence + assumed, f"{head}, not this one", agrees=False)
+    verdict = round_.verdicts.get(move.source, round_.sentence)
+    head = f"{round_.strategy} would not have moved it"
+    sentence = f"{head}: {verdict}; a person or another program moved it, or the leader knew other load"
+    return Why(Basis.RECOMPUTED, sentence + assumed, f"{head}: {short_reason(verdict)}", agrees=False)

@@ -1,0 +1,49 @@
+"""Broker processes on ZooKeeper and bookies of Apache BookKeeper, without a shared folder; bookies and brokers die."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
+from pulsar_barycenter.metadata.open import open_store
+from support.cluster_on_bookies import Faults, numbered_messages_survive
+from support.maven import PeerUnavailableError
+from support.real_bookies import RealBookie, real_bookies
+
+
+async def test_messages_on_bookies_survive_a_move_a_dead_bookie_and_a_dead_broker(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    try:
+        running = real_bookies(tmp_path, 4)
+        bookies = await asyncio.to_thread(running.__enter__)
+    except PeerUnavailableError as error:
+        if request.config.getoption("--peer-required"):
+            raise
+        pytest.skip(str(error))
+    try:
+        await _play(bookies.url, tmp_path, bookies.bookies[0])
+        # BookKeeper's own shell sees no ledger left over
+        assert "ledgerID: " not in await asyncio.to_thread(bookies.shell, "listledgers")
+    finally:
+        await asyncio.to_thread(running.__exit__, None, None, None)
+
+
+async def _play(url: str, folder: Path, bookie: RealBookie) -> None:
+    store = await open_store(url)
+    client = await LedgerClient.open(store)
+
+    async def stop() -> None:
+        await asyncio.to_thread(bookie.kill)
+
+    async def start() -> None:
+        await asyncio.to_thread(bookie.start)
+
+    servers = url.removeprefix("zk:")
+    try:
+        uri = f"zk+hierarchical://{servers}/ledgers"
+        await numbered_messages_survive(folder / "data", f"{url}/blue", uri, client, Faults(stop, start), pauses=1)
+    finally:
+        await client.close()
+        await store.close()

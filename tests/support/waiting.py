@@ -1,0 +1,17 @@
+"""Waits in tests for what other threads and processes do and do not report."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+_LOOK_AGAIN_S: Final = 0.02
+
+
+def until(holds: Callable[[], bool], what: str, *, within_s: float = 60.0) -> None:
+    """Call `holds` until it is true; fail naming `what` if it is not within `within_s` seconds."""
+    pause = threading.Event()
+    deadline_s = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what}"
+        pause.wait(_LOOK_AGAIN_S)

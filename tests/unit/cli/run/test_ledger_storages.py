@@ -1,0 +1,105 @@
+"""Which ledger storage a broker opens by its configuration, and what it refuses."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from pulsar_barycenter.config.broker_conf import ConfigError, parse_broker_conf, shown
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import bookie_metadata
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
+from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.protocol.frames import encode_entry
+from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
+from pulsar_barycenter.run.ledger_storages import describe, opened_ledgers
+from support.bookkeeper_server import BookieCluster
+
+
+def configured(folder: Path, **keys: object) -> BrokerConfig:
+    lines = {"barycenterDataDir": folder, "barycenterLedgerStorage": "bookkeeper", **keys}
+    return parse_broker_conf("".join(f"{key}={value}\n" for key, value in lines.items()), "test").config
+
+
+@pytest.mark.parametrize(
+    ("uri", "store", "root"),
+    [
+        ("", "zk:a:1/blue", "/ledgers"),
+        ("zk+hierarchical://a:2181;b:2181/ledgers", "zk:a:2181,b:2181", "/ledgers"),
+        ("zk+null://a:2181/one/bk", "zk:a:2181/one", "/bk"),
+        ("zk://a:2181", "zk:a:2181", "/ledgers"),
+        ("metadata-store:zk:a:2181/blue/ledgers", "zk:a:2181/blue", "/ledgers"),
+        ("metadata-store:etcd:http://a:2379", "etcd:http://a:2379", "/ledgers"),
+    ],
+)
+def test_the_metadata_of_bookies_is_where_pulsar_looks_for_it(uri: str, store: str, root: str) -> None:
+    assert bookie_metadata(uri, "zk:a:1/blue") == (store, root)
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"managedLedgerDefaultWriteQuorum": 3}, "managedLedgerDefaultWriteQuorum"),
+        ({"managedLedgerDefaultAckQuorum": 3}, "managedLedgerDefaultAckQuorum"),
+        ({"managedLedgerDefaultEnsembleSize": 1}, "managedLedgerDefaultWriteQuorum"),
+        ({"managedLedgerDigestType": "DUMMY"}, "managedLedgerDigestType"),
+        ({"bookkeeperMetadataServiceUri": "etcd:http://a:1"}, "bookkeeperMetadataServiceUri"),
+        ({"barycenterLedgerStorage": "memory"}, "barycenterLedgerStorage"),
+    ],
+)
+def test_keys_that_do_not_fit_together_are_refused_by_name(tmp_path: Path, keys: dict[str, object], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        configured(tmp_path, **keys)
+
+
+def test_counts_and_times_are_those_of_the_entry() -> None:
+    batch = MessageMetadata(producer_name="p", sequence_id=1, publish_time=77, num_messages_in_batch=5)
+    single = MessageMetadata(producer_name="p", sequence_id=1, publish_time=78)
+    assert describe(encode_entry(batch.SerializeToString(), b"data")) == (5, 77)
+    assert describe(encode_entry(single.SerializeToString(), b"data")) == (1, 78)
+    assert describe(b"no entry") == (1, 0)
+
+
+def test_a_cluster_keeps_its_storage(tmp_path: Path) -> None:
+    """Brokers with files are refused where bookies have the messages, and the other way round; other bookies too."""
+
+    async def opens(folder: Path, **keys: object) -> None:
+        store = await open_store(f"sqlite:{tmp_path / 'brokers.sqlite'}")
+        try:
+            async with opened_ledgers(configured(folder, **keys), store):
+                return
+        finally:
+            await store.close()
+
+    async def play() -> None:
+        url = f"sqlite:{tmp_path / 'bookies.sqlite'}"
+        on_bookies = {"bookkeeperMetadataServiceUri": f"metadata-store:{url}"}
+        with pytest.raises(LedgerError, match="no cluster of bookies was initialized"):
+            await opens(tmp_path, **on_bookies)
+        async with BookieCluster(1, await open_store(url)) as cluster:
+            with capture_logs() as logs:
+                await opens(tmp_path, **on_bookies)
+                await opens(tmp_path, **on_bookies)
+            short = [line["reason"] for line in logs if line["event"] == "too_few_bookies"]
+            assert len(short) == 2
+            assert "1 bookie" in short[0]
+            assert "managedLedgerDefaultEnsembleSize=2" in short[0]
+            with pytest.raises(LedgerFolderUnfitError, match="barycenterLedgerStorage=bookkeeper"):
+                await opens(tmp_path, barycenterLedgerStorage="files")
+            await cluster.store.put("/ledgers/INSTANCEID", b"another")
+            with pytest.raises(LedgerError, match="on the bookies of another cluster"):
+                await opens(tmp_path, **on_bookies)
+            store = await open_store(f"sqlite:{tmp_path / 'brokers.sqlite'}")
+            await store.delete(FOLDER_KEY)
+            await store.close()
+            await opens(tmp_path, barycenterLedgerStorage="files")
+            with pytest.raises(LedgerError, match="keep messages in files"):
+                await opens(tmp_path, **on_bookies)
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+def test_the_password_of_ledgers_is_not_shown() -> None:
+    assert "seen" not in shown("managedLedgerPassword", "seen")

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from support.commit import first_of_commit
 from support.java_start import make_archive, set_environment
+from support.process_state import ProcessState, let_no_logger_remember
 
 if TYPE_CHECKING:
     import pulsar
@@ -24,6 +25,7 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 set_environment()
+let_no_logger_remember()
 
 TESTS = Path(__file__).parent
 TRACED = {"unit", "contract"}
@@ -99,6 +101,20 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(autouse=True)
+def process_state(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give the process back what a test changed: else some other test fails in each order. A unit test fails for it."""
+    before = ProcessState.now()
+    yield
+    after = ProcessState.now()
+    if after.is_log_configured and not before.is_log_configured:
+        before.give_log_back()
+    if changes := before.changes(after):
+        before.give_back()
+        if request.path.is_relative_to(TESTS / "unit"):
+            pytest.fail("the test leaves its process changed; give back what it had: " + "; ".join(changes))
 
 
 @pytest.fixture

@@ -66,6 +66,12 @@ def states(state: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (state / "moves.journal").read_text().splitlines()]
 
 
+def is_at_rest(acting: Running, state: Path) -> bool:
+    """Return whether a round after the last move decided none: a move of a person would meet one of the balancer."""
+    last, newest = states(state)[-1], acting.records[-1]
+    return last["state"] == "served" and newest.at > last["at"] and not newest.decided
+
+
 async def test_each_mode_does_what_it_may_and_gives_back_what_it_took(tmp_path: Path) -> None:
     """Observing, then killed while it acts and started again, a person's move, a person's switch, and an approval."""
     async with balanced(tmp_path / "data") as found:
@@ -89,7 +95,9 @@ async def test_each_mode_does_what_it_may_and_gives_back_what_it_took(tmp_path: 
         acting = Running(found.url, state, Mode.ACT)
         await acting.until_state("acting")
         assert any("1 move of an earlier process was under way" in line for line in acting.told)
-        await acting.until(lambda: states(state)[-1]["state"] == "served", "what was under way is served")
+        await acting.until(
+            lambda: is_at_rest(acting, state), "what was under way is served, and nothing more is decided"
+        )
         assert await found.is_spread()
         decisions = await found.admin.expect(200, "GET", "/barycenter/v1/decision-log?kind=unload")
         assert f"[{STRATEGY}]" in json.dumps(decisions), "brokers know why"

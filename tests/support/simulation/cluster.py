@@ -40,6 +40,7 @@ from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
+from support.process_state import kept_log
 from support.simulation.loads import SHEDS_AT_ONCE, MadeUpLoads
 from support.simulation.loop import NODE, START_S, Node, SimulationError, VirtualTimeLoop
 from support.simulation.network import Network
@@ -502,7 +503,6 @@ def _heard(task: "asyncio.Task[T]") -> "asyncio.Task[T]":
 @contextmanager
 def quiet_logs(lines: list[str] | None = None) -> Iterator[None]:
     """Keep the brokers' events off the terminal; collect them in `lines`, with time and node, if it is given."""
-    before = structlog.get_config()
 
     def collect(_: Any, method: str, event: Any) -> Any:
         if lines is not None:
@@ -513,8 +513,6 @@ def quiet_logs(lines: list[str] | None = None) -> Iterator[None]:
         raise structlog.DropEvent
 
     level = 50 if lines is None else 0
-    structlog.configure(processors=[collect], wrapper_class=structlog.make_filtering_bound_logger(level))
-    try:
+    with kept_log():
+        structlog.configure(processors=[collect], wrapper_class=structlog.make_filtering_bound_logger(level))
         yield
-    finally:
-        structlog.configure(**before)

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import structlog
 from click.testing import CliRunner
 
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.record.collect import _printer
 from pulsar_barycenter.observer.collecting import collect_until
 from pulsar_barycenter.observer.collector import CollectError, Collector, Round
+from support.process_state import kept_log
 
 WELL = Round(at=1_790_000_000_000, brokers=2, bundles=1_500, failed={"b:1": "not now"})
 
@@ -87,8 +87,8 @@ def test_owners_are_counted_and_why_they_are_not_known_is_told_when_it_changes(
 @pytest.fixture
 def logging_as_before() -> Iterator[None]:
     """The command sends the log of its process to standard error."""
-    yield
-    structlog.reset_defaults()
+    with kept_log():
+        yield
 
 
 @pytest.mark.usefixtures("logging_as_before")

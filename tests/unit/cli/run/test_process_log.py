@@ -14,6 +14,7 @@ import structlog
 from pulsar_barycenter.broker import bounded_log
 from pulsar_barycenter.broker.bounded_log import LONGEST, LONGEST_TRACEBACK, MOST_A_SECOND
 from pulsar_barycenter.run.process_log import LONGEST_TEXT, configure_logging
+from support.process_state import kept_log
 
 OWN_COLOUR = re.compile(r"\x1b\[\d*m")
 
@@ -39,13 +40,11 @@ class Disk(io.StringIO):
 def disk(monkeypatch, request):
     disk = Disk()
     monkeypatch.setattr(sys, "stderr", disk)
-    before, handlers = structlog.get_config(), logging.getLogger().handlers[:]
-    configure_logging(as_json=getattr(request, "param", "json") == "json")
-    monkeypatch.setattr(bounded_log, "log", structlog.get_logger())  # the other one remembers where it wrote first
-    yield disk
-    disk.is_full = False
-    structlog.configure(**before)
-    logging.getLogger().handlers[:] = handlers
+    with kept_log():
+        configure_logging(as_json=getattr(request, "param", "json") == "json")
+        monkeypatch.setattr(bounded_log, "log", structlog.get_logger())  # the other one remembers where it wrote first
+        yield disk
+        disk.is_full = False
 
 
 @pytest.mark.parametrize("disk", ["text"], indirect=True)

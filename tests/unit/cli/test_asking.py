@@ -46,8 +46,8 @@ ASKING = {
     "top": (),
 }
 """Every command that asks brokers, but `admin`, with what has to be typed."""
-WITH_A_STATE = {"balance restore"}
-"""Commands that ask brokers once another process has left a folder; their own tests run them."""
+RUN_ELSEWHERE = {"balance restore", "import prometheus", "watch"}
+"""Commands that ask brokers, too, and need another process or run until they are stopped; their own tests run them."""
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def walked(group: click.Group, *words: str) -> Iterator[tuple[str, click.Command
 def test_each_command_that_takes_an_address_takes_who_asks() -> None:
     for name, found in walked(main):
         options = {option for each in found.params for option in each.opts}
-        if name in ASKING or name in WITH_A_STATE:
+        if name in ASKING or name in RUN_ELSEWHERE:
             assert {"--context", "--auth-plugin", "--auth-params", "--tls-trust-cert-path"} <= options, name
         elif not name.startswith("admin "):
             assert not {"--auth-plugin"} & options, name

@@ -42,6 +42,7 @@ COMMANDS = {
 TESTED_ELSEWHERE = {
     *(
         "_print_brokers",
+        "_show_recorded",
         "_print_settings",
         "print_moves",
         "_print_plan",

@@ -250,7 +250,7 @@ def _label(text: str) -> tuple[str, str]:
 
 def _progress(done: int, whole: int) -> None:
     if sys.stderr.isatty():
-        click.echo(f"\r{done:,} of {whole:,} steps" + ("\n" if done == whole else ""), err=True, nl=False)
+        click.echo(f"\r{done:,} of {count_of(whole, 'step')}" + ("\n" if done == whole else ""), err=True, nl=False)
     elif done == whole:
         click.echo(count_of(whole, "step"), err=True)
 

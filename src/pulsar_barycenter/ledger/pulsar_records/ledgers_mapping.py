@@ -25,6 +25,7 @@ from msgspec import UNSET, UnsetType
 from pulsar_barycenter.ledger.managed.records import LedgerRecord, ManagedLedgerRecord
 from pulsar_barycenter.ledger.pulsar_records.errors import ForeignRecordError, PulsarRecordError
 from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import KeyValue, ManagedLedgerInfo
+from pulsar_barycenter.naming.counted import count_of
 
 MAX_LEDGERS: Final = 100_000
 """The inclusive limit of the ledgers in a record that is read."""
@@ -88,7 +89,7 @@ def info_of_ledgers(before: ManagedLedgerInfo, record: ManagedLedgerRecord) -> M
 
 def _check(info: ManagedLedgerInfo) -> None:
     if len(info.ledgerInfo) > MAX_LEDGERS:
-        raise PulsarRecordError(f"the topic has {len(info.ledgerInfo):,} ledgers, more than {MAX_LEDGERS:,}")
+        raise PulsarRecordError(f"the topic has {count_of(len(info.ledgerInfo), 'ledger')}, more than {MAX_LEDGERS:,}")
     for part in info.ledgerInfo:
         if min(part.ledgerId, part.entries, part.size, part.timestamp) < 0:
             raise PulsarRecordError(f"ledger {part.ledgerId} has a negative number")

@@ -252,7 +252,8 @@ class _Import:
         whole = max(0, -(-(self._end_ms - self._progress.next_ms) // step_ms))
         if whole > MAX_STEPS:
             raise ImportRefusedError(
-                f"{whole:,} steps are more than {MAX_STEPS:,}; give a later --since, or a greater --step"
+                f"the range has {count_of(whole, 'step')}, more than {MAX_STEPS:,};"
+                " give a later --since, or a greater --step"
             )
         left = whole
         while left > 0:

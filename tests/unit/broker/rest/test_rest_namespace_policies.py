@@ -89,7 +89,7 @@ async def test_deduplication_takes_true_or_false_of_a_namespace_that_exists() ->
 async def test_a_policy_that_there_is_not_is_no_bundle() -> None:
     async with rest_cluster() as cluster:
         await cluster.create_namespace()
-        for policy in ("offloadThreshold", "nonsense"):
+        for policy in ("nonsense", "autoFailoverPolicy"):
             assert "Not Found" in (await cluster.expect(404, "DELETE", f"{NS}/{policy}")).reason
         await cluster.expect(412, "DELETE", f"{NS}/0x00000000_0x00000001")
         await cluster.expect(412, "DELETE", f"{NS}/0_1")

@@ -368,7 +368,7 @@ def test_keys_of_a_file_that_nobody_knows_or_that_have_a_newer_name_are_told_wit
     assert {each.severity for each in key_advice(FORMER_NAMES)} == {Severity.NOTE}
     [misspelt] = key_advice(["loadBalancerSheddingIntervalMinute"])
     assert misspelt.mend == "did you mean loadBalancerSheddingIntervalMinutes?"
-    [unknown] = key_advice(["bookkeeperClientTimeoutInSeconds"])
+    [unknown] = key_advice(["bookkeeperClientHealthCheckIntervalSeconds"])
     assert (unknown.severity, "no effect" in unknown.sentence) == (Severity.WARNING, True)
 
 

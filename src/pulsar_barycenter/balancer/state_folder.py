@@ -23,10 +23,12 @@ import msgspec
 from pulsar_barycenter.balancer.facts import FactsError, Identity
 from pulsar_barycenter.balancer.judging.scoring import Score
 from pulsar_barycenter.balancer.options import HOUR_MS
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.operations.journal import Entry, move_journal
 from pulsar_barycenter.operations.own_balancing import TakenOver
 from pulsar_barycenter.whole_files.appearing import write_durably
+from pulsar_barycenter.whole_files.reading import read_regular
 
 MAX_ROUNDS_BYTES: Final = 64 << 20
 """The size of `rounds.jsonl` from which on it is kept as `rounds.jsonl.1`, and begun anew."""
@@ -154,8 +156,7 @@ def read_file(file: Path, kind: type[T]) -> T | None:
         StateError: it is not of this kind, or cannot be read.
     """
     try:
-        with file.open("rb") as stream:
-            return msgspec.json.decode(stream.read(_MAX_FILE_BYTES), type=kind)
+        return decode_json(read_regular(file, _MAX_FILE_BYTES), kind)
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:

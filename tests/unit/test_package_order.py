@@ -32,11 +32,11 @@ dashboard     naming config html_pages load cluster_logs
 broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin dashboard
 pipeline      naming config whole_files load
 history       naming load cluster_logs pipeline
-snapshots     naming config metadata load cluster_logs pipeline
+snapshots     naming config bounds metadata load cluster_logs pipeline
 replay        naming config load
 observer      naming config terminal whole_files bounds load cluster_logs admin
 lab           naming config html_pages terminal whole_files load cluster_logs pipeline history snapshots replay observer
-doctor        naming config metadata load ledger admin observer
+doctor        naming config bounds metadata load ledger admin observer
 status        naming config load doctor
 operations    naming bounds whole_files load cluster_logs admin snapshots observer
 balancer      naming config html_pages whole_files bounds load cluster_logs admin snapshots observer doctor

@@ -28,6 +28,7 @@ from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.operations.journal import Entry, move_journal
 from pulsar_barycenter.operations.own_balancing import TakenOver
 from pulsar_barycenter.whole_files.appearing import write_durably
+from pulsar_barycenter.whole_files.lines import append_line
 from pulsar_barycenter.whole_files.reading import read_regular
 
 MAX_ROUNDS_BYTES: Final = 64 << 20
@@ -133,12 +134,15 @@ class StateFolder:
         self._write("state.json", kept)
 
     def note_round(self, record: msgspec.Struct) -> None:
-        """Append the record of a round."""
+        """Append the record of a round.
+
+        Raises:
+            OSError: it cannot be written; the next one replaces what was.
+        """
         file = self.path / "rounds.jsonl"
         if file.exists() and file.stat().st_size > MAX_ROUNDS_BYTES:
             file.replace(file.with_name("rounds.jsonl.1"))
-        with file.open("ab") as stream:
-            stream.write(msgspec.json.encode(record) + b"\n")
+        append_line(file, msgspec.json.encode(record))
 
     # ---- files ----
 

@@ -17,6 +17,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.load_balancing_config import LoadBalancingConfig
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.load.policies import DRAINED_KEY
+from pulsar_barycenter.whole_files.lines import append_line
 from pulsar_barycenter.whole_files.reading import read_regular
 
 SETTINGS_FILE: Final = "settings.jsonl"
@@ -64,9 +65,8 @@ def append_settings(file: Path, record: RecordedSettings) -> None:
         OSError: the file cannot be written.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("ab") as stream:
-        if stream.tell() < MAX_FILE_BYTES:
-            stream.write(msgspec.json.encode(record) + b"\n")
+    if not file.exists() or file.stat().st_size < MAX_FILE_BYTES:
+        append_line(file, msgspec.json.encode(record))
 
 
 def read_settings(file: Path) -> list[RecordedSettings]:

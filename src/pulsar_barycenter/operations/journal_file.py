@@ -6,7 +6,6 @@ next to the journal, and sees by the lock that it has ended.
 """
 
 import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +15,10 @@ import msgspec
 
 from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.whole_files.appearing import write_whole
+from pulsar_barycenter.whole_files.lines import append_line
 from pulsar_barycenter.whole_files.reading import read_regular
 
 _MAX_BYTES: Final = 256 << 20
-_BLOCK: Final = 1 << 16
 _MAX_REQUEST_BYTES: Final = 1 << 16
 
 E = TypeVar("E", bound=msgspec.Struct)
@@ -70,11 +69,7 @@ class JournalFile(Generic[E]):
 
     def append(self, entry: E) -> None:
         """Append an entry, replacing an incomplete last line; it is on the disk when this returns."""
-        with self._file.open("ab") as file:
-            file.truncate(self._whole_bytes())
-            file.write(msgspec.json.encode(entry) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self._file, msgspec.json.encode(entry))
 
     # ---- the lock, and requests to stop ----
 
@@ -123,18 +118,6 @@ class JournalFile(Generic[E]):
     @property
     def _asked_file(self) -> Path:
         return self._file.with_name(f"{self._file.name}.cancel")
-
-    def _whole_bytes(self) -> int:
-        with self._file.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            while end:
-                begin = max(0, end - _BLOCK)
-                file.seek(begin)
-                newline = file.read(end - begin).rfind(b"\n")
-                if newline >= 0:
-                    return begin + newline + 1
-                end = begin
-            return 0
 
 
 def _is_locked_now(descriptor: int) -> bool:

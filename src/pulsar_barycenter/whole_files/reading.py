@@ -19,7 +19,8 @@ def read_regular(file: Path, max_bytes: int) -> bytes:
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file; name one, or move it away", str(file))
-        content = stream.read(max_bytes + 1)
-    if len(content) > max_bytes:
+        is_larger = os.fstat(descriptor).st_size > max_bytes
+        content = b"" if is_larger else stream.read(max_bytes + 1)
+    if is_larger or len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {max_bytes:,} bytes, the maximum", str(file))
     return content

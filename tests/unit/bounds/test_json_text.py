@@ -5,6 +5,8 @@ import pytest
 
 from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.load.reports.load_report import decode_report
+from pulsar_barycenter.metadata.codec import JsonCodec
+from pulsar_barycenter.metadata.errors import InvalidValueError
 
 
 class Known(msgspec.Struct):
@@ -29,3 +31,9 @@ def test_whatever_is_wrong_is_one_kind_of_error(document: bytes) -> None:
 def test_a_report_has_the_same(document: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_report(document)
+
+
+@pytest.mark.parametrize("document", [b'{"name": "\xff"}', b'{"more": ' + b"[" * 100_000], ids=["text", "deep"])
+def test_a_stored_value_has_an_error_with_its_path(document: bytes) -> None:
+    with pytest.raises(InvalidValueError, match="/brokers/a"):
+        JsonCodec(Known).decode("/brokers/a", document)

@@ -8,17 +8,23 @@ from typing import Any, Final, cast
 
 import pytest
 
+from pulsar_barycenter.bookkeeper.client.client_settings import LedgerShape
+from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerState
+from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError, LedgerFullError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.managed_ledger import managed_ledger_path
 from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
-from pulsar_barycenter.ledger.pulsar_records.record_codec import read_ledgers
+from pulsar_barycenter.ledger.position import Position
+from pulsar_barycenter.ledger.pulsar_records.cursor_ledgers import CursorLedgersOnBookies
+from pulsar_barycenter.ledger.pulsar_records.record_codec import read_cursor, read_ledgers
 from pulsar_barycenter.ledger.pulsar_records.records_in_pulsars_form import RecordsInPulsarsForm
-from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter, OnDurable
+from pulsar_barycenter.ledger.storage import LEDGER_ID_COUNTER, LedgerStorage, LedgerWriter, OnDurable
 from pulsar_barycenter.metadata.store import MetadataStore
 from support.compaction_cases import Life, MortalStorage, MortalStore, MortalWriter
 from support.cursor_ledgers import MemoryCursorLedgers
 from support.ledger_world import TOPIC, FixedClock, LedgerWorld, Owner
+from support.ledgers_on_bookies import world_on_bookies
 from support.memory_ledgers import MemoryLedgerStorage
 
 PATH: Final = managed_ledger_path(TOPIC)
@@ -218,3 +224,44 @@ async def test_a_former_owner_that_rolls_finds_the_later_owner(world: LedgerWorl
     await later.append("b", "c")
     await later.settle()
     assert await later.texts() == ["a", "b", "c"]
+
+
+async def test_on_bookies_all_but_the_last_ledger_are_closed_and_a_large_cursor_is_in_a_ledger_of_its_own() -> None:
+    """Four owners one after the other: messages, and acknowledgements of every second one."""
+    settings = LedgerSettings(mark_delete_per_second=0, max_entries_per_ledger=500)
+    async with world_on_bookies() as world:
+        texts: list[str] = []
+        acked: list[Position] = []
+        for epoch in (1, 2, 3):
+            storage = cast(BookKeeperStorage, world.new_storage())
+            client = storage.client
+            form = RecordsInPulsarsForm(CursorLedgersOnBookies(client, LedgerShape(2, 2, 2)), FixedClock())
+            before = await client.new_id()
+            owner = await world.open(epoch, settings=settings, form=form, storage=storage)
+            cursor = await owner.ledger.open_cursor("sub", "earliest")
+            assert await owner.texts() == texts
+            assert all(cursor.is_acked(place) for place in acked)
+            new = [f"{epoch}-{number}" for number in range(1100)]
+            for first in range(0, 1100, 550):
+                places = await owner.append(*new[first : first + 550])
+                await owner.settle()
+                cursor.ack_individual(places[1::2])
+                acked += places[1::2]
+            texts += new
+            *closed, _ = [segment.ledger_id for segment in owner.ledger.segments]
+            assert {(await client.metadata(ledger)).state for ledger in closed} <= {LedgerState.CLOSED}
+            await owner.ledger.close()
+            assert (await cursor_ledger(owner) > before) == (len(acked) > 1000)
+        last = await world.open(4, settings=settings, form=form, storage=storage)
+        await last.settle()
+        listed = {segment.ledger_id for segment in last.ledger.segments}
+        assert len(listed) == 6
+        assert world.ledger_ids() == {*listed, await cursor_ledger(last)}
+        assert await last.store.get(LEDGER_ID_COUNTER) is None, "ids are those of the cluster of bookies"
+
+
+async def cursor_ledger(owner: Owner) -> int:
+    """Return the ledger that the key of the cursor names."""
+    found = await owner.store.get(f"{PATH}/sub")
+    assert found is not None
+    return read_cursor(f"{PATH}/sub", found.value).info.cursorsLedgerId

@@ -1,7 +1,7 @@
 """A topic that rolls keeps what was reported, in each form of its records: with a crash before and after each write."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -71,6 +71,31 @@ class Lists:
         return stat
 
 
+@dataclass
+class Interrupted:
+    """A metadata store that awaits `interrupt` at the write numbered `at`, from 0 on: before it or after it."""
+
+    store: MetadataStore
+    at: int
+    is_after: bool
+    writes: int = 0
+    interrupt: Callable[[], Awaitable[None]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def put(self, path: str, value: bytes, **options: Any) -> Any:
+        number, self.writes = self.writes, self.writes + 1
+        interrupt = self.interrupt if number == self.at else None
+        if interrupt and not self.is_after:
+            await interrupt()
+        try:
+            return await self.store.put(path, value, **options)
+        finally:
+            if interrupt and self.is_after:
+                await interrupt()
+
+
 async def append_all(owner: Owner, life: Life) -> None:
     """Append one entry after the other, until the process dies."""
     await owner.ledger.open_cursor("keep", "earliest")
@@ -122,6 +147,37 @@ async def test_a_crash_at_any_step_of_rolling_loses_no_entry(form: RecordForm, t
             assert durable == list(TEXTS)
             break
     assert 10 < dies_at < 59, "so many steps a life has at least"
+
+
+@in_both_forms
+@pytest.mark.parametrize("is_after", [True, False], ids=["after", "before"])
+async def test_a_later_owner_at_any_write_of_rolling_finds_all_that_was_and_will_be_reported(
+    form: RecordForm, is_after: bool
+) -> None:
+    """A later owner takes the topic over before the first write of a former one that lives on, its second, and so on;
+    or after it.
+    """
+    for at in range(60):
+        world = LedgerWorld()
+        later: list[Owner] = []
+
+        async def take_over(world: LedgerWorld = world, later: list[Owner] = later) -> None:
+            later.append(await world.open(2, settings=SMALL, form=form))
+
+        store = Interrupted(world.connect(), at, is_after=is_after)
+        former = await world.open(1, settings=SMALL, form=form, store=cast(MetadataStore, store))
+        store.interrupt = take_over
+        with suppress(LedgerError):
+            await append_all(former, Life())
+        await former.settle()
+        for owner in later:
+            assert (await owner.texts())[: len(former.durable)] == [text for text, _ in former.durable], at
+            await owner.append("y", "z")
+            assert (await owner.texts())[-2:] == ["y", "z"]
+        await world.close()
+        if store.writes <= at:
+            break
+    assert 10 < at < 59, "so many writes a life has at least"
 
 
 async def test_each_list_in_pulsars_form_has_the_ends_of_all_ledgers_but_the_last(world: LedgerWorld) -> None:

@@ -15,6 +15,6 @@ the caps have room. Whatever was changed in the cluster is on the disk and in th
   splitting off, and restores them; `operations.splitting` splits.
 - `approval` passes a round to a person and back; `metrics` serves numbers for Prometheus, `page` shows the last round
   in a browser and takes an answer by REST.
-- `carrying_out` carries moves and splits out with the executors of `operations`; `rounds` makes a round of all parts; `running`
-  repeats it until the process ends.
+- `carrying_out` carries moves and splits out with the executors of `operations`; `rounds` makes a round of all parts;
+  `running` repeats it until the process ends.
 """

@@ -50,9 +50,10 @@ class SplitWhen(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The limits of moves and splits. `per_hour` counts the moves of any 60 minutes, `splits_per_hour` the splits; `throughput_per_hour` is the sum of the
-    throughput (bytes/s, in + out) of the bundles of these moves, 0 for no limit. A bundle that moved stays for
-    `grace_ms`. With fewer than `min_brokers` brokers whose reports are current nothing moves."""
+    """The limits of moves and splits. `per_hour` counts the moves of any 60 minutes, `splits_per_hour` the splits.
+    `throughput_per_hour` is the sum of the throughput (bytes/s, in + out) of the bundles of these moves, 0 for no
+    limit. A bundle that moved stays for `grace_ms`. With fewer than `min_brokers` brokers whose reports are current
+    nothing moves, and nothing is split."""
 
     at_once: int = 1
     per_minute: float = 6.0

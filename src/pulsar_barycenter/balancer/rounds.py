@@ -52,7 +52,8 @@ class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
 
     `above_mean` is the usage above the mean now, `our_above_mean` what it would be by the decisions of `observe`.
     `decided` are the moves of the round, `stays` maps bundles that stay to the reason, `seen` are the moves since the
-    last round. `splits` are the bundles that are split, `whole` maps others that are too large to the reason. `state` is what the balancer may do, `held_up` why it does less.
+    last round. `splits` are the bundles that are split, `whole` maps others that are too large to the reason. `state`
+    is what the balancer may do, `held_up` why it does less.
     """
 
     at: int

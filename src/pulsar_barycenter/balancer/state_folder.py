@@ -5,7 +5,7 @@
 | `cluster.json` | which cluster it is; a folder is for one cluster |
 | `moves.journal` | every move that this program began, as the journals of `execute`; `barycenter undo` reverses it |
 | `splits.journal` | every split that this program began |
-| `taken-over.json` | what is to be put back in the cluster; there while the cluster's own shedding or splitting is switched off |
+| `taken-over.json` | what is to be put back in the cluster; there while its own shedding or splitting is off |
 | `state.json` | the score, the memory of the shedder, the would-be places of bundles |
 | `rounds.jsonl` | one line for each round; `rounds.jsonl.1` are older ones |
 | `proposal.json`, `approval.json` | a round that waits for a person, and the answer |

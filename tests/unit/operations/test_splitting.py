@@ -67,9 +67,7 @@ def carried(cluster: Cluster, most: int = 8) -> tuple[list[SplitState], str]:
     ("answers", "late", "requests"),
     [(("split",), 0, 1), (("split",), 3, 1), (("lost",), 0, 1), (("busy", "split"), 0, 2), (("refused after",), 0, 1)],
 )
-def test_a_bundle_is_split_once_whatever_becomes_of_the_answer(
-    answers: Sequence[str], late: int, requests: int
-) -> None:
+def test_a_bundle_is_split_whatever_becomes_of_the_answer(answers: Sequence[str], late: int, requests: int) -> None:
     cluster = Cluster(*answers, late=late)
     assert carried(cluster) == ([SplitState.BEGUN, SplitState.SPLIT], "its namespace has 2 bundles now")
     assert cluster.asked == requests

@@ -1,4 +1,4 @@
-"""Which bundles are split in a round: those that the splitter of the modular load manager chooses, within the cap. Pure.
+"""Which bundles a round splits: those that the splitter of the modular load manager chooses, within the cap. Pure.
 
 The limits are the cluster's own, `loadBalancerNamespaceBundleMax…`. A bundle whose split was tried within the hour
 waits: its owner may have found no hash, or the reports do not have the parts yet.

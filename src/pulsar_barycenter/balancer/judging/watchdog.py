@@ -52,8 +52,9 @@ class Observed:
     """What a round saw. `oldest_ms` is the time of the oldest of the brokers' newest loads, `silent` are the brokers
     that told no load at all. `above_mean` is the usage above the mean (a fraction of a broker), None if it is not
     known. `foreign` are the foreign moves since the last round, as text. `sheds` and `splits` are whether the cluster's
-    own shedding or splitting is on that this program had switched off; `clock` says how the clocks differ, blank if they agree. `acts` is whether this program has taken over from
-    the cluster's own balancer, so that there is something to hand back."""
+    own shedding or splitting is on that this program had switched off; `clock` says how the clocks differ, blank if
+    they agree. `acts` is whether this program has taken over from the cluster's own balancer, so that there is
+    something to hand back."""
 
     at_ms: int
     oldest_ms: int

@@ -216,7 +216,7 @@ class _Run:
 
     async def _round(self) -> None:
         rounds, mode = self._rounds, self._wanted.mode
-        look = await rounds.look(off=self._off() if mode is Mode.ACT else ())
+        look = await rounds.look(off=self._off())
         self._looked_ms = look.at_ms
         if rounds.clock_trouble and not self._numbers.rounds:
             raise FactsError(rounds.clock_trouble)
@@ -249,8 +249,10 @@ class _Run:
         return is_on(SPLITTING, {**look.settings, **remembered})
 
     def _off(self) -> tuple[str, ...]:
-        """Return the keys that were taken over."""
-        return () if self._taken_over is None else tuple(known.key for known in self._taken_over.before)
+        """Return the keys that are off by this process."""
+        if self._taken_over is None or not self._is_ready or self._wanted.mode is not Mode.ACT:
+            return ()
+        return tuple(known.key for known in self._taken_over.before)
 
     async def _carry_out_splits(self, splits: Sequence[PlannedSplit]) -> None:
         maximum = self._rounds.configuration.load_balancer_namespace_maximum_bundles

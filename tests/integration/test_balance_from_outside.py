@@ -88,6 +88,7 @@ async def splits_and_gives_splitting_back(found: Balanced, state: Path) -> None:
     assert len(split) == len(set(split)) <= 5, "six within an hour, with the one before"
     ends = [line.partition(": ")[2] for line in splitting.told if line.startswith("split of ")]
     assert [end.partition(":")[0] for end in ends] == ["split"] * (1 + len(split))
+    assert not any("failed" in line for line in splitting.told), "what was split does not move"
     assert "topics" in splitting.records[0].splits[0].sentence
     log = json.dumps(await found.admin.expect(200, "GET", "/barycenter/v1/decision-log?kind=split"))
     assert "barycenter balance: " in log, "brokers know why"

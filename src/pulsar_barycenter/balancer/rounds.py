@@ -19,8 +19,8 @@ from pulsar_barycenter.balancer.judging.scoring import Score
 from pulsar_barycenter.balancer.judging.splits import (
     DecidedSplits,
     decide_splits,
+    immovable,
     split_room,
-    waiting_for_split,
 )
 from pulsar_barycenter.balancer.judging.watchdog import Observed, Watch, watched
 from pulsar_barycenter.balancer.judging.would_be import differing, throughput_of, would_be
@@ -256,7 +256,8 @@ class Rounds:
         entries = self.state.moves_since(look.at_ms - max(HOUR_MS, grace_ms))
         past = past_moves(entries, throughputs, since_ms=look.at_ms - max(HOUR_MS, grace_ms))
         recently = self._lately(self._moved, look.at_ms) | within_grace(past, now_ms=look.at_ms, grace_ms=grace_ms)
-        room = self._room(past, look.at_ms, waiting_for_split(splits.splits))
+        split = self.state.splits_since(look.at_ms - HOUR_MS)
+        room = self._room(past, look.at_ms, immovable(splits.splits, split))
         return self.decider.decide(self._snapshot(_facts(look, recently)), room)
 
     def imagine(self, look: Look) -> DecidedRound | None:

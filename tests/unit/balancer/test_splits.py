@@ -5,7 +5,7 @@ import pytest
 from pulsar_barycenter.balancer.judging.caps import Room
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView, document_of
 from pulsar_barycenter.balancer.judging.needs import needed, with_load
-from pulsar_barycenter.balancer.judging.splits import DecidedSplits, decide_splits, split_room, waiting_for_split
+from pulsar_barycenter.balancer.judging.splits import DecidedSplits, decide_splits, immovable, split_room
 from pulsar_barycenter.balancer.judging.watchdog import Cause, Observed, Watch, Watched, watched
 from pulsar_barycenter.balancer.options import HOUR_MS, MINUTE_MS, Caps, Mode, SplitWhen, Wanted, WatchLimits
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
@@ -79,11 +79,17 @@ def test_one_broker_splits_nothing_as_a_leader_does() -> None:
     assert decided(brokers=(A,)) == DecidedSplits()
 
 
-def test_a_bundle_that_is_split_does_not_move_in_the_same_round() -> None:
-    room = Room(Caps(), (), now_ms=NOW_MS, round_ms=MINUTE_MS, staying=waiting_for_split(decided().splits))
-    assert not room.take(HOT[0], 1.0)
-    assert room.take(SMALL, 1.0)
-    assert room.refused == {HOT[0]: "it is split in this round"}
+def test_a_bundle_that_is_split_or_was_lately_does_not_move() -> None:
+    entries = (
+        entry(HOT[1], 9),
+        entry(HOT[1], 9, SplitState.SPLIT),
+        entry(HOT[2], 9),
+        entry(SMALL, 9, SplitState.FAILED),
+    )
+    staying = immovable(decided(per_hour=1).splits, entries)
+    room = Room(Caps(), (), now_ms=NOW_MS, round_ms=MINUTE_MS, staying=staying)
+    assert [room.take(bundle, 1.0) for bundle in (*HOT, SMALL)] == [False, False, False, True]
+    assert room.refused == {HOT[0]: "it is split in this round", HOT[1]: "it was split", HOT[2]: "it was split"}
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,9 @@ def is_bound(bundle: str) -> bool:
         return True
 
 
-def waiting_for_split(splits: Collection[PlannedSplit]) -> dict[str, str]:
-    """Return why the bundles of these splits do not move in the same round."""
-    return {split.bundle: "it is split in this round" for split in splits}
+def immovable(splits: Collection[PlannedSplit], entries: Iterable[SplitEntry]) -> dict[str, str]:
+    """Return why bundles do not move: those that a round splits, and those that the journal has as split, which the
+    reports may still have as a whole."""
+    last = {entry.bundle: entry.state for entry in entries}
+    gone = {bundle: "it was split" for bundle, state in last.items() if state is not SplitState.FAILED}
+    return gone | {split.bundle: "it is split in this round" for split in splits}

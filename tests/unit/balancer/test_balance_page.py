@@ -16,6 +16,7 @@ from pulsar_barycenter.balancer.options import Mode
 from pulsar_barycenter.balancer.page import ANSWERERS_FILE, BalancePage, read_token, rendered_page, why_refused
 from pulsar_barycenter.balancer.rounds import RoundRecord
 from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.splitting import PlannedSplit
 
 BUNDLE = "t/n/0x00000000_0x80000000"
 MOVE = PlannedMove(bundle=BUNDLE, source="a:1", destination="b:1", sentence="a is <full>")
@@ -32,6 +33,8 @@ RECORD = RoundRecord(
     our_above_mean=0.1,
     decided=(MOVE,),
     stays={BUNDLE: "it is <new>"},
+    splits=(PlannedSplit(bundle="t/hot/0x0_0x1", broker="a:1", sentence="<hot>"),),
+    whole={"t/full/0x0_0x1": "it is <full>"},
     seen=(SeenMove(at=0, bundle=BUNDLE, source="a:1", destination="c:1", whose=Whose.FOREIGN),),
     state="waiting for approval",
     held_up="<nobody>",
@@ -55,7 +58,15 @@ async def test_the_page_shows_the_round_and_the_form_and_takes_its_answer(tmp_pa
         answer = await client.get("/")
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
         text = await answer.text()
-        for said in (PROPOSAL.name, "a is &lt;full&gt;", "it is &lt;new&gt;", "&lt;nobody&gt;", "c:1 (foreign)"):
+        for said in (
+            PROPOSAL.name,
+            "a is &lt;full&gt;",
+            "it is &lt;new&gt;",
+            "&lt;nobody&gt;",
+            "c:1 (foreign)",
+            "&lt;hot&gt;",
+            "it is &lt;full",
+        ):
             assert said in text
         assert token not in text
         answer = await client.post("/approval", data={**APPROVED, "token": token, "why": "quiet"})

@@ -83,7 +83,7 @@ def test_loads_of_before_this_page_are_from_the_tables(browser: Browser, served:
 def test_a_span_of_ones_own_is_asked_for_and_what_is_unknown_is_said(browser: Browser, served: ServedCluster) -> None:
     page, complaints = opened(browser, served)
     page.get_by_label("of", exact=True).select_option("own")
-    told = page.locator(".told")
+    told = page.locator(".told[role=status]")
     page.get_by_label("from", exact=True).fill("2020-01-02T03:00")  # and to this day
     expect(told).to_have_text("Give at most 31 days.")
     page.get_by_label("to", exact=True).fill("2020-01-02T02:00")

@@ -18,6 +18,7 @@ ADDRESSES = {
     "advertisedAddress": ["broker-1.example.org", "10.0.0.1"],
     "advertisedListeners": ["inside:pulsar://broker-1:6650", "a:pulsar://[::1]:1,a:pulsar+ssl://b:2"],
     "bindAddress": ["0.0.0.0", "localhost", "::"],
+    "bookkeeperMetadataServiceUri": ["zk+hierarchical://a:2181;b:2181/ledgers", "metadata-store:etcd:http://a:2379"],
 }
 """Keys whose texts are not any texts."""
 
@@ -61,6 +62,12 @@ def together(changes: dict[str, Any]) -> BrokerConfig:
             "metadata_store_url": "sqlite:/data/metadata.sqlite",
             "metadata_store_session_timeout_millis": min(session_ms, MAX_LEASED_SESSION_MS),
         }
+    ensemble = changes.get("managed_ledger_default_ensemble_size", 2)
+    write = min(changes.get("managed_ledger_default_write_quorum", 2), ensemble)
+    changes = changes | {
+        "managed_ledger_default_write_quorum": write,
+        "managed_ledger_default_ack_quorum": min(changes.get("managed_ledger_default_ack_quorum", 2), write),
+    }
     return structs.replace(BrokerConfig(), **changes)
 
 

@@ -48,7 +48,7 @@ class ProcessState:
             environment={name: value for name, value in os.environ.items() if not name.startswith(_OF_LIBRARIES)},
             folder=_folder(),
             umask=_umask(),
-            signals={int(number): signal.getsignal(number) for number in _WATCHED},
+            signals={int(number): _handler(number) for number in _WATCHED},
         )
 
     def changes(self, after: ProcessState) -> list[str]:
@@ -88,6 +88,13 @@ class ProcessState:
 
 
 _WATCHED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGWINCH)
+
+
+def _handler(number: signal.Signals) -> Any:
+    """Return the handler of a signal. A process in the background ignores SIGINT, and asyncio leaves Python's own
+    handler where it had one of its own: these two count as the same."""
+    found = signal.getsignal(number)
+    return signal.default_int_handler if number is signal.SIGINT and found is signal.SIG_IGN else found
 
 
 def _folder() -> str:

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,8 @@ from pulsar_barycenter.balancer.facts import FactsError, Identity
 from pulsar_barycenter.balancer.options import LEASE_TOPIC, Mode
 from pulsar_barycenter.balancer.running import BalanceError
 from pulsar_barycenter.balancer.state_folder import StateFolder
-from pulsar_barycenter.operations.own_balancing import SHEDDING
+from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING
+from pulsar_barycenter.operations.splitting import SplitEntry, SplitState, split_journal
 from support.balanced_from_outside import CHANGES, STRATEGY, Balanced, Running, balanced
 from support.running_cluster import eventually
 from support.stock_client import connect
@@ -64,6 +66,34 @@ async def killed_while_it_moves(found: Balanced, state: Path) -> None:
 
 def states(state: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (state / "moves.journal").read_text().splitlines()]
+
+
+async def splits_and_gives_splitting_back(found: Balanced, state: Path) -> None:
+    """Split what is too large by limits of this run alone, after a split that a killed process left under way."""
+    before, bundles = await found.shedding(SPLITTING), await found.bundles()
+    state.mkdir()
+    left = SplitEntry(at=int(time.time() * 1000), by="x", bundle=bundles[0], broker="b", state=SplitState.BEGUN)
+    split_journal(state / "splits.journal").append(left)
+    limits = ("loadBalancerNamespaceBundleMaxTopics=1",)
+    splitting = Running(found.url, state, Mode.ACT, changes=limits)
+    await splitting.until_state("acting")
+    assert any("1 split of an earlier process was under way" in line for line in splitting.told)
+    assert await found.shedding(SPLITTING) == ({"false"}, "false")
+    await splitting.until(
+        lambda: any(record.splits for record in splitting.records[:-2]), "a round splits, two more go"
+    )
+    await splitting.end()
+    split = [split.bundle for record in splitting.records for split in record.splits]
+    assert not {bundles[0], *split} & set(await found.bundles())
+    assert len(split) == len(set(split)) <= 5, "six within an hour, with the one before"
+    ends = [line.partition(": ")[2] for line in splitting.told if line.startswith("split of ")]
+    assert [end.partition(":")[0] for end in ends] == ["split"] * (1 + len(split))
+    assert not any("failed" in line for line in splitting.told), "what was split does not move"
+    assert "topics" in splitting.records[0].splits[0].sentence
+    log = json.dumps(await found.admin.expect(200, "GET", "/barycenter/v1/decision-log?kind=split"))
+    assert "barycenter balance: " in log, "brokers know why"
+    assert await found.shedding(SPLITTING) == before
+    await found.more_arrive()
 
 
 def is_at_rest(acting: Running, state: Path) -> bool:
@@ -139,6 +169,8 @@ async def test_each_mode_does_what_it_may_and_gives_back_what_it_took(tmp_path: 
         await advising.end()
         assert await found.shedding() == ({"true"}, "true")
         assert {entry["by"] for entry in states(tmp_path / "advised")} == {"barycenter balance, approved by ann"}
+
+        await splits_and_gives_splitting_back(found, tmp_path / "split")
 
         StateFolder(tmp_path / "other").check(Identity(cluster="standalone", store="zk:elsewhere"))
         with pytest.raises(FactsError, match="zk:elsewhere"):

@@ -50,7 +50,10 @@ def test_frames_come_out_as_they_went_in_however_the_bytes_are_cut(sent, data):
 def test_a_send_reads_as_it_was_written_whatever_the_size_of_its_numbers(producer, sequence, count, chunk):
     frame = client_commands.send(producer, sequence, b"entry", num_messages=count, is_chunk=chunk)
     ((command, entry),) = frames.FrameDecoder().receive(frame)
-    assert parse_command(command) == (6, (producer, sequence, 0, 1 if count is None else count, bool(chunk)))
+    assert parse_command(command) == (
+        6,
+        (producer, sequence, 0, 1 if count is None else count, bool(chunk), False),
+    )
     assert entry == b"entry"
 
 

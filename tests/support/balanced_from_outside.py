@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,17 @@ class Balanced:
     async def more_arrive(self) -> None:
         await asyncio.to_thread(self.flow.wait_for_more, 20)
 
-    async def shedding(self) -> tuple[set[str], str | None]:
-        """The value in force on every broker that runs, and the override."""
+    async def bundles(self) -> list[str]:
+        boundaries = (await self.admin.expect(200, "GET", f"/admin/v2/namespaces/{NAMESPACE}/bundles"))["boundaries"]
+        return [f"{NAMESPACE}/{lower}_{upper}" for lower, upper in pairwise(boundaries)]
+
+    async def shedding(self, key: str = SHEDDING) -> tuple[set[str], str | None]:
+        """The value of the key in force on every broker that runs, and the override."""
         path, places = "/admin/v2/brokers/configuration", [broker.index for broker in self.cluster.brokers]
         places = [place for place in places if place not in self.killed]
         found = [await self.admin.expect(200, "GET", f"{path}/runtime", broker=place) for place in places]
         values = await self.admin.expect(200, "GET", f"{path}/values", broker=places[0])
-        return {settings[SHEDDING] for settings in found}, values.get(SHEDDING)
+        return {settings[key] for settings in found}, values.get(key)
 
 
 @asynccontextmanager
@@ -100,7 +105,15 @@ async def balanced(folder: Path, *, brokers: int = 2) -> AsyncIterator[Balanced]
 class Running:
     """A balancer in this process: its records, its sentences, and its end."""
 
-    def __init__(self, url: str, state: Path, mode: Mode, new_client: NewClient = asking_client, **others: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        state: Path,
+        mode: Mode,
+        new_client: NewClient = asking_client,
+        changes: tuple[str, ...] = (),
+        **others: Any,
+    ) -> None:
         self.records: list[RoundRecord] = []
         self.told: list[str] = []
         self.stop = asyncio.Event()
@@ -109,7 +122,7 @@ class Running:
             state=state,
             mode=mode,
             strategy=STRATEGY,
-            changes=CHANGES,
+            changes=(*CHANGES, *changes),
             interval_s=1.0,
             caps=Caps(per_minute=600, timeout_s=30),
             quiet_s=600.0,

@@ -11,9 +11,10 @@ the caps have room. Whatever was changed in the cluster is on the disk and in th
 
 - `options` has the modes and limits; `judging` decides, as pure code.
 - `facts` reads settings, policies, identity and clock of a cluster; `state_folder` keeps the state on the disk.
-- `lease` holds the right to act. `operations.own_balancing` switches the cluster's own shedding off, and restores it.
+- `lease` holds the right to act. `operations.own_balancing` switches the cluster's own shedding and
+  splitting off, and restores them; `operations.splitting` splits.
 - `approval` passes a round to a person and back; `metrics` serves numbers for Prometheus, `page` shows the last round
   in a browser and takes an answer by REST.
-- `carrying_out` carries moves out with the executor of `operations`; `rounds` makes a round of all parts; `running`
-  repeats it until the process ends.
+- `carrying_out` carries moves and splits out with the executors of `operations`; `rounds` makes a round of all parts;
+  `running` repeats it until the process ends.
 """

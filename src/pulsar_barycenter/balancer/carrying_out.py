@@ -1,4 +1,4 @@
-"""Carries out the moves of a round with the executor of `operations`, and keeps the journal."""
+"""Carries out the moves and splits of a round with the executors of `operations`, and keeps the journals."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +10,13 @@ from pulsar_barycenter.balancer.state_folder import StateFolder
 from pulsar_barycenter.operations.executor import Cluster, Outcome, Pace, execute
 from pulsar_barycenter.operations.journal import Entry, MoveState
 from pulsar_barycenter.operations.plan import PlannedMove, plan_of
+from pulsar_barycenter.operations.splitting import (
+    PlannedSplit,
+    SplitEntry,
+    SplitState,
+    SplittableCluster,
+    carry_out_split,
+)
 
 BY: Final = "barycenter balance"
 _MAX_REASON: Final = 400
@@ -70,3 +77,50 @@ class Carrier:
             return await execute(plan.moves, self.cluster, pace, tell, self.stop)
         except ExceptionGroup as errors:  # of the moves in progress; they are alike, as of a full disk
             raise errors.exceptions[0] from errors
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCarrier:
+    """Splits bundles of `cluster`, one after the other. `stop` returns why no other split may begin, blank if it may;
+    `reasons` is as that of `Carrier`."""
+
+    cluster: SplittableCluster
+    state: StateFolder
+    caps: Caps
+    stop: Callable[[], str]
+    tell: Callable[[PlannedSplit, SplitState, str], None]
+    reasons: dict[str, str]
+
+    async def carry_out(self, splits: Sequence[PlannedSplit], max_bundles: int) -> tuple[int, int]:
+        """Split bundles of namespaces that have fewer than `max_bundles`; return how many were split, and how many
+        could not be. Each is noted in the journal before it begins.
+
+        Raises:
+            OSError: the journal cannot be written; no other split begins.
+        """
+        states = []
+        for split in splits:
+            if self.stop():
+                break
+            self.reasons[split.bundle] = f"{BY}: {split.sentence}"[:_MAX_REASON]
+
+            def tell(state: SplitState, detail: str, split: PlannedSplit = split) -> None:
+                self.state.note_split(
+                    SplitEntry(
+                        at=time.time_ns() // 1_000_000,
+                        by=BY,
+                        bundle=split.bundle,
+                        broker=split.broker,
+                        state=state,
+                        detail=detail,
+                        why=split.sentence,
+                    )
+                )
+                self.tell(split, state, detail)
+
+            states.append(
+                await carry_out_split(
+                    split.bundle, self.cluster, max_bundles=max_bundles, timeout_s=self.caps.timeout_s, tell=tell
+                )
+            )
+        return states.count(SplitState.SPLIT), states.count(SplitState.FAILED)

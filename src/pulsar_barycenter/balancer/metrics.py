@@ -17,7 +17,8 @@ _PREFIX: Final = "barycenter_balance"
 
 @dataclass(slots=True)
 class Numbers:
-    """The numbers; the rounds change them. Times are in seconds, usages are fractions of a broker."""
+    """The numbers; the rounds change them. Times are in seconds, usages are fractions of a broker. `needed` is
+    the metric of the brokers that the load needs, in Prometheus's text format; blank if it is not known."""
 
     mode: Mode
     rounds: int = 0
@@ -28,6 +29,8 @@ class Numbers:
     is_lease_held: bool = False
     above_mean: dict[str, float] = field(default_factory=dict)
     carried: dict[str, int] = field(default_factory=lambda: {"served": 0, "failed": 0})
+    splits: dict[str, int] = field(default_factory=lambda: {"split": 0, "failed": 0})
+    needed: str = ""
     score: Score = field(default_factory=Score)
     watch: Watch = field(default_factory=Watch)
 
@@ -79,7 +82,13 @@ def rendered(numbers: Numbers) -> str:
             {f'result="{result}"': count for result, count in numbers.carried.items()},
         ),
     )
-    return "".join(groups)
+    splits = _group(
+        "splits_total",
+        "counter",
+        "Bundles that this process split, or could not split.",
+        {f'result="{result}"': count for result, count in numbers.splits.items()},
+    )
+    return "".join((*groups, splits, numbers.needed))
 
 
 def _group(name: str, kind: str, text: str, values: dict[str, float]) -> str:

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pulsar_barycenter.operations.own_balancing import SHEDDING
+from pulsar_barycenter.load.sizing import SizingRule
+from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
 MAX_AT_ONCE: Final = 100
 MAX_PER_MINUTE: Final = 6_000.0
 MAX_PER_HOUR: Final = 100_000
+MAX_SPLITS_PER_HOUR: Final = 1_000
 LEASE_TOPIC: Final = "persistent://public/default/barycenter-balance-lease"
 
 
@@ -30,11 +32,28 @@ class Mode(enum.StrEnum):
         return self is not Mode.OBSERVE
 
 
+class SplitWhen(enum.StrEnum):
+    """Who splits bundles that are too large by the cluster's limits."""
+
+    AUTO = "auto"
+    """This program, while it acts on a cluster that would split on its own; that is switched off meanwhile."""
+    ALWAYS = "always"
+    """This program, also on a cluster that splits nothing on its own."""
+    NEVER = "never"
+    """The cluster, if it does."""
+
+    def splits(self, mode: Mode, *, own: bool) -> bool:
+        """Return whether this program decides on splits; `own` is whether the cluster splits on its own while this
+        program does not act. With `advise` the cluster splits, if it does: an approval is for moves."""
+        return mode is not Mode.ADVISE and (self is SplitWhen.ALWAYS or (self is SplitWhen.AUTO and own))
+
+
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The limits of moves. `per_hour` counts the moves of any 60 minutes; `throughput_per_hour` is the sum of the
-    throughput (bytes/s, in + out) of the bundles of these moves, 0 for no limit. A bundle that moved stays for
-    `grace_ms`. With fewer than `min_brokers` brokers whose reports are current nothing moves."""
+    """The limits of moves and splits. `per_hour` counts the moves of any 60 minutes, `splits_per_hour` the splits.
+    `throughput_per_hour` is the sum of the throughput (bytes/s, in + out) of the bundles of these moves, 0 for no
+    limit. A bundle that moved stays for `grace_ms`. With fewer than `min_brokers` brokers whose reports are current
+    nothing moves, and nothing is split."""
 
     at_once: int = 1
     per_minute: float = 6.0
@@ -42,6 +61,7 @@ class Caps:
     throughput_per_hour: float = 0.0
     grace_ms: int = 30 * MINUTE_MS
     min_brokers: int = 2
+    splits_per_hour: int = 6
     timeout_s: float = 60.0
 
 
@@ -66,7 +86,8 @@ class Wanted:
     The brokers at `urls` are read every `interval_s`; the run ends after `rounds` rounds, or after a signal if `rounds`
     is 0. `strategy` is the shedder, `changes` are settings (key=value) that override those of the cluster.
     `service_url` is the address of the binary protocol; blank: the one that a report names. `approved_within_s` is how
-    long a round waits for its approval. `metrics_port` is a port of 127.0.0.1, 0 for none.
+    long a round waits for its approval. `metrics_port` is a port of 127.0.0.1, 0 for none. `sizing` says how many
+    brokers the load needs.
     """
 
     urls: Sequence[str]
@@ -79,6 +100,8 @@ class Wanted:
     service_url: str = ""
     keep_days: float = 7.0
     caps: Caps = field(default_factory=Caps)
+    split: SplitWhen = SplitWhen.AUTO
+    sizing: SizingRule = field(default_factory=SizingRule)
     grown: float = 0.05
     quiet_s: float = 300.0
     hand_back_s: float = 900.0
@@ -87,7 +110,9 @@ class Wanted:
     lease_s: float = 30.0
     metrics_port: int = 0
 
-    @property
-    def takes_over(self) -> tuple[str, ...]:
-        """The keys of the cluster's own balancing that are off while this run acts."""
-        return (SHEDDING,) if self.mode is Mode.ACT else ()
+    def takes_over(self, *, own_splits: bool) -> tuple[str, ...]:
+        """Return the keys of the cluster's own balancing that are off while this run acts; `own_splits` is whether the
+        cluster splits on its own while no balancer acts."""
+        if self.mode is not Mode.ACT:
+            return ()
+        return (SHEDDING, SPLITTING) if self.split.splits(self.mode, own=own_splits) else (SHEDDING,)

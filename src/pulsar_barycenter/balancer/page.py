@@ -174,6 +174,8 @@ def _round_parts(record: RoundRecord) -> Iterable[str]:
         yield f"<p>{escape(record.why)}</p>"
     yield from _list("Decided", (f"{move.bundle} to {move.destination}: {move.sentence}" for move in record.decided))
     yield from _list("Stay", (f"{bundle}: {why}" for bundle, why in record.stays.items()))
+    yield from _list("Split", (f"{split.bundle}: {split.sentence}" for split in record.splits))
+    yield from _list("Too large, stay whole", (f"{bundle}: {why}" for bundle, why in record.whole.items()))
     yield from _list("Seen", (f"{move.bundle} to {move.destination} ({move.whose})" for move in record.seen))
     yield from _list("No report", (f"{broker}: {why}" for broker, why in record.failed.items()))
     yield f"<p>So far: the cluster {_side(record.score.cluster)}; ours {_side(record.score.ours)}.</p>"

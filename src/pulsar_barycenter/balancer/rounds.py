@@ -1,7 +1,7 @@
 """One round: look at the cluster, judge, decide, and note what was decided. Carries nothing out itself."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +14,14 @@ from pulsar_barycenter.balancer.judging.deciding import DecidedMove, DecidedRoun
 from pulsar_barycenter.balancer.judging.journal_view import past_moves, within_grace
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView, document_of
 from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, SeenMove, Whose, destinations_of
+from pulsar_barycenter.balancer.judging.needs import needed, with_load
 from pulsar_barycenter.balancer.judging.scoring import Score
+from pulsar_barycenter.balancer.judging.splits import (
+    DecidedSplits,
+    decide_splits,
+    immovable,
+    split_room,
+)
 from pulsar_barycenter.balancer.judging.watchdog import Observed, Watch, watched
 from pulsar_barycenter.balancer.judging.would_be import differing, throughput_of, would_be
 from pulsar_barycenter.balancer.options import HOUR_MS, MINUTE_MS, Mode, Wanted, WatchLimits
@@ -22,17 +29,22 @@ from pulsar_barycenter.balancer.state_folder import Kept, StateFolder
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.policies import ClusterPolicies
 from pulsar_barycenter.load.rounds.balance import Balance
+from pulsar_barycenter.load.sizing import load_of
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.observer.collector import Collector
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
-from pulsar_barycenter.operations.own_balancing import SHEDDING, is_on
+from pulsar_barycenter.operations.executor import NotNowError, RefusedError
+from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING, is_on
 from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.splitting import PlannedSplit
 from pulsar_barycenter.snapshots.decided_by import configuration_of
 
 _POLICIES_MS: Final = 5 * MINUTE_MS
 """How long policies that were read are used."""
 _MAX_SHOWN: Final = 1_000
 """The number of moves, and of bundles that stay, in the record of a round."""
+_COUNTINGS: Final = 20
+"""How often a round decides on splits anew with more numbers of bundles; a split checks its namespace once more."""
 
 
 class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -40,7 +52,8 @@ class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
 
     `above_mean` is the usage above the mean now, `our_above_mean` what it would be by the decisions of `observe`.
     `decided` are the moves of the round, `stays` maps bundles that stay to the reason, `seen` are the moves since the
-    last round. `state` is what the balancer may do, `held_up` why it does less.
+    last round. `splits` are the bundles that are split, `whole` maps others that are too large to the reason. `state`
+    is what the balancer may do, `held_up` why it does less.
     """
 
     at: int
@@ -56,6 +69,8 @@ class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
     decided: tuple[PlannedMove, ...] = ()
     stays: dict[str, str] = {}
     seen: tuple[SeenMove, ...] = ()
+    splits: tuple[PlannedSplit, ...] = ()
+    whole: dict[str, str] = {}
     state: str
     held_up: str = ""
     score: Score
@@ -78,7 +93,8 @@ class Look:
 
 @dataclass(slots=True)
 class Rounds:
-    """The rounds of one run. `clock_trouble` says how the clock of a broker differs from this machine's."""
+    """The rounds of one run. `clock_trouble` says how the clock of a broker differs from this machine's, `needed` how
+    many brokers the load needs, as text for Prometheus; blank while the load of a broker is not known."""
 
     wanted: Wanted
     client: AdminClient
@@ -89,6 +105,7 @@ class Rounds:
     kept: Kept
     watch: Watch = field(default_factory=Watch)
     clock_trouble: str = ""
+    needed: str = ""
     _loads: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     _owners: OwnersSeen = field(default_factory=OwnersSeen)
     _moved: dict[str, int] = field(default_factory=dict)
@@ -98,10 +115,11 @@ class Rounds:
 
     # ---- look ----
 
-    async def look(self, *, watches_moves: bool) -> Look:
+    async def look(self, *, off: Collection[str]) -> Look:
         """Read the cluster, and bring the view, the score and the watchdog up to date.
 
-        With `watches_moves` a foreign move, and shedding by the cluster, pause the balancer.
+        `off` are the keys of the cluster's own balancing that were taken over. If there are any, a foreign move pauses
+        the balancer, and so does a key that is on.
 
         Raises:
             FactsError, CollectError, NotNowError, RefusedError, TimeoutError: the cluster cannot be read.
@@ -124,7 +142,8 @@ class Rounds:
         self._use(settings)
         balance = self.decider.balance(self._snapshot(Facts(brokers=current, taken_at_ms=now_ms, policies=policies)))
         look = Look(now_ms, listed, tuple(current), collected.failed, settings, owners, moves, policies, balance)
-        self._watch(look, limits, watches_moves=watches_moves)
+        self._watch(look, limits, off)
+        self._size(look)
         return look
 
     async def _turn_to_a_broker(self) -> None:
@@ -165,7 +184,7 @@ class Rounds:
     def _configuration(self, texts: Mapping[str, str]) -> BrokerConfig:
         return configuration_of(texts, changes=self.wanted.changes, strategy=self.wanted.strategy)
 
-    def _watch(self, look: Look, limits: WatchLimits, *, watches_moves: bool) -> None:
+    def _watch(self, look: Look, limits: WatchLimits, off: Collection[str]) -> None:
         times = {broker: self.view.measured_ms(broker) for broker in look.listed}
         foreign = [move for move in look.moves if move.whose is Whose.FOREIGN]
         seen = Observed(
@@ -173,16 +192,29 @@ class Rounds:
             oldest_ms=min(times.values(), default=0),
             silent=tuple(broker for broker, at_ms in times.items() if not at_ms),
             above_mean=look.balance.above_mean if look.balance.brokers > 1 else None,
-            foreign=tuple(
-                f"{move.bundle} moved from {move.source} to {move.destination}" for move in foreign if watches_moves
-            ),
-            sheds=watches_moves and is_on(SHEDDING, look.settings),
+            foreign=tuple(f"{move.bundle} moved from {move.source} to {move.destination}" for move in foreign if off),
+            sheds=SHEDDING in off and is_on(SHEDDING, look.settings),
+            splits=SPLITTING in off and is_on(SPLITTING, look.settings),
             clock=self.clock_trouble,
-            acts=watches_moves,
+            acts=bool(off),
         )
         self.watch = watched(self.watch, seen, limits)
 
+    def _size(self, look: Look) -> None:
+        if not look.current or len(look.current) < len(look.listed):
+            self.needed = ""
+            return
+        usages, rule = self.decider.usages(self._snapshot(_facts(look, {}))), self.wanted.sizing
+        peaks = with_load(self.kept.peaks, load_of(usages, rule.idle), look.at_ms)
+        self.kept = msgspec.structs.replace(self.kept, peaks=peaks)
+        self.needed = needed(usages, peaks, rule, look.at_ms)
+
     # ---- decide ----
+
+    @property
+    def configuration(self) -> BrokerConfig:
+        """The settings of the last look, with those that this run overrides."""
+        return self._configuration(self._texts or {})
 
     @property
     def decider(self) -> Decider:
@@ -190,8 +222,33 @@ class Rounds:
         assert self._decider is not None, "look first"
         return self._decider
 
-    def decide(self, look: Look) -> DecidedRound | None:
-        """Return the moves of a round on the cluster as it is; None if there are too few brokers."""
+    async def decide_splits(self, look: Look) -> DecidedSplits:
+        """Return the splits of a round on the cluster as it is; none if there are too few brokers.
+
+        The numbers of bundles are read for the namespaces that a first decision, without them, would split.
+        """
+        if too_few(look.current, self.wanted.caps):
+            return DecidedSplits()
+        entries = self.state.splits_since(look.at_ms - HOUR_MS)
+        room = split_room(entries, self.wanted.caps.splits_per_hour, now_ms=look.at_ms)
+        snapshot = self._snapshot(_facts(look, {}))
+        counts: dict[str, int] = {}
+        unreadable: dict[str, str] = {}
+        for _ in range(_COUNTINGS):
+            decided = decide_splits(snapshot, self.configuration, counts, room, unreadable)
+            unread = decided.namespaces() - counts.keys() - unreadable.keys()
+            if not unread:
+                break
+            for namespace in sorted(unread):
+                try:
+                    counts[namespace] = len(await self.cluster.bundles_of(namespace))
+                except (NotNowError, RefusedError) as error:
+                    unreadable[namespace] = str(error)
+        return decided
+
+    def decide(self, look: Look, splits: DecidedSplits) -> DecidedRound | None:
+        """Return the moves of a round on the cluster as it is; None if there are too few brokers. A bundle that is
+        split does not move."""
         if too_few(look.current, self.wanted.caps):
             return None
         throughputs = self._throughputs()
@@ -199,7 +256,9 @@ class Rounds:
         entries = self.state.moves_since(look.at_ms - max(HOUR_MS, grace_ms))
         past = past_moves(entries, throughputs, since_ms=look.at_ms - max(HOUR_MS, grace_ms))
         recently = self._lately(self._moved, look.at_ms) | within_grace(past, now_ms=look.at_ms, grace_ms=grace_ms)
-        return self.decider.decide(self._snapshot(_facts(look, recently)), self._room(past, look.at_ms))
+        split = self.state.splits_since(look.at_ms - HOUR_MS)
+        room = self._room(past, look.at_ms, immovable(splits.splits, split))
+        return self.decider.decide(self._snapshot(_facts(look, recently)), room)
 
     def imagine(self, look: Look) -> DecidedRound | None:
         """Return the moves of a round on the cluster as it would be by the rounds so far, and count them as made."""
@@ -223,8 +282,9 @@ class Rounds:
     def _lately(self, moved: Mapping[str, int], now_ms: int) -> dict[str, int]:
         return {bundle: at for bundle, at in moved.items() if now_ms - at <= self.wanted.caps.grace_ms}
 
-    def _room(self, past: list[PastMove], now_ms: int) -> Room:
-        return Room(self.wanted.caps, past, now_ms=now_ms, round_ms=round(self.wanted.interval_s * 1000))
+    def _room(self, past: list[PastMove], now_ms: int, staying: Mapping[str, str] | None = None) -> Room:
+        round_ms = round(self.wanted.interval_s * 1000)
+        return Room(self.wanted.caps, past, now_ms=now_ms, round_ms=round_ms, staying=staying)
 
     def _throughputs(self) -> dict[str, float]:
         return {bundle: throughput for bundle, (throughput, _) in self._loads_of_bundles().items()}
@@ -235,7 +295,14 @@ class Rounds:
     # ---- note ----
 
     def note(
-        self, look: Look, decided: DecidedRound | None, *, imagined: bool, state: str, held_up: str
+        self,
+        look: Look,
+        decided: DecidedRound | None,
+        splits: DecidedSplits,
+        *,
+        imagined: bool,
+        state: str,
+        held_up: str,
     ) -> RoundRecord:
         """Keep the score and the record of a round; return the record.
 
@@ -260,6 +327,8 @@ class Rounds:
             decided=() if decided is None else tuple(one.move for one in decided.moves[:_MAX_SHOWN]),
             stays={} if decided is None else dict(list(decided.stays.items())[:_MAX_SHOWN]),
             seen=look.moves[:_MAX_SHOWN],
+            splits=splits.splits,
+            whole=splits.whole,
             state=state,
             held_up=held_up or too_few(look.current, self.wanted.caps),
             score=self.kept.score,

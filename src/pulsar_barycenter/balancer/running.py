@@ -20,15 +20,16 @@ import msgspec
 from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
 from pulsar_barycenter.balancer.approval import Proposal, answer_to, propose, withdraw
-from pulsar_barycenter.balancer.carrying_out import BY, Carrier
+from pulsar_barycenter.balancer.carrying_out import BY, Carrier, SplitCarrier
 from pulsar_barycenter.balancer.facts import FactsError, one_cluster
 from pulsar_barycenter.balancer.judging.deciding import DecidedRound
 from pulsar_barycenter.balancer.judging.journal_view import under_way
 from pulsar_barycenter.balancer.judging.load_view import LoadView
+from pulsar_barycenter.balancer.judging.splits import DecidedSplits
 from pulsar_barycenter.balancer.judging.watchdog import Cause, Watched, blind, moved_after
 from pulsar_barycenter.balancer.lease import Lease, LeaseError, LeaseLostError
 from pulsar_barycenter.balancer.metrics import MetricsServer, Numbers
-from pulsar_barycenter.balancer.options import Mode, Wanted
+from pulsar_barycenter.balancer.options import HOUR_MS, Mode, Wanted
 from pulsar_barycenter.balancer.page import BalancePage, read_token
 from pulsar_barycenter.balancer.rounds import Look, RoundRecord, Rounds
 from pulsar_barycenter.balancer.state_folder import StateFolder
@@ -41,8 +42,9 @@ from pulsar_barycenter.observer.collector import CollectError
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.journal import MoveState
-from pulsar_barycenter.operations.own_balancing import SHEDDING, Balancing, Remembered, TakenOver
+from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING, Balancing, Remembered, TakenOver, is_on
 from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.splitting import PlannedSplit, SplitState, splits_under_way
 
 _REQUEST_TIMEOUT_S: Final = 70.0
 _CHECK_S: Final = 0.5
@@ -58,6 +60,8 @@ _UNREADABLE: Final = (
     *(StrategyError, ConfigError, msgspec.ValidationError),
 )
 """The cluster does not answer, or not as expected; the next round may."""
+_SWITCHED_ON: Final = {Cause.SHEDDING_ON: SHEDDING, Cause.SPLITTING_ON: SPLITTING}
+"""The key that somebody has switched on; it stays on."""
 
 Tell: TypeAlias = Callable[[RoundRecord | str], None]
 """Receives the record of each round, and sentences about what happens in between."""
@@ -121,6 +125,7 @@ async def _open(
     service_url = wanted.service_url or None
     collection = Collection(wanted.urls, wanted.state, wanted.interval_s, 0, wanted.keep_days, service_url)
     state.read_moves()
+    state.read_splits()
     async with open_collector(new_client, conf, collection, view, view.published, subscription=_name()) as collector:
         yield Rounds(wanted, client, collector, view, cluster, state, state.kept(wanted.strategy))
 
@@ -157,6 +162,7 @@ class _Run:
         self._is_ready = False
         self._looked_ms = 0
         self._carrier = Carrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_move, of_moves)
+        self._splitter = SplitCarrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_split, of_moves)
 
     async def go(self) -> None:
         """Run the rounds; whatever happens, give back what was taken."""
@@ -210,7 +216,7 @@ class _Run:
 
     async def _round(self) -> None:
         rounds, mode = self._rounds, self._wanted.mode
-        look = await rounds.look(watches_moves=mode is Mode.ACT and self._taken_over is not None)
+        look = await rounds.look(off=self._off())
         self._looked_ms = look.at_ms
         if rounds.clock_trouble and not self._numbers.rounds:
             raise FactsError(rounds.clock_trouble)
@@ -220,20 +226,46 @@ class _Run:
         if mode.moves:
             await self._hold_lease(look)
         await self._hand_back_if_over()
-        decided = self._decided(look)
-        held_up = self._why_not()
-        record = rounds.note(look, decided, imagined=mode is Mode.OBSERVE, state=self._state_word(), held_up=held_up)
+        splits = await self._decided_splits(look)
+        decided = self._decided(look, splits)
+        held_up, imagined = self._why_not(), mode is Mode.OBSERVE
+        record = rounds.note(look, decided, splits, imagined=imagined, state=self._state_word(), held_up=held_up)
         self._count(look, record)
         self._tell(record)
+        if mode is Mode.ACT:
+            await self._carry_out_splits(splits.splits)
         if decided is not None and decided.moves:
             await self._do(look, decided)
 
-    def _decided(self, look: Look) -> DecidedRound | None:
+    async def _decided_splits(self, look: Look) -> DecidedSplits:
+        if self._why_not() or not self._wanted.split.splits(self._wanted.mode, own=self._own_splits(look)):
+            return DecidedSplits()
+        return await self._rounds.decide_splits(look)
+
+    def _own_splits(self, look: Look) -> bool:
+        """Return whether the cluster splits on its own while no balancer acts."""
+        before = () if self._taken_over is None else self._taken_over.before
+        remembered = {known.key: known.value for known in before}
+        return is_on(SPLITTING, {**look.settings, **remembered})
+
+    def _off(self) -> tuple[str, ...]:
+        """Return the keys that are off by this process."""
+        if self._taken_over is None or not self._is_ready or self._wanted.mode is not Mode.ACT:
+            return ()
+        return tuple(known.key for known in self._taken_over.before)
+
+    async def _carry_out_splits(self, splits: Sequence[PlannedSplit]) -> None:
+        maximum = self._rounds.configuration.load_balancer_namespace_maximum_bundles
+        split, failed = await self._splitter.carry_out(splits, maximum)
+        self._numbers.splits["split"] += split
+        self._numbers.splits["failed"] += failed
+
+    def _decided(self, look: Look, splits: DecidedSplits) -> DecidedRound | None:
         if self._wanted.mode is Mode.OBSERVE:
             return self._rounds.imagine(look)
         if self._why_not() or self._waits_for_answer(look.at_ms):
             return None
-        return self._rounds.decide(look)
+        return self._rounds.decide(look, splits)
 
     async def _do(self, look: Look, decided: DecidedRound) -> None:
         moves = [one.move for one in decided.moves]
@@ -294,6 +326,7 @@ class _Run:
         numbers.view_age_s = (look.at_ms - oldest_ms) / 1000
         numbers.is_lease_held = self._lease is not None and self._lease.is_held
         numbers.above_mean = {"cluster": record.above_mean, "ours": record.our_above_mean}
+        numbers.needed = self._rounds.needed
         numbers.score, numbers.watch = record.score, self._rounds.watch
 
     def _tell_move(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
@@ -301,6 +334,10 @@ class _Run:
             self._tell(f"{move.bundle} is served by {move.destination} ({took_s or 0:.1f} s)")
         elif state is not MoveState.BEGUN:
             self._tell(f"{move.bundle} to {move.destination}: {state}: {detail}")
+
+    def _tell_split(self, split: PlannedSplit, state: SplitState, detail: str) -> None:
+        if state is not SplitState.BEGUN:
+            self._tell(f"split of {split.bundle}: {state}: {detail}")
 
     # ---- advise ----
 
@@ -344,7 +381,7 @@ class _Run:
         if self._lease is None or self._is_standby:
             await self._take_lease(look)
         if not self._is_standby and not self._is_ready:
-            await self._make_ready()
+            await self._make_ready(look)
 
     async def _take_lease(self, look: Look) -> None:
         if self._lease is None:
@@ -365,9 +402,12 @@ class _Run:
             self._taken_over = self._state.taken_over() if note is None else note.taken_over
             self._is_holder = True
 
-    async def _make_ready(self) -> None:
-        await self._take_over(self._wanted.takes_over)
+    async def _make_ready(self, look: Look) -> None:
+        own_splits = self._own_splits(look)
+        await self._take_over(self._wanted.takes_over(own_splits=own_splits))
         self._is_ready = True
+        if self._wanted.mode is Mode.ACT and self._wanted.split.splits(self._wanted.mode, own=own_splits):
+            await self._go_on_with_splits()
         await self._go_on()
 
     def _service_url(self, look: Look) -> str:
@@ -438,6 +478,13 @@ class _Run:
             await asyncio.sleep(_PAUSE_S)
         raise NotNowError("the lease cannot be renewed")
 
+    async def _go_on_with_splits(self) -> None:
+        """Finish the splits that a killed process left under way within the hour; older ones are decided anew."""
+        left = splits_under_way(self._state.splits_since(_now_ms() - HOUR_MS))
+        if left:
+            self._tell(f"{count_of(len(left), 'split')} of an earlier process was under way; looking at each")
+            await self._carry_out_splits(left)
+
     async def _go_on(self) -> None:
         """Carry out the moves that a killed process left under way."""
         left = under_way(self._state.moves_since(0))
@@ -449,7 +496,7 @@ class _Run:
         watch = self._rounds.watch
         if watch.state is not Watched.HANDED_BACK or self._taken_over is None or not await self._prove():
             return
-        done = (SHEDDING,) if Cause.SHEDDING_ON in watch.reasons else ()  # somebody has switched it on
+        done = {key for cause, key in _SWITCHED_ON.items() if cause in watch.reasons}
         await self._restore([found for found in self._taken_over.before if found.key not in done])
         await self._forget()
         self._tell(f"handed back to the cluster's own balancer: {watch.why}")

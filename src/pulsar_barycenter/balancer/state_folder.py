@@ -4,7 +4,8 @@
 |---|---|
 | `cluster.json` | which cluster it is; a folder is for one cluster |
 | `moves.journal` | every move that this program began, as the journals of `execute`; `barycenter undo` reverses it |
-| `taken-over.json` | what is to be put back in the cluster; there while the cluster's own shedding is switched off |
+| `splits.journal` | every split that this program began |
+| `taken-over.json` | what is to be put back in the cluster; there while its own shedding or splitting is off |
 | `state.json` | the score, the memory of the shedder, the would-be places of bundles |
 | `rounds.jsonl` | one line for each round; `rounds.jsonl.1` are older ones |
 | `proposal.json`, `approval.json` | a round that waits for a person, and the answer |
@@ -27,6 +28,7 @@ from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.operations.journal import Entry, move_journal
 from pulsar_barycenter.operations.own_balancing import TakenOver
+from pulsar_barycenter.operations.splitting import SplitEntry, split_journal
 from pulsar_barycenter.whole_files.appearing import write_durably
 from pulsar_barycenter.whole_files.lines import append_line
 from pulsar_barycenter.whole_files.reading import read_regular
@@ -41,13 +43,15 @@ T = TypeVar("T")
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a process hands on to the next. `places` maps a bundle to the broker that would have it by the decisions of
-    `observe`, `moved` a bundle to the time of its last would-be move (epoch ms)."""
+    `observe`, `moved` a bundle to the time of its last would-be move (epoch ms). `peaks` maps hours since the epoch to
+    the greatest load of the hour in brokers, of the last two weeks."""
 
     score: Score = Score()
     memory: MemoryDocument = MemoryDocument()
     strategy: str = ""
     places: dict[str, str] = {}
     moved: dict[str, int] = {}
+    peaks: dict[int, float] = {}
 
 
 class StateError(Exception):
@@ -61,6 +65,8 @@ class StateFolder:
         self.path = path
         self.journal = move_journal(path / "moves.journal")
         self._entries: deque[Entry] = deque()
+        self._split_journal = split_journal(path / "splits.journal")
+        self._split_entries: deque[SplitEntry] = deque()
 
     def check(self, identity: Identity) -> None:
         """Make this the folder of a cluster, or check that it is.
@@ -103,6 +109,28 @@ class StateFolder:
         while self._entries and newest_ms - self._entries[0].at > _REMEMBERED_MS:
             self._entries.popleft()
         return [entry for entry in self._entries if entry.at >= since_ms]
+
+    # ---- splits ----
+
+    def read_splits(self) -> None:
+        """Read the journal of splits.
+
+        Raises:
+            JournalError: the journal cannot be read.
+        """
+        self._split_entries = deque(self._split_journal.read())
+
+    def note_split(self, entry: SplitEntry) -> None:
+        """Append an entry to the journal of splits; it is on the disk when this returns."""
+        self._split_journal.append(entry)
+        self._split_entries.append(entry)
+
+    def splits_since(self, since_ms: int) -> list[SplitEntry]:
+        """Return the entries of splits since then (epoch ms), of the last 24 hours at most, oldest first."""
+        newest_ms = self._split_entries[-1].at if self._split_entries else 0
+        while self._split_entries and newest_ms - self._split_entries[0].at > _REMEMBERED_MS:
+            self._split_entries.popleft()
+        return [entry for entry in self._split_entries if entry.at >= since_ms]
 
     # ---- what is to be put back, and what goes on ----
 

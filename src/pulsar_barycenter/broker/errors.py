@@ -19,6 +19,7 @@ ServiceError
 ├── MessagePendingError           the message is being stored, and may still fail
 ├── CompactionRunningError        the topic is being compacted
 ├── NotAllowedError               the request is not possible for this topic or subscription
+│   ├── TransactionsNotServedError a request or a message belongs to a transaction
 │   └── TooManySubscriptionsError the topic has as many as allowed
 └── InvalidPositionError          a message id or time to which no cursor can be set
 
@@ -26,8 +27,16 @@ In addition, attaching fails with `NotServedError` (broker/ownership/serving.py)
 `MetadataError`. `wire/errors.py` has their codes in the binary protocol, `rest/errors.py` their HTTP status codes.
 """
 
+from typing import Final
+
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.topic import TopicName
+
+NO_TRANSACTIONS: Final = (
+    "Transactions are not served by this cluster: create the client without transactions, "
+    "and send and acknowledge messages without one"
+)
+"""Why a request or a message of a transaction is refused, and what to do."""
 
 
 class ServiceError(Exception):
@@ -153,6 +162,13 @@ class CompactionRunningError(ServiceError):
 
 class NotAllowedError(ServiceError):
     pass
+
+
+class TransactionsNotServedError(NotAllowedError):
+    """A request or a message belongs to a transaction."""
+
+    def __init__(self) -> None:
+        super().__init__(NO_TRANSACTIONS)
 
 
 class TooManySubscriptionsError(NotAllowedError):

@@ -12,6 +12,7 @@ that the same command can continue after a crash. If a bundle is not where the p
 - `executor` carries out a plan at a bounded rate.
 - `draining` selects the bundles that leave a drained broker, `drained` reads and changes which brokers are drained, and
   `bring_back` finds the bundles that left such a broker and may return.
+- `splitting` splits a bundle, with a journal of its own.
 - `own_balancing` switches the cluster's own shedding and splitting off, and restores them.
 - `rolling` restarts or replaces all brokers, one after the other.
 - `admin_cluster` sends the requests to brokers of Barycenter or Apache Pulsar.

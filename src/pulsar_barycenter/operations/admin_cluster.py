@@ -1,4 +1,4 @@
-"""Moves bundles of a running cluster of Barycenter or Apache Pulsar by its admin REST.
+"""Moves and splits bundles of a running cluster of Barycenter or Apache Pulsar by its admin REST.
 
 With Barycenter, `ownedNamespaces` of a broker shows which bundles it serves. With Apache Pulsar, a look-up shows the
 owner. The reason: a broker of Pulsar's modular load manager that gets the request `ownedNamespaces` while it acquires a
@@ -258,6 +258,25 @@ class AdminCluster:
             "PUT", self._url, path, params={"destinationBroker": destination}, headers=self._headers_of(bundle)
         )
 
+    async def bundles_of(self, namespace: str) -> frozenset[str]:
+        """Return the bundles of a namespace.
+
+        Raises:
+            NotNowError, RefusedError: they cannot be read.
+        """
+        answer = await self._call("GET", self._url, f"/admin/v2/namespaces/{quote(namespace)}/bundles")
+        boundaries = msgspec.convert(answer["boundaries"], list[str])
+        return frozenset(f"{namespace}/{lower}_{upper}" for lower, upper in pairwise(boundaries))
+
+    async def split(self, bundle: str) -> None:
+        """Ask the owner to split a bundle by its own algorithm; the parts stay there. It may find no hash.
+
+        Raises:
+            NotNowError, RefusedError: the request was not answered, or is refused.
+        """
+        path = f"/admin/v2/namespaces/{quote(bundle)}/split"
+        await self._call("PUT", self._url, path, params={"unload": "false"}, headers=self._headers_of(bundle))
+
     async def look_up(self, bundle: str) -> str:
         topic = await self._topic_in(bundle)
         if topic is None:
@@ -318,9 +337,7 @@ class AdminCluster:
         with all requests that need its metadata store, if it has not read the bundles of the namespace before.
         """
         namespace = str(bundle.namespace)
-        answer = await self._call("GET", self._url, f"/admin/v2/namespaces/{namespace}/bundles")
-        boundaries: list[str] = answer["boundaries"]
-        if str(bundle.range) not in {f"{lower}_{upper}" for lower, upper in pairwise(boundaries)}:
+        if str(bundle) not in await self.bundles_of(namespace):
             raise RefusedError(f"{bundle} does not exist: it is not between the boundaries of {namespace}")
         if namespace not in self._listed:
             names: list[str] = await self._call("GET", self._url, f"/admin/v2/persistent/{namespace}")

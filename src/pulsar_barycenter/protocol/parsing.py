@@ -24,8 +24,9 @@ _TEXT_FIELDS: Final[dict[int, tuple[str, ...]]] = {
     )
     for field in _FIELDS
 }
-Send: TypeAlias = tuple[int, int, int, int, bool]
-"""A SEND: producer id, sequence id, highest sequence id, number of messages, and whether it is a chunk."""
+Send: TypeAlias = tuple[int, int, int, int, bool, bool]
+"""A SEND: producer id, sequence id, highest sequence id, number of messages, whether it is a chunk, and whether it
+belongs to a transaction."""
 
 _SEND: Final = int(api.BaseCommand.SEND)
 PLAIN_SENDS: Final = {
@@ -53,7 +54,7 @@ def parse_command(data: bytes) -> tuple[int, Any]:
     """
     producer_id = PLAIN_SENDS.get(data[:7])
     if producer_id is not None and (sequence_id := plain_sequence_id(data)) >= 0:
-        return _SEND, (producer_id, sequence_id, 0, 1, False)
+        return _SEND, (producer_id, sequence_id, 0, 1, False, False)
     if data[:4] == _LOOKUP_HEAD and _is_plain_lookup(data):
         try:
             return 23, api.CommandLookupTopic.FromString(data[5:])
@@ -139,6 +140,7 @@ def _send(message: api.CommandSend) -> Send:
         message.highest_sequence_id,
         message.num_messages,
         message.is_chunk,
+        message.HasField("txnid_most_bits") or message.HasField("txnid_least_bits"),
     )
 
 

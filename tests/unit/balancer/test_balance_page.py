@@ -19,6 +19,7 @@ from pulsar_barycenter.balancer.page import ANSWERERS_FILE, BalancePage, read_to
 from pulsar_barycenter.balancer.rounds import RoundRecord
 from pulsar_barycenter.balancer.state_folder import StateError
 from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.splitting import PlannedSplit
 from pulsar_barycenter.whole_files.appearing import appearing
 
 BUNDLE = "t/n/0x00000000_0x80000000"
@@ -36,6 +37,8 @@ RECORD = RoundRecord(
     our_above_mean=0.1,
     decided=(MOVE,),
     stays={BUNDLE: "it is <new>"},
+    splits=(PlannedSplit(bundle="t/hot/0x0_0x1", broker="a:1", sentence="<hot>"),),
+    whole={"t/full/0x0_0x1": "it is <full>"},
     seen=(SeenMove(at=0, bundle=BUNDLE, source="a:1", destination="c:1", whose=Whose.FOREIGN),),
     state="waiting for approval",
     held_up="<nobody>",
@@ -101,7 +104,15 @@ async def test_the_page_shows_the_round_and_the_form_and_takes_its_answer(tmp_pa
         answer = await client.get("/")
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
         text = await answer.text()
-        for said in (PROPOSAL.name, "a is &lt;full&gt;", "it is &lt;new&gt;", "&lt;nobody&gt;", "c:1 (foreign)"):
+        for said in (
+            PROPOSAL.name,
+            "a is &lt;full&gt;",
+            "it is &lt;new&gt;",
+            "&lt;nobody&gt;",
+            "c:1 (foreign)",
+            "&lt;hot&gt;",
+            "it is &lt;full",
+        ):
             assert said in text
         assert token not in text
         answer = await client.post("/approval", data={**APPROVED, "token": token, "why": "quiet"})

@@ -108,6 +108,9 @@ def test_the_numbers_have_prometheus_form() -> None:
     assert "barycenter_balance_may_act 1\n" in text
     assert 'barycenter_balance_usage_above_mean{side="cluster"} 0.25\n' in text
     assert 'barycenter_balance_paused{cause="foreign move"} 0\n' in text
+    assert 'barycenter_balance_splits_total{result="failed"} 0\n' in text
+    assert "brokers_needed" not in text, "it is not known"
+    assert rendered(Numbers(Mode.ACT, needed="x 1\n")).endswith("\nx 1\n")
     assert rendered(Numbers(Mode.OBSERVE, is_lease_held=True)).count("barycenter_balance_may_act 0\n") == 1
 
 

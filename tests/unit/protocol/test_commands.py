@@ -160,4 +160,4 @@ def test_bytes_that_are_no_command_are_malformed(data):
 
 
 def test_unknown_fields_are_tolerated():
-    assert parse_command(bytes.fromhex("0806320708001000980601")) == (6, (0, 0, 0, 1, False))
+    assert parse_command(bytes.fromhex("0806320708001000980601")) == (6, (0, 0, 0, 1, False, False))

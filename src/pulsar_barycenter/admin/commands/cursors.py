@@ -22,6 +22,7 @@ from pulsar_barycenter.admin.commands.table import (
 from pulsar_barycenter.admin.routes import messages as routes
 
 _SUBSCRIPTION: Final = Flag("-s --subscription", "subscription", "The subscription.", required=True)
+_BUNDLE: Final = Flag("-b --bundle", "range", "Only in this hash range, such as 0x00000000_0x80000000.")
 _EXCLUDE: Final = Flag("-e --exclude-reset-position", "excluded", "Start after this message.", Kind.SWITCH)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
 _PARTITION: Final = "-partition-"
@@ -96,14 +97,29 @@ def _analysis_start(values: Values) -> dict[str, Any] | None:
     return None if values["position"] is None else position_of("--position", values["position"])
 
 
-NAMESPACE_BACKLOG: Final = command(
-    "clear-backlog",
-    "Skip all messages of a namespace, or of a bundle.",
-    _clear_namespace,
-    NAMESPACE,
-    Flag("-s --sub", "subscription", "Only of this subscription."),
-    Flag("-b --bundle", "range", "Only in this hash range, such as 0x00000000_0x80000000."),
-    Flag("-force --force", "force", "Do it: this command does not ask.", Kind.SWITCH),
+async def _unsubscribe_namespace(session: Session, values: Values) -> Any:
+    route = routes.UNSUBSCRIBE_BUNDLE if values["range"] else routes.UNSUBSCRIBE_NAMESPACE
+    return await send(session, route, values)
+
+
+NAMESPACE_CURSORS: Final[tuple[Command, ...]] = (
+    command(
+        "clear-backlog",
+        "Skip all messages of a namespace, or of a bundle.",
+        _clear_namespace,
+        NAMESPACE,
+        Flag("-s --sub", "subscription", "Only of this subscription."),
+        _BUNDLE,
+        Flag("-force --force", "force", "Do it: this command does not ask.", Kind.SWITCH),
+    ),
+    command(
+        "unsubscribe",
+        "Delete a subscription on all topics of a namespace, or of a bundle.",
+        _unsubscribe_namespace,
+        NAMESPACE,
+        Flag("-s --sub", "subscription", "The subscription.", required=True),
+        _BUNDLE,
+    ),
 )
 
 TOPIC_CURSORS: Final[tuple[Command, ...]] = (
@@ -123,6 +139,7 @@ TOPIC_CURSORS: Final[tuple[Command, ...]] = (
         _SUBSCRIPTION,
     ),
     command("truncate", "Skip all messages of all subscriptions, and delete them.", request(routes.TRUNCATE), TOPIC),
+    command("trim-topic", "Start to delete ledgers that nobody needs.", request(routes.TRIM), TOPIC),
     command(
         "analyze-backlog",
         "Count the messages in a subscription's backlog.",

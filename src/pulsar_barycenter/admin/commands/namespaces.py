@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from pulsar_barycenter.admin.commands.auto_creation import AUTO_CREATION
-from pulsar_barycenter.admin.commands.cursors import NAMESPACE_BACKLOG
+from pulsar_barycenter.admin.commands.cursors import NAMESPACE_CURSORS
 from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
 from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
 from pulsar_barycenter.admin.commands.properties import NAMESPACE_DETAILS
@@ -214,7 +214,7 @@ NAMESPACES: Final = Resource(
             request(topics.DELETE_COMPACTION_THRESHOLD),
             NAMESPACE,
         ),
-        NAMESPACE_BACKLOG,
+        *NAMESPACE_CURSORS,
         *NAMESPACE_DETAILS,
         *NAMESPACE_LIMITS,
         *NAMESPACE_STORAGE,

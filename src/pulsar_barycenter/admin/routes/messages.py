@@ -8,7 +8,7 @@ from typing import Final
 from pulsar_barycenter.admin.operations import NamespaceOperation, TopicOperation
 from pulsar_barycenter.admin.routes.rights import OnNamespace, OnTopic
 from pulsar_barycenter.admin.routes.route import FLAG, LARGEST_EXACT, RouteGroup, number, one_of
-from pulsar_barycenter.admin.routes.topic_policies import BY_REST, WITHOUT_EFFECT
+from pulsar_barycenter.admin.routes.topic_policies import WITHOUT_EFFECT
 from pulsar_barycenter.admin.routes.topics import TOPIC
 
 _SUBSCRIPTION: Final = "/subscription/{subscription:[^/]+}"
@@ -237,7 +237,6 @@ UNSUBSCRIBE_NAMESPACE: Final = BACKLOGS.route(
     _MAY_UNSUBSCRIBE,
     "Delete a subscription on all persistent topics of a namespace; 412 if consumers are connected.",
     query=_AUTHORITATIVE,
-    without_command=BY_REST,
 )
 
 UNSUBSCRIBE_BUNDLE: Final = BACKLOGS.route(
@@ -247,7 +246,6 @@ UNSUBSCRIBE_BUNDLE: Final = BACKLOGS.route(
     _MAY_UNSUBSCRIBE,
     "The same for the topics of a bundle, on its owner.",
     query=_AUTHORITATIVE,
-    without_command=BY_REST,
 )
 
 TRIM: Final = BACKLOGS.route(
@@ -257,7 +255,6 @@ TRIM: Final = BACKLOGS.route(
     OnNamespace(NamespaceOperation.DELETE_TOPIC),
     "Start to delete the closed ledgers that are consumed and that retention does not keep.",
     query=_AUTHORITATIVE,
-    without_command=BY_REST,
 )
 
 TRUNCATE: Final = BACKLOGS.route(

@@ -1,6 +1,6 @@
 """How many of a round's moves may be carried out now: a pure count of what was moved, against the caps."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,18 +26,28 @@ class Room:
     is above the cap of an hour moves if nothing else did, or it could never move.
     """
 
-    def __init__(self, caps: Caps, past: Iterable[PastMove], *, now_ms: int, round_ms: int) -> None:
+    def __init__(
+        self,
+        caps: Caps,
+        past: Iterable[PastMove],
+        *,
+        now_ms: int,
+        round_ms: int,
+        staying: Mapping[str, str] | None = None,
+    ) -> None:
+        """Count the moves; `staying` maps bundles for which there is no room to the reason."""
         lately = [move for move in past if now_ms - move.at_ms < HOUR_MS]
         self._caps = caps
+        self._staying = staying or {}
         self._moves = len(lately)
         self._throughput = sum(move.throughput for move in lately)
         self._left_of_round = max(1, int(caps.per_minute * round_ms / MINUTE_MS))
         self.refused: dict[str, str] = {}
-        """The bundles that stay, each with the cap that has no room."""
+        """The bundles that stay, each with the reason, as the cap that has no room."""
 
     def take(self, bundle: str, throughput: float) -> bool:
         """Count a move if there is room for it; return whether there is."""
-        why = self._full(throughput)
+        why = self._staying.get(bundle) or self._full(throughput)
         if why:
             self.refused[bundle] = why
             return False

@@ -10,6 +10,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.decisions import Unload
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.reports.weights import resource_weights
 from pulsar_barycenter.load.rounds.balance import Balance, balance_of
 from pulsar_barycenter.load.rounds.round import RoundMemory, RoundOutcome, round_of
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
@@ -70,6 +71,11 @@ class Decider:
     def balance(self, snapshot: LoadSnapshot) -> Balance:
         """Return how evenly the brokers of a snapshot are used."""
         return balance_of(snapshot, self._config)
+
+    def usages(self, snapshot: LoadSnapshot) -> dict[str, float]:
+        """Return the usage of each broker of a snapshot, a fraction that may exceed 1; drained brokers are included."""
+        usages = snapshot.brokers.weighted_usage(resource_weights(self._config)).tolist()
+        return dict(zip(snapshot.brokers.names, usages, strict=True))
 
     def memory(self) -> MemoryDocument:
         """Return the memory of the shedder, for the next run."""

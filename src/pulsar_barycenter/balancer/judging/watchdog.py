@@ -12,6 +12,7 @@
 | a foreign move: something else moves bundles too | `quiet_ms` after the last one |
 | the imbalance grew after moves of this program | when it is back at the value before them |
 | somebody switched the cluster's own shedding on | never: it is handed back at once, for that is what they did |
+| somebody switched the cluster's own splitting on, while this program splits | never, as above |
 | the clocks of this machine and of the brokers differ too much | when they agree again |
 
 Several reasons may hold; the state is paused while any does.
@@ -39,16 +40,21 @@ class Cause(enum.StrEnum):
     FOREIGN_MOVE = "foreign move"
     GREW = "imbalance grew"
     SHEDDING_ON = "shedding switched on"
+    SPLITTING_ON = "splitting switched on"
     CLOCK = "clock"
+
+
+_SWITCHED_ON: Final = frozenset({Cause.SHEDDING_ON, Cause.SPLITTING_ON})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """What a round saw. `oldest_ms` is the time of the oldest of the brokers' newest loads, `silent` are the brokers
     that told no load at all. `above_mean` is the usage above the mean (a fraction of a broker), None if it is not
-    known. `foreign` are the foreign moves since the last round, as text. `sheds` is whether the cluster's own shedding
-    is on; `clock` says how the clocks differ, blank if they agree. `acts` is whether this program has taken over from
-    the cluster's own balancer, so that there is something to hand back."""
+    known. `foreign` are the foreign moves since the last round, as text. `sheds` and `splits` are whether the cluster's
+    own shedding or splitting is on that this program had switched off; `clock` says how the clocks differ, blank if
+    they agree. `acts` is whether this program has taken over from the cluster's own balancer, so that there is
+    something to hand back."""
 
     at_ms: int
     oldest_ms: int
@@ -56,6 +62,7 @@ class Observed:
     above_mean: float | None = None
     foreign: tuple[str, ...] = ()
     sheds: bool = False
+    splits: bool = False
     clock: str = ""
     acts: bool = True
 
@@ -99,7 +106,7 @@ def watched(before: Watch, seen: Observed, limits: WatchLimits) -> Watch:
     if not reasons:
         return replace(after, state=Watched.ACTING, reasons={}, since_ms=0)
     since_ms = before.since_ms if before.state is Watched.PAUSED else seen.at_ms
-    is_over = seen.acts and (Cause.SHEDDING_ON in reasons or seen.at_ms - since_ms >= limits.hand_back_ms)
+    is_over = seen.acts and bool(_SWITCHED_ON & reasons.keys() or seen.at_ms - since_ms >= limits.hand_back_ms)
     state = Watched.HANDED_BACK if is_over else Watched.PAUSED
     return replace(after, state=state, reasons=reasons, since_ms=since_ms)
 
@@ -126,6 +133,11 @@ def _reasons(before: Watch, after: Watch, seen: Observed, limits: WatchLimits) -
         found[Cause.SHEDDING_ON] = (
             "somebody switched the cluster's own shedding on (loadBalancerSheddingEnabled=true), so two balancers "
             "would move bundles; start balance again to take over"
+        )
+    if seen.splits:
+        found[Cause.SPLITTING_ON] = (
+            "somebody switched the cluster's own splitting on (loadBalancerAutoBundleSplitEnabled=true); start balance "
+            "again to take over, with --split never if the cluster is to split"
         )
     if old := _old(seen, limits):
         found[Cause.OLD_VIEW] = old

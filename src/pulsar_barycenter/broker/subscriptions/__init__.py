@@ -13,7 +13,8 @@ to be sent; it sends what it can and returns. So no event is lost, and nothing w
   base of all), `single_active_dispatch` (Exclusive, Failover), `compacted_dispatch` (the same on a compacted topic),
   `shared_dispatch` (Shared: redelivery, delayed messages), `key_shared_dispatch` (the same by key). `source` is what
   they need from their subscription, `parts` what they send of a batch that is partly acknowledged.
-- `cursor_moves` is what operators do with a cursor: skip entries, clear the backlog, expire old entries.
+- `cursor_moves` is what operators do with a cursor: skip entries, clear the backlog, expire old entries. A time to live
+  expires by the same rule.
 - `non_persistent_subscription` stores nothing, and uses only `turns`, `sticky_keys` and `failover_choice`.
 
 The cursor itself is in `ledger`. Topics create, find and delete subscriptions.

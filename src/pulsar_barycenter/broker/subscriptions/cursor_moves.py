@@ -1,19 +1,76 @@
-"""What operators do with the cursor of a subscription: skip entries, clear the backlog, expire old entries.
+"""What operators and the time to live do with the cursor of a subscription: skip entries, clear the backlog, expire old
+entries.
 
 Each request finds the last entry to acknowledge, and passes over everything up to it. A batch is one entry: it is
-skipped or expired as a whole, and counts as one. Source: Pulsar's `PersistentSubscription` and
-`PersistentMessageExpiryMonitor`.
+skipped or expired as a whole, and counts as one. `last_old` is the one rule of expiry: what an operator expires is what
+a time to live would.
+
+Source: Pulsar's `PersistentSubscription` and `PersistentMessageExpiryMonitor`.
 """
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from pulsar_barycenter.broker.errors import SubscriptionBusyError
+import structlog
+
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.ledger.managed.unacked import nth_entry
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 
+log = structlog.get_logger(__name__)
+
 NEARLY_NO_BACKLOG: Final = 1_000
 """With connected consumers and fewer entries than this, nothing is expired unless the oldest entry is old enough."""
+
+
+class Ages(NamedTuple):
+    """Which entries of a topic are old enough to expire: those published before `before_ms` (ms since 1970).
+
+    `end` is the last entry when this was looked up; `young` is the first entry that is not old, None if there was none.
+    """
+
+    before_ms: int
+    end: Position
+    young: Position | None
+
+    @property
+    def last_old(self) -> Position:
+        """The position before the first entry that is not old, or the last one."""
+        return self.end if self.young is None else min(self.end, _before(self.young))
+
+
+async def ages(ledger: ManagedLedger[Any], before_ms: int) -> Ages:
+    """Look up the first entry of a topic that was published at `before_ms` (ms since 1970) or later.
+
+    Raises:
+        LedgerError: entries could not be read.
+    """
+    end = ledger.last_position  # read first: what is appended during the search is not looked at
+    return Ages(before_ms, end, await ledger.find_by_publish_time(before_ms))
+
+
+async def last_old(subscription: PersistentSubscription, found: Ages) -> Position:
+    """Return the position before the first entry that is not acknowledged and not old, or the last one of `found`.
+
+    An entry that is not old is never passed, whatever the clocks of producers did: entries after it stay, too. If the
+    cursor is reset meanwhile, the result is that for the reset cursor.
+
+    Raises:
+        LedgerError: entries could not be read.
+    """
+    cursor, ledger = subscription.cursor, subscription.ledger
+    while True:
+        await subscription.wait_open()
+        mark, young = cursor.mark_delete, found.young
+        while young is not None and cursor.is_acked(young):
+            start = max(Position(young.ledger_id, young.entry_id + 1), cursor.first_unacked)
+            young = await ledger.find_by_publish_time(found.before_ms, start)
+        if cursor.mark_delete >= mark:
+            return found._replace(young=young).last_old
+
+
+def _before(position: Position) -> Position:
+    return Position(position.ledger_id, position.entry_id - 1)
 
 
 async def skip(subscription: PersistentSubscription, entries: int) -> None:
@@ -36,49 +93,38 @@ async def expire(subscription: PersistentSubscription, published_before_ms: int)
     """Acknowledge all entries before the first one that is not acknowledged and was published at `published_before_ms`
     (ms since 1970) or later.
 
-    An entry that is not old enough is never acknowledged, whatever the clocks of producers did: entries after it stay,
-    too. Returns False in the cases in which Pulsar refuses the request: there is no backlog; or no entry is old enough,
+    Returns False in the cases in which Pulsar refuses the request: there is no backlog; or no entry is old enough,
     while consumers are connected and the backlog is almost empty.
 
     Raises:
-        SubscriptionBusyError: the cursor was reset meanwhile.
-        LedgerError: entries could not be read, or as of `PersistentSubscription.pass_over`.
+        LedgerError: entries could not be read, or as of `_expire`.
     """
     await subscription.wait_open()
-    cursor = subscription.cursor
-    before, first = cursor.mark_delete, cursor.first_unacked
-    backlog = cursor.backlog_entries
-    last = await _last_older(subscription, published_before_ms)
-    if cursor.mark_delete < before:
-        raise SubscriptionBusyError(
-            subscription.topic.name, subscription.name, "the cursor was reset meanwhile. Try again."
-        )
-    if last < first:
+    backlog = subscription.cursor.backlog_entries
+    last = await last_old(subscription, await ages(subscription.ledger, published_before_ms))
+    if last < subscription.cursor.first_unacked:
         return backlog > 0 and not (subscription.consumers and backlog < NEARLY_NO_BACKLOG)
-    await subscription.pass_over(last)
+    await _expire(subscription, last)
     return backlog > 0
-
-
-async def _last_older(subscription: PersistentSubscription, published_before_ms: int) -> Position:
-    """Return the position before the first entry that is not acknowledged and not older, or the last position."""
-    cursor, ledger = subscription.cursor, subscription.ledger
-    last = ledger.last_position
-    start = cursor.first_unacked
-    while (found := await ledger.find_by_publish_time(published_before_ms, start)) is not None:
-        if not cursor.is_acked(found):
-            return min(last, Position(found.ledger_id, found.entry_id - 1))
-        start = Position(found.ledger_id, found.entry_id + 1)
-    return last
 
 
 async def expire_through(subscription: PersistentSubscription, position: Position) -> bool:
     """Acknowledge everything up to `position` (inclusive).
 
     Returns False and does nothing if there is no backlog, or `position` is after the last entry. Raises the errors of
-    `PersistentSubscription.pass_over`.
+    `_expire`.
     """
     await subscription.wait_open()
     if not subscription.cursor.backlog_entries or position > subscription.ledger.last_position:
         return False
-    await subscription.pass_over(position)
+    await _expire(subscription, position)
     return True
+
+
+async def _expire(subscription: PersistentSubscription, position: Position) -> None:
+    """Expire everything up to `position` (inclusive), and store the cursor. Raises the errors of
+    `PersistentSubscription.pass_over`.
+    """
+    messages = subscription.expire(position, subscription.now_ms())
+    await subscription.cursor.store()
+    log.info("messages_expired", subscription=str(subscription), messages=messages, position=str(position))

@@ -5,7 +5,8 @@ Readers and the cursors in BROKERS_CURSORS do not count, and the latter are neve
 them. What expires or is evicted leaves a backlog because the mark-delete position moves past it. Consumers may still
 have received it; they may acknowledge it later without effect.
 
-Messages expire from the oldest on, up to the first one that is young enough. Publish times are those of the clients.
+Messages expire from the oldest on, up to the first one that is young enough and that its subscription has not
+acknowledged: `subscriptions.cursor_moves` has this rule, for operators too. Publish times are those of the clients.
 
 Source: Pulsar's `PersistentTopic.checkMessageExpiry` and `BacklogQuotaManager`. There the age of a backlog is that of a
 ledger, unless `preciseTimeBasedBacklogQuotaCheck` is set; here it is always that of its oldest message.
@@ -18,6 +19,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from pulsar_barycenter.broker.namespaces.topic_limits import BacklogLimits, QuotaPolicy
+from pulsar_barycenter.broker.subscriptions import cursor_moves
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics.limits import BROKERS_CURSORS
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
@@ -110,12 +112,17 @@ async def expire(topic: StoredTopic, ttl_s: float, now_ms: int) -> int:
     Raises:
         LedgerError: an entry cannot be read.
     """
-    ledger = topic.ledger
-    last = ledger.last_position
+    last = topic.ledger.last_position
     if all(subscription.cursor.mark_delete >= last for subscription in clients_subscriptions(topic)):
         return 0
-    kept = await ledger.find_by_publish_time(now_ms - round(ttl_s * 1000))
-    return _leave(topic, last if kept is None else Position(kept.ledger_id, kept.entry_id - 1), now_ms)
+    found = await cursor_moves.ages(topic.ledger, now_ms - round(ttl_s * 1000))
+    left = 0
+    for subscription in clients_subscriptions(topic):
+        position = await cursor_moves.last_old(subscription, found)
+        if topic.subscriptions.get(subscription.name) is subscription:  # it may have been deleted meanwhile
+            left += subscription.expire(position, now_ms)
+    _log_expired(topic, left, found.last_old)
+    return left
 
 
 async def evict(topic: StoredTopic, exceeded: Excess, now_ms: int) -> int:
@@ -135,6 +142,10 @@ def _leave(topic: StoredTopic, position: Position, now_ms: int) -> int:
     messages, summed over the subscriptions.
     """
     left = sum(subscription.expire(position, now_ms) for subscription in clients_subscriptions(topic))
-    if left:
-        log.info("messages_expired", topic=str(topic.name), messages=left, position=str(position))
+    _log_expired(topic, left, position)
     return left
+
+
+def _log_expired(topic: StoredTopic, messages: int, position: Position) -> None:
+    if messages:
+        log.info("messages_expired", topic=str(topic.name), messages=messages, position=str(position))

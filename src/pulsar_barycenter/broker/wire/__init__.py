@@ -9,8 +9,8 @@ bound the broker stops reading from this client.
   use; `bounds` has the limits; `signs_of_life` sends PINGs and closes silent connections.
 - Commands: `connection` handles SEND. `handlers` has the function for every other command: in `handshake` (CONNECT,
   authentication), `lookup_requests` (any broker can answer these), `attach_requests` (producers and consumers attach
-  and close), `consume_requests` (requests of attached consumers) and `scalable_requests` (layouts of topics, which
-  Pulsar 5's clients ask for). `admission` first checks whether the client may.
+  and close), `consume_requests` (requests of attached consumers), `scalable_requests` (layouts of topics, which
+  Pulsar 5's clients ask for) and `transaction_requests` (all refused). `admission` first checks whether the client may.
 - Answers: `open_requests` has the requests that wait; `errors` has the error code for each exception; `refusals`
   builds the error response that each command has; `producer_names` generates names for producers without one.
 

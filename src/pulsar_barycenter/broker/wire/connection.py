@@ -24,7 +24,7 @@ from pulsar_barycenter.broker.clients.producer import Producer
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner, assigned_urls
 from pulsar_barycenter.broker.wire.admission import sends
 from pulsar_barycenter.broker.wire.admission.publish_buffer import Unanswered
-from pulsar_barycenter.broker.wire.admission.sends import SEND, Sends
+from pulsar_barycenter.broker.wire.admission.sends import SEND, Refused, Sends
 from pulsar_barycenter.broker.wire.bounds import (
     ATTACHED,
     CLOSED_ID_LIFE_S,
@@ -252,17 +252,17 @@ class Connection(asyncio.Protocol):
 
     def _handle_sends(self, received: Sequence[Received], start: int) -> int:
         """Publish consecutive SENDs of one producer, from index `start` on; return the index after them. If a SEND is
-        damaged, the SENDs before it are published, its producer gets an error, and the index after it is returned.
+        refused, the SENDs before it are published, its producer gets an error, and the index after it is returned.
         """
-        producer_id, _, _, messages, are_chunks = received[start][1]
+        producer_id, _, _, messages, are_chunks, _ = received[start][1]
         producer = self._publishing(producer_id, min(messages, MAX_MESSAGES_IN_ENTRY))
         if producer is None:
             return start + 1
-        found, damage, stop = sends.following(producer, received, start)
+        found, refused, stop = sends.following(producer, received, start)
         if found.sent:
             self._publish(producer, found, are_chunks=are_chunks)
-        if damage is not None and not producer.closed:
-            self._fail_send(producer, *damage)
+        if refused is not None and not producer.closed:
+            self._refuse_send(producer, refused)
         return stop
 
     def _handle_run(self, run: SendRun) -> None:
@@ -294,11 +294,12 @@ class Connection(asyncio.Protocol):
             return producer
         return None
 
-    def _fail_send(self, producer: Producer, sequence_id: int, error: Exception) -> None:
+    def _refuse_send(self, producer: Producer, refused: Refused) -> None:
         """Send the error for one message, in the order of the SENDs: clients reconnect if the order is wrong."""
+        sequence_id = refused.sequence_id
         about = {"topic": str(producer.topic.name), "producer": producer.name, "sequence_id": str(sequence_id)}
-        self._services.logs.message_refused.log(**about, error=str(error))
-        answer = commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, error_text(error))
+        self._services.logs.message_refused.log(**about, error=refused.reason)
+        answer = commands.send_error(producer.producer_id, sequence_id, refused.code, refused.reason)
         self._send_in_turn(producer, answer)
 
     def _send_in_turn(self, producer: LinkedProducer, frame: bytes) -> None:

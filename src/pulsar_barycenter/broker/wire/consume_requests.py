@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
-from pulsar_barycenter.broker.errors import InvalidPositionError, NotAllowedError
+from pulsar_barycenter.broker.errors import NO_TRANSACTIONS, InvalidPositionError, NotAllowedError
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.stats import timestamp
 from pulsar_barycenter.broker.wire.bounds import ACK_SET_WORDS, IDS_AT_ONCE
@@ -49,8 +49,8 @@ def ack(connection: Connection, request: api.CommandAck) -> Coroutine[Any, Any, 
         problem = api.ConsumerNotFound, _NO_CONSUMER
         if consumer is not None:
             consumer.subscription.topic.acks_dropped(len(request.message_id))
-    elif request.txnid_most_bits or request.txnid_least_bits:
-        problem = api.NotAllowedError, "Transactions are not supported by this broker"
+    elif request.HasField("txnid_most_bits") or request.HasField("txnid_least_bits"):
+        problem = api.NotAllowedError, NO_TRANSACTIONS
     elif request.ack_type == _CUMULATIVE:
         problem = _ack_cumulative(consumer, request)
     elif len(request.message_id) > IDS_AT_ONCE:

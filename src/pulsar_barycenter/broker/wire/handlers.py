@@ -3,7 +3,13 @@
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from pulsar_barycenter.broker.wire import attach_requests, consume_requests, lookup_requests, scalable_requests
+from pulsar_barycenter.broker.wire import (
+    attach_requests,
+    consume_requests,
+    lookup_requests,
+    scalable_requests,
+    transaction_requests,
+)
 from pulsar_barycenter.broker.wire.connection import Connection, Handler
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
@@ -47,13 +53,13 @@ HANDLERS: Final[dict[int, Handler]] = {
         (_TYPE.SCALABLE_TOPIC_UNSUBSCRIBE, scalable_requests.unsubscribe),
         (_TYPE.WATCH_SCALABLE_TOPICS, scalable_requests.watch_namespace),
         (_TYPE.WATCH_SCALABLE_TOPICS_CLOSE, scalable_requests.close_session),
-        (_TYPE.NEW_TXN, lookup_requests.refuse_transaction(50)),
-        (_TYPE.ADD_PARTITION_TO_TXN, lookup_requests.refuse_transaction(52)),
-        (_TYPE.ADD_SUBSCRIPTION_TO_TXN, lookup_requests.refuse_transaction(54)),
-        (_TYPE.END_TXN, lookup_requests.refuse_transaction(56)),
-        (_TYPE.END_TXN_ON_PARTITION, lookup_requests.refuse_transaction(58)),
-        (_TYPE.END_TXN_ON_SUBSCRIPTION, lookup_requests.refuse_transaction(60)),
-        (_TYPE.TC_CLIENT_CONNECT_REQUEST, lookup_requests.refuse_transaction(62)),
+        (_TYPE.NEW_TXN, transaction_requests.refuse(50)),
+        (_TYPE.ADD_PARTITION_TO_TXN, transaction_requests.refuse(52)),
+        (_TYPE.ADD_SUBSCRIPTION_TO_TXN, transaction_requests.refuse(54)),
+        (_TYPE.END_TXN, transaction_requests.refuse(56)),
+        (_TYPE.END_TXN_ON_PARTITION, transaction_requests.refuse(58)),
+        (_TYPE.END_TXN_ON_SUBSCRIPTION, transaction_requests.refuse(60)),
+        (_TYPE.TC_CLIENT_CONNECT_REQUEST, transaction_requests.refuse(62)),
     )
 }
 """The handler of each command, by the number of its type. PING and PONG are not here, because `protocol` handles them;

@@ -4,7 +4,7 @@ GET_OR_CREATE_SCHEMA is here too, although the topic has to be served by this br
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from pulsar_barycenter.broker.wire.admission.topic_schemas import received, sent
 from pulsar_barycenter.broker.wire.bounds import TEXT_LENGTH
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.broker.wire.errors import error_text, lookup_error_code
+from pulsar_barycenter.broker.wire.transaction_requests import require_no_coordinator
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import commands
@@ -66,6 +67,7 @@ async def partitions(connection: Connection, request: api.CommandPartitionedTopi
     request_id = request.request_id
     try:
         topic = TopicName.parse(request.topic)
+        require_no_coordinator(topic)
         count = await connection.services.lookup.partitions(topic, auto_create=request.metadata_auto_creation_enabled)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         connection.send(commands.partitions_failed(request_id, lookup_error_code(error), error_text(error)))
@@ -138,16 +140,3 @@ def refuse_watch(connection: Connection, request: api.CommandWatchTopicList | ap
     connection.send(
         commands.error(request.request_id, api.NotAllowedError, "Topic watchers are not supported by this broker")
     )
-
-
-def refuse_transaction(command_type: int) -> Callable[[Connection, Any], None]:
-    """Return the handler that refuses the transaction command of that type with its own response."""
-
-    def refuse(connection: Connection, request: Any) -> None:
-        connection.send(
-            commands.refuse_transaction(
-                command_type, request.request_id, "Transactions are not supported by this broker"
-            )
-        )
-
-    return refuse

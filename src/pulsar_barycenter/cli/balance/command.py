@@ -14,8 +14,10 @@ from pulsar_barycenter.balancer.options import (
     MAX_AT_ONCE,
     MAX_PER_HOUR,
     MAX_PER_MINUTE,
+    MAX_SPLITS_PER_HOUR,
     Caps,
     Mode,
+    SplitWhen,
     Wanted,
 )
 from pulsar_barycenter.balancer.running import BalanceError, balance
@@ -31,6 +33,7 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import Seconds
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.load.managers import StrategyError
+from pulsar_barycenter.load.sizing import SizingRule
 from pulsar_barycenter.observer.collector import admin_urls
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.run.process_log import configure_logging
@@ -83,6 +86,20 @@ _MIB: Final = 1 << 20
     type=click.FloatRange(0),
     help="The maximum throughput of the bundles that move within an hour, MiB/s, in + out; 0: no limit.",
 )
+@click.option(
+    "--split",
+    type=click.Choice([when.value for when in SplitWhen]),
+    default=SplitWhen.AUTO.value,
+    show_default=True,
+    help="Split bundles that are too large; auto: if the cluster does so on its own.",
+)
+@click.option(
+    "--splits-per-hour",
+    default=6,
+    show_default=True,
+    type=click.IntRange(1, MAX_SPLITS_PER_HOUR),
+    help="The maximum number of splits that begin within an hour.",
+)
 @click.option("--grace", default="30m", show_default=True, type=Seconds(0), help="A bundle that moved stays for this.")
 @click.option(
     "--min-brokers",
@@ -106,6 +123,15 @@ _MIB: Final = 1 << 20
 @click.option(
     "--metrics-port", default=0, type=click.IntRange(0, 65535), help="Serve metrics and a page on 127.0.0.1; 0: do not."
 )
+@click.option(
+    "--head-room",
+    default=30,
+    show_default=True,
+    type=click.IntRange(0, 90),
+    help="Percent of a broker to keep free in the metric of brokers that are needed.",
+)
+@click.option("--idle", default=0, show_default=True, type=click.IntRange(0, 90), help="Percent an idle broker uses.")
+@click.option("--spare", default=0, show_default=True, type=click.IntRange(0, 1_000), help="Brokers beyond the need.")
 @with_client_conf
 @with_format("table", "json", json="one object for each round")
 @click.pass_context
@@ -114,8 +140,8 @@ def command(context: click.Context, /, **options: Any) -> None:
 
     In each round the load of all brokers is read, and a leader's round decides with the chosen strategy. `observe`, the
     default, prints what it would move beside what the cluster moved, and keeps the score of both. `advise` waits until
-    `barycenter balance approve` allows a round. `act` switches the cluster's own shedding off, moves bundles within the
-    limits, and puts the shedding back at its end; docs/balance.md says when it pauses.
+    `barycenter balance approve` allows a round. `act` switches the cluster's own shedding and splitting off, moves and
+    splits bundles within the limits, and puts back what was there at its end; docs/balance.md says when it pauses.
 
     A second process for the same cluster waits as a standby. A superuser's rights are needed, and for advise and act
     the right to produce to and consume from the lease topic.
@@ -157,11 +183,14 @@ def _wanted(urls: tuple[str, ...], state: Path, options: dict[str, Any]) -> Want
         ValueError, ConfigError, StrategyError, WrongWordError: a value cannot be used.
     """
     strategy = checked_strategy(options["strategy"])
+    when, mode = SplitWhen(options["split"]), Mode(options["mode"])
+    if when is SplitWhen.ALWAYS and mode is Mode.ADVISE:
+        raise WrongWordError("--split always: an approval in --mode advise is for moves only; use --mode act")
     configuration_of({}, changes=options["changes"], strategy=strategy)
     return Wanted(
         urls=urls,
         state=state,
-        mode=Mode(options["mode"]),
+        mode=mode,
         strategy=strategy,
         changes=options["changes"],
         interval_s=options["interval"],
@@ -175,8 +204,11 @@ def _wanted(urls: tuple[str, ...], state: Path, options: dict[str, Any]) -> Want
             throughput_per_hour=options["throughput_per_hour"] * _MIB,
             grace_ms=round(options["grace"] * 1000),
             min_brokers=options["min_brokers"],
+            splits_per_hour=options["splits_per_hour"],
             timeout_s=options["timeout"],
         ),
+        split=when,
+        sizing=SizingRule(head_room=options["head_room"] / 100, idle=options["idle"] / 100, spare=options["spare"]),
         grown=options["worse_by"] / 100,
         quiet_s=options["quiet"],
         hand_back_s=options["hand_back"],

@@ -46,6 +46,13 @@ def lines_of(record: RoundRecord) -> list[str]:
     lines += _shortened([_seen(move) for move in record.seen], "move")
     would = "would move" if record.mode is Mode.OBSERVE else "moves"
     lines += _shortened([_decided(move, would) for move in record.decided], "decision")
+    split = "would split" if record.mode is Mode.OBSERVE else "splits"
+    lines += _shortened(
+        [_reasoned(f"  {split}: {one.bundle}", one.bundle, one.sentence) for one in record.splits], "split"
+    )
+    lines += _shortened(
+        [f"  too large, stays whole: {bundle}: {why}" for bundle, why in record.whole.items()], "bundle"
+    )
     score = record.score
     lines.append(f"  so far: the cluster {_side(score.cluster)}; ours {_side(score.ours)}")
     return lines
@@ -64,9 +71,12 @@ def _seen(move: SeenMove) -> str:
 
 
 def _decided(move: PlannedMove, would: str) -> str:
-    why = short_reason(move.sentence).removeprefix(f"{move.bundle}: ")
-    end = f": {why}" if why else ""
-    return f"  {would}: {move.bundle} from {move.source} to {move.destination}{end}"
+    return _reasoned(f"  {would}: {move.bundle} from {move.source} to {move.destination}", move.bundle, move.sentence)
+
+
+def _reasoned(text: str, bundle: str, sentence: str) -> str:
+    why = short_reason(sentence).removeprefix(f"{bundle}: ")
+    return f"{text}: {why}" if why else text
 
 
 def _side(side: Side) -> str:

@@ -9,11 +9,12 @@ off the list before it is deleted, so a crash at any step is completed when the 
 
 Begin with `managed_ledger`, which a broker opens for each persistent topic; it delegates to the other modules. An
 append passes `appender` and `append_queue`; a read passes `entry_reads`. `ledger_list` changes the topic's record and
-the files together. `segments` computes with positions over the ledgers of a topic, of which `missing_entries` may be
-absent. `stats` counts entries and measures how long writes take. `losses` records what cannot be read. A `cursor` is
-the position of a subscription, with `acked_ranges` after it and `partial_acks` of batches; `unacked` lists what it has
-not acknowledged. `topic_cursors` has all durable cursors of a topic. `retention` decides which consumed ledgers are
-deleted. `compacted_topic` is the ledger that contains what compaction kept.
+the files together; `succession` is the order in which a full ledger ends and its successor is listed. `segments`
+computes with positions over the ledgers of a topic, of which `missing_entries` may be absent. `stats` counts entries
+and measures how long writes take. `losses` records what cannot be read. A `cursor` is the position of a subscription,
+with `acked_ranges` after it and `partial_acks` of batches; `unacked` lists what it has not acknowledged.
+`topic_cursors` has all durable cursors of a topic. `retention` decides which consumed ledgers are deleted.
+`compacted_topic` is the ledger that contains what compaction kept.
 
 How bytes are stored is the storage's part. What is sent to which consumer is decided by the broker's subscriptions.
 """

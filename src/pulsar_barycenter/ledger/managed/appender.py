@@ -2,6 +2,7 @@
 
 A ledger is created at the first append. When it is full, its successor is created while appends continue. Then new
 appends wait until everything in the old ledger is reported, which takes one group commit, and continue in the new one.
+Whether the successor is listed before or after the old ledger has ended is decided by `succession`.
 When a writer fails, its ledger ends at its durable length, and everything that is not durable fails at once. So no
 entry becomes durable before an earlier one. The next append creates another ledger.
 """
@@ -18,6 +19,7 @@ from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.append_queue import AppendQueue, Context
 from pulsar_barycenter.ledger.managed.segments import Segment
 from pulsar_barycenter.ledger.managed.stats import NOTHING_WRITTEN, Interval, WriteStats
+from pulsar_barycenter.ledger.managed.succession import Step
 from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.ledger.storage import LedgerWriter
 
@@ -35,7 +37,8 @@ class AppenderOwner(Protocol[Context]):
     def name(self) -> str: ...
     def check_open(self) -> None: ...
     def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
-    async def create_ledger(self) -> tuple[Segment, LedgerWriter]: ...
+    async def first_ledger(self, ended: Step) -> tuple[Segment, LedgerWriter]: ...
+    async def next_ledger(self, end: Step) -> tuple[Segment, LedgerWriter]: ...
     def entries_durable(
         self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context], index: EntryIndex
     ) -> None: ...
@@ -47,7 +50,9 @@ class AppenderOwner(Protocol[Context]):
 class Appender(Generic[Context]):
     """Writes one topic's entries to one ledger after the other."""
 
-    __slots__ = ("_index", "_owner", "_queue", "_roll_at_s", "_segment", "_stats", "_stopped", "_switch", "_writer")
+    __slots__ = (
+        "_index", "_owner", "_queue", "_releases", "_roll_at_s", "_segment", "_stats", "_stopped", "_switch", "_writer",
+    )  # fmt: skip
 
     def __init__(self, owner: AppenderOwner[Context]) -> None:
         self._owner = owner
@@ -57,6 +62,8 @@ class Appender(Generic[Context]):
         self._index = EntryIndex()
         """The columns of the ledger that is being written."""
         self._switch: asyncio.Task[None] | None = None
+        self._releases: set[asyncio.Task[None]] = set()
+        """The tasks that close writers which write no more."""
         self._roll_at_s = float("-inf")
         self._stopped = False
         self._stats: WriteStats | None = None
@@ -87,13 +94,18 @@ class Appender(Generic[Context]):
 
     async def _begin(self) -> None:
         try:
-            segment, writer = await self._owner.create_ledger()
+            segment, writer = await self._owner.first_ledger(self._released)
         except LedgerError as error:
             self._switch = None
             self.fail(error)
             return
         self._switch = None
         self.write_to(segment, writer)
+
+    async def _released(self) -> None:
+        """Wait until the ledgers of writers that failed are closed."""
+        if self._releases:
+            await asyncio.wait(self._releases)
 
     def write_to(self, segment: Segment, writer: LedgerWriter) -> None:
         """Continue in `segment`, which is listed and empty."""
@@ -143,8 +155,17 @@ class Appender(Generic[Context]):
     async def _roll(self) -> None:
         """Create a new ledger, and continue in it once everything in the old one is reported."""
         old, old_writer = self._segment, self._writer
+
+        async def end() -> None:
+            if old_writer is None or old is None or self._writer is not old_writer:
+                return await self._released()  # it failed meanwhile
+            self._writer = None  # appends wait from now on
+            await old_writer.close()
+            self._owner.ledger_closed(old)
+            return None
+
         try:
-            segment, writer = await self._owner.create_ledger()
+            segment, writer = await self._owner.next_ledger(end)
         except LedgerError as error:
             self._switch = None
             self._roll_at_s = asyncio.get_running_loop().time() + _ROLL_RETRY_S
@@ -152,10 +173,6 @@ class Appender(Generic[Context]):
             if self._writer is None:
                 self.fail(error)
             return
-        if old_writer is not None and old is not None and self._writer is old_writer:
-            self._writer = None  # appends wait from now on
-            await old_writer.close()
-            self._owner.ledger_closed(old)
         self._switch = None
         self.write_to(segment, writer)
         await self._owner.ledger_rolled()
@@ -170,7 +187,9 @@ class Appender(Generic[Context]):
         self.fail(error)
 
     def _release(self, writer: LedgerWriter) -> None:
-        self._owner.start(writer.close(), f"release-ledger-{self._owner.name}")
+        release = self._owner.start(writer.close(), f"release-ledger-{self._owner.name}")
+        self._releases.add(release)
+        release.add_done_callback(self._releases.discard)
 
     def fail(self, error: LedgerError) -> None:
         """Fail everything that is not durable, including entries that wait for a ledger."""

@@ -25,6 +25,7 @@ from pulsar_barycenter.ledger.errors import (
 from pulsar_barycenter.ledger.managed.losses import LOSSES, Losses
 from pulsar_barycenter.ledger.managed.records import LedgerRecord, ManagedLedgerRecord, RecordKeeper
 from pulsar_barycenter.ledger.managed.segments import LedgerOwner, Segment, Segments, record_of, segment_of
+from pulsar_barycenter.ledger.managed.succession import Step, Succession
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from pulsar_barycenter.metadata.clock import Clock
@@ -39,7 +40,7 @@ NewLedgerTask: TypeAlias = asyncio.Task[NewLedger]
 
 
 class LedgerList:
-    """The ledgers of the managed ledger `owner`, whose record `keeper` writes."""
+    """The ledgers of the managed ledger `owner`, whose record `keeper` writes; `succession` is that of its form."""
 
     __slots__ = (
         "_deleting",
@@ -47,6 +48,7 @@ class LedgerList:
         "_losses",
         "_owner",
         "_storage",
+        "_succession",
         "compacted",
         "properties",
         "segments",
@@ -54,12 +56,18 @@ class LedgerList:
     )
 
     def __init__(
-        self, owner: LedgerOwner, storage: LedgerStorage, keeper: RecordKeeper[ManagedLedgerRecord], losses: Losses
+        self,
+        owner: LedgerOwner,
+        storage: LedgerStorage,
+        keeper: RecordKeeper[ManagedLedgerRecord],
+        succession: Succession,
+        losses: Losses,
     ) -> None:
         self._owner = owner
         self._losses = losses
         self._storage = storage
         self._keeper = keeper
+        self._succession = succession
         self.segments = Segments()
         self._deleting: list[int] = []
         self.compacted: list[LedgerRecord] = []
@@ -204,13 +212,28 @@ class LedgerList:
 
     # ---- the list ----
 
-    async def begin(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedger:
-        """Create a ledger and list it. Its writer reports to `group_done`, as `OnDurable` describes.
+    async def begin(self, store: MetadataStore, clock: Clock, group_done: GroupDone, ended: Step) -> NewLedger:
+        """Create a ledger and list it, while none is being written; `ended` is that of `Succession.begin`. The writer
+        of the ledger reports to `group_done`, as `OnDurable` describes.
 
         Raises:
             LedgerFencedError, LedgerFullError, LedgerUnavailableError: no ledger was created.
         """
-        segment, writer = await self._make(store, clock, group_done)
+        return await self._succession.begin(lambda: self._make(store, clock, group_done), self._add, ended)
+
+    async def follow(self, store: MetadataStore, clock: Clock, group_done: GroupDone, end: Step) -> NewLedger:
+        """Create the successor of the ledger that is being written, list it, and end that ledger by `end`. Call
+        `followed` when appends go on. Arguments and errors otherwise as `begin`.
+        """
+        return await self._succession.follow(lambda: self._make(store, clock, group_done), self._add, end)
+
+    async def followed(self) -> None:
+        """Store that the former ledger has ended, if the list does not say so yet. Raises as `save`."""
+        await self._succession.followed(self.save)
+
+    async def _add(self, new: NewLedger) -> None:
+        """List a new ledger; close it if that fails, and delete it, now or later."""
+        segment, writer = new
         self.segments.append(segment)
         try:
             await self.save()
@@ -223,7 +246,6 @@ class LedgerList:
             else:
                 await self._storage.delete(segment.ledger_id)
             raise
-        return segment, writer
 
     async def new_id(self, store: MetadataStore) -> int:
         """Draw the id of a new ledger; see `LedgerStorage.new_id`."""

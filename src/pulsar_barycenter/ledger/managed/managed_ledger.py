@@ -5,7 +5,8 @@ fences the ledgers that the former owner left open and closes them at their reco
 runs fails at its next step: at the fence of its ledger, or at the version of the record or of a cursor.
 
 A ledger is created at the first append, so a topic without messages has none. When a ledger is full, its successor is
-created while appends continue; the switch waits for one group commit.
+created while appends continue; the switch waits for one group commit, and in Pulsar's form for the list, see
+`succession`.
 
 Source: Pulsar's `ManagedLedgerImpl`, with the epoch in place of BookKeeper's fencing.
 """
@@ -27,16 +28,17 @@ from pulsar_barycenter.ledger.managed.appender import Appender
 from pulsar_barycenter.ledger.managed.compacted_topic import CompactedTopic
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.entry_reads import EntryReads
-from pulsar_barycenter.ledger.managed.ledger_list import LedgerList
+from pulsar_barycenter.ledger.managed.ledger_list import LedgerList, NewLedger
 from pulsar_barycenter.ledger.managed.losses import DamagedLedger, Losses
 from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
 from pulsar_barycenter.ledger.managed.retention import released
 from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 from pulsar_barycenter.ledger.managed.stats import Interval, ManagedLedgerStats
+from pulsar_barycenter.ledger.managed.succession import Step
 from pulsar_barycenter.ledger.managed.topic_cursors import TopicCursors
 from pulsar_barycenter.ledger.managed.unacked import Stretch
 from pulsar_barycenter.ledger.position import EARLIEST, Entry, EntryInfo, EntryRun, NewEntry, Position
-from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from pulsar_barycenter.ledger.storage import LedgerStorage
 from pulsar_barycenter.ledger.tail_cache import TailWindow
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.store import MetadataStore
@@ -100,7 +102,7 @@ class ManagedLedger(Generic[Context]):
         self._keeper = form.ledgers(store, managed_ledger_path(topic), epoch=epoch)
         self._state = _State.OPEN
         self._losses = Losses(self)
-        self._ledgers = LedgerList(self, storage, self._keeper, self._losses)
+        self._ledgers = LedgerList(self, storage, self._keeper, form.succession, self._losses)
         self._segments = self._ledgers.segments
         self._last = EARLIEST
         self._cursors = TopicCursors(self, store, form, self._keeper)
@@ -215,8 +217,11 @@ class ManagedLedger(Generic[Context]):
         if self._state is not _State.OPEN:
             raise LedgerClosedError(f"{self.topic}: the managed ledger is closed")
 
-    async def create_ledger(self) -> tuple[Segment, LedgerWriter]:
-        return await self._ledgers.begin(self._store, self.clock, self._appender.group_done)
+    async def first_ledger(self, ended: Step) -> NewLedger:
+        return await self._ledgers.begin(self._store, self.clock, self._appender.group_done, ended)
+
+    async def next_ledger(self, end: Step) -> NewLedger:
+        return await self._ledgers.follow(self._store, self.clock, self._appender.group_done, end)
 
     def entries_durable(
         self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context], index: EntryIndex
@@ -237,7 +242,7 @@ class ManagedLedger(Generic[Context]):
 
     async def ledger_rolled(self) -> None:
         with suppress(LedgerError):  # the closed length is in the next write of the record, or is recovered
-            await self._ledgers.save()
+            await self._ledgers.followed()
         self._trim_soon()
 
     def fenced(self, error: LedgerFencedError) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from pulsar_barycenter.ledger.errors import LedgerDeletedError, LedgerFencedError, LedgerUnavailableError
+from pulsar_barycenter.ledger.managed.succession import SUCCESSOR_FIRST, Succession
 from pulsar_barycenter.metadata.errors import BadVersionError, InvalidValueError, MetadataError, NotFoundError
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
@@ -136,9 +137,15 @@ class RecordKeeper(Protocol[R]):
 
 
 class RecordForm(Protocol):
-    """How the records of topics are stored: as what bytes, and what proves that an owner still has a topic. `store` is
-    the metadata store of the cluster, `path` the path of the topic's record, `name` an encoded name of a cursor.
+    """How the records of topics are stored: as what bytes, what proves that an owner still has a topic, and which open
+    ledgers a list may have. `store` is the metadata store of the cluster, `path` the path of the topic's record, `name`
+    an encoded name of a cursor.
     """
+
+    @property
+    def succession(self) -> Succession:
+        """The order of the steps by which a topic gets its next ledger."""
+        ...
 
     def ledgers(self, store: MetadataStore, path: str, *, epoch: int) -> RecordKeeper[ManagedLedgerRecord]:
         """Return the keeper of a topic's list of ledgers, for an owner of `epoch`."""
@@ -153,6 +160,10 @@ class RecordsWithEpochs:
     """The form of clusters without Java brokers: JSON, with the epoch of the owner in each record."""
 
     __slots__ = ()
+
+    @property
+    def succession(self) -> Succession:
+        return SUCCESSOR_FIRST
 
     def ledgers(self, store: MetadataStore, path: str, *, epoch: int) -> RecordKeeper[ManagedLedgerRecord]:
         return EpochKeeper(store, path, ManagedLedgerRecord, epoch=epoch)

@@ -19,6 +19,7 @@ import structlog
 
 from pulsar_barycenter.ledger.errors import LedgerDeletedError, LedgerError, LedgerFencedError, LedgerUnavailableError
 from pulsar_barycenter.ledger.managed.records import CursorRecord, ManagedLedgerRecord, RecordKeeper
+from pulsar_barycenter.ledger.managed.succession import END_FIRST, Succession
 from pulsar_barycenter.ledger.pulsar_records.cursors_mapping import (
     NO_LEDGER,
     info_of_cursor,
@@ -101,6 +102,10 @@ class RecordsInPulsarsForm:
     def __init__(self, cursor_ledgers: CursorLedgers, clock: Clock) -> None:
         self._cursor_ledgers = cursor_ledgers
         self._clock = clock
+
+    @property
+    def succession(self) -> Succession:
+        return END_FIRST
 
     def ledgers(self, store: MetadataStore, path: str, *, epoch: int) -> RecordKeeper[ManagedLedgerRecord]:
         return LedgersKeeper(VersionedValue(store, path), epoch)

@@ -11,6 +11,7 @@ from pulsar_barycenter.broker.namespaces.policies import Policies
 from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
 from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.broker.rest.metrics.topic_metrics import quota_values, subscription_values
+from pulsar_barycenter.broker.subscriptions import cursor_moves
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics.backlogs import backlog_size, excess, oldest_publish_time_ms
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
@@ -143,6 +144,37 @@ async def test_consumers_continue_after_what_expired(kind: Any) -> None:
         world.client.write(client_commands.flow(1, 5))
         received = [int(entry[-9:]) for _, entry in await world.client.messages(5)]
         assert received == list(range(15, 20))
+
+
+async def test_a_young_message_that_is_acknowledged_holds_nothing_back() -> None:
+    """It has been acknowledged on one subscription only. An operator's request finds nothing more to expire."""
+    async with checked(ttl_duration_default_in_seconds=60) as world:
+        for number, name in enumerate(("s", "other"), 1):
+            await world.client.subscribe(NAME, name, number)
+        await world.publish(3)
+        await world.publish(1, first=300)
+        await world.publish(2, first=3)
+        young = await world.topic.ledger.find_by_publish_time(START_MS + 300_000)
+        assert young is not None
+        world.subscription("s").cursor.ack_individual([young])
+        assert await world.upkeep.expire_messages(START_MS + 100_000) == 5 + 3
+        assert (world.backlog("s"), world.backlog("other")) == (0, 3)
+        for name, expired in (("s", 5), ("other", 3)):
+            subscription = world.subscription(name)
+            assert not await cursor_moves.expire(subscription, START_MS + 40_000)
+            assert subscription.expired_messages == expired
+
+
+async def test_what_an_operator_expires_is_counted_as_expired() -> None:
+    async with checked() as world:
+        await world.client.subscribe(NAME)
+        await world.publish(5)
+        world.clock.time_ms = START_MS + 90_000
+        assert await cursor_moves.expire(world.subscription("s"), START_MS + 3_000)
+        stats = subscription_stats(world.subscription("s"))
+        assert (stats["totalMsgExpired"], stats["lastExpireTimestamp"]) == (3, START_MS + 90_000)
+        assert await cursor_moves.expire_through(world.subscription("s"), world.topic.ledger.last_position)
+        assert subscription_stats(world.subscription("s"))["totalMsgExpired"] == 5
 
 
 async def test_expired_messages_stay_expired_after_an_unload() -> None:

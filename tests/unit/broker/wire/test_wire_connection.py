@@ -210,11 +210,3 @@ async def test_topics_of_a_namespace_are_listed(broker: OneBroker) -> None:
     frame = client_requests.get_topics_of_namespace(client.request_id(), "public/default")
     answer = await client.ask(frame, TYPE.GET_TOPICS_OF_NAMESPACE_RESPONSE)
     assert list(answer[1].topics) == [TOPIC]
-
-
-async def test_transactions_are_refused_in_their_own_words(broker: OneBroker) -> None:
-    client = await WireClient.connect(broker.port)
-    request = api.BaseCommand(type=TYPE.NEW_TXN)
-    request.newTxn.request_id = 3
-    answer = (await client.ask(commands.encode(request), TYPE.NEW_TXN_RESPONSE))[1]
-    assert (answer.request_id, answer.error) == (3, api.NotAllowedError)

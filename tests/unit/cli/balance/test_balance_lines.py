@@ -11,6 +11,7 @@ from pulsar_barycenter.balancer.options import Mode
 from pulsar_barycenter.balancer.rounds import RoundRecord
 from pulsar_barycenter.cli.balance.lines import lines_of, printer
 from pulsar_barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.splitting import PlannedSplit
 
 BUNDLE = "t/n/0x00000000_0x80000000"
 RECORD = RoundRecord(
@@ -50,6 +51,17 @@ def test_a_mode_that_moves_says_what_it_moves_and_why_it_may_not() -> None:
     assert "  nothing moves: the view is old" in lines
     assert sum(line.startswith("  moves: ") for line in lines) == 10
     assert "  … and 2 more decisions" in lines
+
+
+def test_splits_and_why_other_large_bundles_stay_whole_are_said() -> None:
+    split = PlannedSplit(bundle=BUNDLE, broker="a:1", sentence=f"{BUNDLE}: split, because topics 20 > limit 10")
+    record = msgspec.structs.replace(RECORD, decided=(), splits=(split,), whole={"t/m/0x0_0x1": "the hour is full"})
+    lines = lines_of(record)
+    assert f"  would split: {BUNDLE}: split, because topics 20 > limit 10" in lines
+    assert "  too large, stays whole: t/m/0x0_0x1: the hour is full" in lines
+    assert f"  splits: {BUNDLE}: split, because topics 20 > limit 10" in lines_of(
+        msgspec.structs.replace(record, mode=Mode.ACT)
+    )
 
 
 def test_json_is_one_object_a_round_and_sentences_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

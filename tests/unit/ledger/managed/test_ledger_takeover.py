@@ -141,6 +141,7 @@ async def test_a_ledger_made_ahead_is_not_listed_behind_a_later_one(
     await old.settle()
     put = MemoryStore.put
     numbers = []
+    closed = asyncio.Event()
 
     async def put_before(store: MemoryStore, path: str, *arguments: Any, **options: Any) -> Stat:
         stat = await put(store, path, *arguments, **options)
@@ -149,10 +150,11 @@ async def test_a_ledger_made_ahead_is_not_listed_behind_a_later_one(
             numbers.append(int(stat.path.removeprefix(path)))
             await old.append("b")
             await old.settle()
+            closed.set()
         return stat
 
     monkeypatch.setattr(MemoryStore, "put", put_before)
-    new = await world.open(2, closed=CLOSED)
+    new = await world.open(2, closed=closed)
     await new.settle()
     assert numbers[0] not in [ledger.ledger_id for ledger in new.ledger.stats.ledgers]
     assert not await is_there(world, numbers[0])

@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
 from pulsar_barycenter.broker.clients.producer import Producer, Sent
+from pulsar_barycenter.broker.errors import NO_TRANSACTIONS
+from pulsar_barycenter.broker.wire.errors import ErrorCode, error_text
 from pulsar_barycenter.broker.wire.refusals import miscounted
 from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
@@ -25,11 +27,15 @@ class Sends(NamedTuple):
     size: int
 
 
-class Damage(NamedTuple):
-    """A SEND whose entry is damaged, or whose message count is wrong."""
+class Refused(NamedTuple):
+    """A SEND whose entry is damaged, whose message count is wrong, or that belongs to a transaction.
+
+    Clients give the message up after both codes: after ChecksumError if the entry is damaged at the client, too.
+    """
 
     sequence_id: int
-    error: Exception
+    code: ErrorCode
+    reason: str
 
 
 def of_run(producer: Producer, run: SendRun) -> Sends:
@@ -39,8 +45,8 @@ def of_run(producer: Producer, run: SendRun) -> Sends:
     return Sends(sent, list(zip(run.entries, repeat(1), run.publish_times_ms)), sum(sizes))
 
 
-def following(producer: Producer, received: Sequence[Received], start: int) -> tuple[Sends, Damage | None, int]:
-    """Return the consecutive valid SENDs of a producer from index `start` on, the damaged SEND that ends them (else
+def following(producer: Producer, received: Sequence[Received], start: int) -> tuple[Sends, Refused | None, int]:
+    """Return the consecutive valid SENDs of a producer from index `start` on, the refused SEND that ends them (else
     None), and the index after all of these. Either all returned SENDs are chunks, or none is.
     """
     producer_id, are_chunks = received[start][1][0], received[start][1][4]
@@ -51,13 +57,16 @@ def following(producer: Producer, received: Sequence[Received], start: int) -> t
         number, send, entry = received[index]
         if number != SEND or send[0] != producer_id or send[4] != are_chunks:
             return Sends(sent, entries, size), None, index
-        _, sequence_id, highest_id, messages, _ = send
+        _, sequence_id, highest_id, messages, _, in_transaction = send
+        if in_transaction:
+            refused = Refused(sequence_id, api.NotAllowedError, NO_TRANSACTIONS)
+            return Sends(sent, entries, size), refused, index + 1
         try:
             published_ms, counted = check_entry(entry)
             if messages != counted or (messages != 1 and not 0 < messages <= MAX_MESSAGES_IN_ENTRY):
                 raise MalformedFrameError(miscounted(messages, counted))
         except (ChecksumMismatchError, MalformedFrameError) as error:
-            return Sends(sent, entries, size), Damage(sequence_id, error), index + 1
+            return Sends(sent, entries, size), Refused(sequence_id, api.ChecksumError, error_text(error)), index + 1
         entries.append((entry, messages, published_ms))
         sent.append((producer, sequence_id, highest_id, messages, len(entry)))
         size += len(entry)

@@ -1,0 +1,24 @@
+"""How many brokers the load needs, now and in the coming hour, from the loads that the rounds saw. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pulsar_barycenter.balancer.options import HOUR_MS
+from pulsar_barycenter.load.sizing import SizingRule, load_of, metric, week_of
+
+_KEPT_HOURS: Final = 2 * 168
+"""Two weeks: a peak of last week still counts when its hour of the week ends."""
+
+
+def with_load(peaks: Mapping[int, float], load: float, now_ms: int) -> dict[int, float]:
+    """Return the greatest load (in brokers) of each hour since the epoch, of the last two weeks, with the load now."""
+    hour = now_ms // HOUR_MS
+    kept = {past: peak for past, peak in peaks.items() if hour - past < _KEPT_HOURS}
+    return kept | {hour: max(load, kept.get(hour, 0.0))}
+
+
+def needed(usages: Mapping[str, float], peaks: Mapping[int, float], rule: SizingRule, now_ms: int) -> str:
+    """Return the brokers that are needed now and in the coming hour, in Prometheus's text format. `usages` are those of
+    all brokers, `peaks` the loads of earlier hours."""
+    week = week_of(((hour * HOUR_MS, peak) for hour, peak in peaks.items()), rule)
+    return metric(load_of(usages, rule.idle), rule, week, now_ms)

@@ -11,11 +11,8 @@ from support.cluster_on_bookies import Faults, numbered_messages_survive
 from support.real_bookies import RealBookie, real_bookies
 
 
-async def test_messages_on_bookies_survive_a_move_a_dead_bookie_and_a_dead_broker(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    if not request.config.getoption("--peer-required"):
-        pytest.skip("it takes a minute; make peer runs it")
+@pytest.mark.full_form
+async def test_messages_on_bookies_survive_a_move_a_dead_bookie_and_a_dead_broker(tmp_path: Path) -> None:
     running = real_bookies(tmp_path, 4)
     bookies = await asyncio.to_thread(running.__enter__)
     try:

@@ -117,6 +117,7 @@ def least_usage_outcomes(
     return every_outcome(lambda rng: settings.decide(one.snapshot, one.flags, "", rng, memory))
 
 
+@pytest.mark.full_form
 def test_least_resource_usage_draws_between_pulsars_brokers_with_pulsars_histories(
     peer: PulsarPeer, cases: int, seed: int
 ) -> None:

@@ -179,6 +179,7 @@ def test_files_appear_whole_and_are_written_over(store: Store, there: StoreSessi
     }
 
 
+@pytest.mark.full_form
 def test_a_killed_pipeline_goes_on_there_and_loses_and_doubles_nothing(
     spark: SparkSession,
     store: Store,

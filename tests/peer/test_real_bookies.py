@@ -132,6 +132,7 @@ def test_ledgers_survive_killed_bookies_and_java_reads_them(bookies: RealBookies
     with_client(bookies, test)
 
 
+@pytest.mark.full_form
 def test_java_and_python_take_ledgers_over_from_each_other(bookies: RealBookies, class_path: str) -> None:
     java = Java(bookies, class_path)
 
@@ -159,6 +160,7 @@ def test_java_and_python_take_ledgers_over_from_each_other(bookies: RealBookies,
     with_client(bookies, test)
 
 
+@pytest.mark.full_form
 def test_a_ledger_is_recovered_while_one_of_its_bookies_is_dead(bookies: RealBookies) -> None:
     async def test(client: LedgerClient) -> None:
         store = await open_store(bookies.url)

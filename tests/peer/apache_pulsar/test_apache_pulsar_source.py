@@ -173,6 +173,7 @@ def test_a_cluster_that_refuses_is_told_with_what_to_check(modular: ApachePulsar
     assert "403: Unauthorized to" in told(**pattern, **guest, admin_url=first.web_url)
 
 
+@pytest.mark.full_form
 def test_a_stream_goes_on_through_restarts_unloads_and_splits(
     spark: SparkSession, cluster: ApachePulsar, tmp_path: Path
 ) -> None:

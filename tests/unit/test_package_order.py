@@ -27,21 +27,22 @@ bookkeeper    naming bounds metadata
 load          naming config
 ledger        metadata naming bounds bookkeeper
 cluster_logs  naming load
-admin         naming credentials load cluster_logs
+admin         naming credentials bounds load cluster_logs
 dashboard     naming config html_pages load cluster_logs
 broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin dashboard
 pipeline      naming config whole_files load
 history       naming load cluster_logs pipeline
-snapshots     naming config metadata load cluster_logs pipeline
+snapshots     naming config bounds metadata load cluster_logs pipeline
 replay        naming config load
 observer      naming config terminal whole_files bounds load cluster_logs admin
 lab           naming config html_pages terminal whole_files load cluster_logs pipeline history snapshots replay observer
-doctor        naming config metadata load ledger admin observer
+doctor        naming config bounds metadata load ledger admin observer
 status        naming config load doctor
 operations    naming bounds whole_files load cluster_logs admin snapshots observer
-balancer      naming config html_pages whole_files load cluster_logs admin snapshots observer doctor operations
-watch         naming config load cluster_logs admin html_pages snapshots observer operations balancer dashboard
-              status
+balancer      naming config html_pages whole_files bounds load cluster_logs admin snapshots observer doctor
+              operations
+watch         naming config terminal whole_files load cluster_logs admin html_pages snapshots observer operations
+              balancer dashboard status
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
 screen        naming terminal load cluster_logs dashboard observer status questions
 strategies    config load snapshots

@@ -19,6 +19,7 @@ import msgspec
 from yarl import URL
 
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.credentials.client_authentication import (
     NO_AUTHENTICATION,
     ClientAuthentication,
@@ -226,7 +227,7 @@ def reason_of(answer: bytes) -> str:
     Pulsar's web server answers with a page if a path does not exist.
     """
     try:
-        decoded = msgspec.json.decode(answer)
+        decoded = decode_json(answer, object)
     except msgspec.DecodeError:
         text = answer.decode(errors="replace")
         title = _TITLE.search(text)
@@ -270,7 +271,7 @@ def _decoded(method: str, url: str, answer: bytes, *, or_text: bool) -> Any:
     if not answer:
         return None
     try:
-        return msgspec.json.decode(answer)
+        return decode_json(answer, object)
     except msgspec.DecodeError as error:
         if or_text:
             return answer.decode(errors="replace")

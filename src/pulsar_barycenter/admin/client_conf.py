@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.credentials.client_authentication import (
     NO_AUTHENTICATION,
     ClientAuthentication,
@@ -123,7 +124,7 @@ def parsed(text: str, source: str) -> dict[str, str]:
 
 def _context_text(file: Path, name: str) -> str:
     try:
-        stored = msgspec.json.decode(_text(file), type=_Contexts)
+        stored = decode_json(_text(file), _Contexts)
     except msgspec.DecodeError as error:
         raise ClientConfError(f"{file} is not a file of pulsar-shell's contexts: {error}") from error
     if name not in stored.configs:

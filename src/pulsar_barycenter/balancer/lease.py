@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.operations.own_balancing import TakenOver
 
 _SEND_TIMEOUT_MS: Final = 10_000
@@ -44,7 +45,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def read_note(content: bytes) -> Note | None:
     """Return the note in a message; None if it is none, for anybody may write to the topic while nobody holds it."""
     try:
-        return msgspec.json.decode(content[:_MAX_NOTE], type=Note)
+        return decode_json(content[:_MAX_NOTE], Note)
     except msgspec.DecodeError:
         return None
 

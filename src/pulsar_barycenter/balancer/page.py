@@ -28,8 +28,13 @@ from pulsar_barycenter.balancer.judging.scoring import Side
 from pulsar_barycenter.balancer.rounds import RoundRecord
 from pulsar_barycenter.balancer.state_folder import StateError
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.whole_files.appearing import appearing
+from pulsar_barycenter.whole_files.reading import read_regular
 
 ANSWERERS_FILE: Final = "approval-token"
+MIN_TOKEN: Final = 16
+"""The least number of characters of the token of answers."""
+_MAX_TOKEN_BYTES: Final = 4_096
 MAX_WHY: Final = 1_000
 """The number of characters of the reason of an answer."""
 BY: Final = "the holder of approval-token"
@@ -52,16 +57,19 @@ def read_token(folder: Path) -> str:
     """Return the token of answers; make it if the folder has none.
 
     Raises:
+        StateError: the file has no token of at least MIN_TOKEN characters.
         OSError: the file cannot be read or written.
     """
     file = folder / ANSWERERS_FILE
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return file.read_text(encoding="ascii").strip()
-    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-        stream.write(secrets.token_urlsafe(32) + "\n")
-    return file.read_text(encoding="ascii").strip()
+    if not file.exists():
+        with appearing(file) as unfinished:
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+                stream.write(secrets.token_urlsafe(32) + "\n")
+    token = read_regular(file, _MAX_TOKEN_BYTES).decode("ascii", errors="replace").strip()
+    if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable():
+        raise StateError(f"{file} has no token of at least {MIN_TOKEN} characters; delete it, and a new one is made")
+    return token
 
 
 def why_refused(host: str, origin: str | None, site: str) -> str:
@@ -110,10 +118,13 @@ class BalancePage:
             return _text(409, "this mode asks for no approval; start balance with --mode advise")
         if request.content_type != "application/x-www-form-urlencoded":
             return _text(415, "send round, answer and why as application/x-www-form-urlencoded")
-        given = await request.post()
+        try:
+            given = await request.post()
+        except (ValueError, LookupError) as error:  # no such charset, not text in it, too many fields
+            return _text(400, f"the form cannot be read: {error}")
         fields = {name: value for name, value in given.items() if isinstance(value, str)}
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest((fields.get("token") or bearer).encode(), self.token.encode()):
+        if not hmac.compare_digest(_bytes(fields.get("token") or bearer), _bytes(self.token)):
             return _text(401, f"the token is not that in {ANSWERERS_FILE} of the state folder")
         if others := given.keys() - _FIELDS or [name for name in given if len(given.getall(name)) > 1]:
             return _text(400, f"the field {min(others)!r} is not known, or occurs twice")
@@ -203,6 +214,11 @@ def _refusal_of(request: web.Request) -> str:
     if len(headers.getall("Host", [])) > 1:
         return "there are several headers Host"
     return why_refused(headers.get("Host", ""), headers.get("Origin"), headers.get("Sec-Fetch-Site", ""))
+
+
+def _bytes(text: str) -> bytes:
+    """Return a token as bytes; a header that is not UTF-8 has characters that UTF-8 does not have."""
+    return text.encode(errors="backslashreplace")
 
 
 def _text(status: int, text: str) -> web.Response:

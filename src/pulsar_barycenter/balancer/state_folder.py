@@ -24,11 +24,14 @@ import msgspec
 from pulsar_barycenter.balancer.facts import FactsError, Identity
 from pulsar_barycenter.balancer.judging.scoring import Score
 from pulsar_barycenter.balancer.options import HOUR_MS
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.operations.journal import Entry, move_journal
 from pulsar_barycenter.operations.own_balancing import TakenOver
 from pulsar_barycenter.operations.splitting import SplitEntry, split_journal
 from pulsar_barycenter.whole_files.appearing import write_durably
+from pulsar_barycenter.whole_files.lines import append_line
+from pulsar_barycenter.whole_files.reading import read_regular
 
 MAX_ROUNDS_BYTES: Final = 64 << 20
 """The size of `rounds.jsonl` from which on it is kept as `rounds.jsonl.1`, and begun anew."""
@@ -159,12 +162,15 @@ class StateFolder:
         self._write("state.json", kept)
 
     def note_round(self, record: msgspec.Struct) -> None:
-        """Append the record of a round."""
+        """Append the record of a round.
+
+        Raises:
+            OSError: it cannot be written; the next one replaces what was.
+        """
         file = self.path / "rounds.jsonl"
         if file.exists() and file.stat().st_size > MAX_ROUNDS_BYTES:
             file.replace(file.with_name("rounds.jsonl.1"))
-        with file.open("ab") as stream:
-            stream.write(msgspec.json.encode(record) + b"\n")
+        append_line(file, msgspec.json.encode(record))
 
     # ---- files ----
 
@@ -182,8 +188,7 @@ def read_file(file: Path, kind: type[T]) -> T | None:
         StateError: it is not of this kind, or cannot be read.
     """
     try:
-        with file.open("rb") as stream:
-            return msgspec.json.decode(stream.read(_MAX_FILE_BYTES), type=kind)
+        return decode_json(read_regular(file, _MAX_FILE_BYTES), kind)
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:

@@ -2,6 +2,7 @@
 
 `recent` is a map that keeps only the keys that were put last; `back_off` computes the delay before the next attempt;
 `token_bucket` says how many messages may pass at a rate.
+`json_text` decodes JSON of others, however deep it is.
 `background` owns the tasks of an object: it logs their failures and ends them in order.
 
 Caches with another bound than a number of keys (bytes, open files that are in use) are in the packages that use them:

@@ -36,5 +36,5 @@ class JsonCodec(Generic[T]):
     def decode(self, path: str, data: bytes) -> T:
         try:
             return self._decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidValueError(path, str(error)) from error

@@ -101,16 +101,19 @@ class Round:
 def admin_urls(text: str) -> tuple[str, ...]:
     """Return the web addresses in `text`, in the form of Pulsar's tools: `http://host:8080,host:8080`.
 
+    An address may also have a scheme of its own, as in `http://host:8080,http://host:8080`.
+
     Raises:
         ValueError: the text is not valid; the message says why.
     """
     scheme, separator, rest = text.strip().partition("://")
     if not separator or scheme not in ("http", "https"):
         raise ValueError(f"a web address begins with http:// or https://, as http://broker-1:8080, not {text!r}")
-    urls = tuple(f"{scheme}://{host.strip().rstrip('/')}" for host in rest.split(","))
+    hosts = [host.strip().rstrip("/") for host in rest.split(",")]
+    urls = tuple(host if "://" in host else f"{scheme}://{host}" for host in hosts)
     for url in urls:
         try:
-            is_address = URL(url).host is not None
+            is_address = URL(url).host is not None and URL(url).scheme in ("http", "https")
         except ValueError:
             is_address = False
         if not is_address:

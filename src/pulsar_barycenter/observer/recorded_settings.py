@@ -12,14 +12,19 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.load_balancing_config import LoadBalancingConfig
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.load.policies import DRAINED_KEY
+from pulsar_barycenter.whole_files.lines import append_line
+from pulsar_barycenter.whole_files.reading import read_regular
 
 SETTINGS_FILE: Final = "settings.jsonl"
 MAX_FILE_BYTES: Final = 64 << 20
 """The size up to which the file is read and appended to."""
+_MAX_RECORD_BYTES: Final = 1 << 20
+"""The last record may be beyond MAX_FILE_BYTES by so much."""
 _CLUSTER_KEY: Final = "clusterName"
 
 
@@ -60,9 +65,8 @@ def append_settings(file: Path, record: RecordedSettings) -> None:
         OSError: the file cannot be written.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("ab") as stream:
-        if stream.tell() < MAX_FILE_BYTES:
-            stream.write(msgspec.json.encode(record) + b"\n")
+    if not file.exists() or file.stat().st_size < MAX_FILE_BYTES:
+        append_line(file, msgspec.json.encode(record))
 
 
 def read_settings(file: Path) -> list[RecordedSettings]:
@@ -73,9 +77,8 @@ def read_settings(file: Path) -> list[RecordedSettings]:
         OSError: the file cannot be read.
     """
     try:
-        with file.open("rb") as stream:
-            text = stream.read(MAX_FILE_BYTES)
+        text = read_regular(file, MAX_FILE_BYTES + _MAX_RECORD_BYTES)
     except FileNotFoundError:
         return []
     whole = text[: text.rfind(b"\n") + 1]
-    return [msgspec.json.decode(line, type=RecordedSettings) for line in whole.splitlines()]
+    return [decode_json(line, RecordedSettings) for line in whole.splitlines()]

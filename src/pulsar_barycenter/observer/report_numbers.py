@@ -11,10 +11,15 @@ from typing import Final
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.whole_files.appearing import write_durably
+from pulsar_barycenter.whole_files.reading import read_regular
 
 OF_APACHE_PULSAR: Final = "started-"
 """The prefix of the incarnation if the broker does not report one; Barycenter's brokers do."""
+
+
+_MAX_BYTES: Final = 64 << 20
 
 
 class _Numbered(msgspec.Struct, rename="camel"):
@@ -35,7 +40,7 @@ class ReportNumbers:
         """
         self._file = file
         try:
-            self._numbered = msgspec.json.decode(file.read_bytes(), type=_Numbered)
+            self._numbered = decode_json(read_regular(file, _MAX_BYTES), _Numbered)
         except (FileNotFoundError, msgspec.DecodeError):
             self._numbered = _Numbered(f"{now_ms:x}")
 

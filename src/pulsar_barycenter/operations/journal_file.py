@@ -6,7 +6,6 @@ next to the journal, and sees by the lock that it has ended.
 """
 
 import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +13,12 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.whole_files.appearing import write_whole
+from pulsar_barycenter.whole_files.lines import append_line
+from pulsar_barycenter.whole_files.reading import read_regular
 
 _MAX_BYTES: Final = 256 << 20
-_BLOCK: Final = 1 << 16
 _MAX_REQUEST_BYTES: Final = 1 << 16
 
 E = TypeVar("E", bound=msgspec.Struct)
@@ -50,30 +51,25 @@ class JournalFile(Generic[E]):
         """Return the entries, without an incomplete last line.
 
         Raises:
-            JournalError: a line is not an entry, or the file is larger than a journal may be.
+            JournalError: a line is not an entry, or the file cannot be read or is larger than a journal may be.
         """
         try:
-            if self._file.stat().st_size > _MAX_BYTES:
-                raise JournalError(
-                    f"{self._file} is larger than {_MAX_BYTES:,} bytes, the maximum for a journal; name another file "
-                    "with --journal"
-                )
-            text = self._file.read_bytes()
+            text = read_regular(self._file, _MAX_BYTES)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise JournalError(
+                f"{self._file} cannot be read as a journal: {error.strerror or error}; name another file with --journal"
+            ) from error
         whole = text[: text.rfind(b"\n") + 1]
         try:
-            return [msgspec.json.decode(line, type=self._entry_type) for line in whole.splitlines()]
+            return [decode_json(line, self._entry_type) for line in whole.splitlines()]
         except msgspec.DecodeError as error:
             raise JournalError(f"{self._file} is not a journal: {error}; name another file with --journal") from error
 
     def append(self, entry: E) -> None:
         """Append an entry, replacing an incomplete last line; it is on the disk when this returns."""
-        with self._file.open("ab") as file:
-            file.truncate(self._whole_bytes())
-            file.write(msgspec.json.encode(entry) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self._file, msgspec.json.encode(entry))
 
     # ---- the lock, and requests to stop ----
 
@@ -82,9 +78,11 @@ class JournalFile(Generic[E]):
         """Lock the journal for this process; delete an earlier request to stop.
 
         Raises:
-            JournalError: another process has locked it.
+            JournalError: another process has locked it, or it is not a regular file.
             OSError: the file cannot be created.
         """
+        if self._file.exists() and not self._file.is_file():
+            raise JournalError(f"{self._file} is not a regular file; name another file with --journal")
         with self._file.open("ab") as file:
             if not _is_locked_now(file.fileno()):
                 raise JournalError(f"another process uses the journal {self._file}; `barycenter cancel` stops it")
@@ -110,8 +108,7 @@ class JournalFile(Generic[E]):
     def asked_to_stop(self) -> str:
         """Return who asked to stop, and why, as text; blank if there is no request."""
         try:
-            with self._asked_file.open("rb") as file:
-                asked = msgspec.json.decode(file.read(_MAX_REQUEST_BYTES), type=_StopAsked)
+            asked = decode_json(read_regular(self._asked_file, _MAX_REQUEST_BYTES), _StopAsked)
         except FileNotFoundError:
             return ""
         except (msgspec.DecodeError, OSError) as error:
@@ -121,18 +118,6 @@ class JournalFile(Generic[E]):
     @property
     def _asked_file(self) -> Path:
         return self._file.with_name(f"{self._file.name}.cancel")
-
-    def _whole_bytes(self) -> int:
-        with self._file.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            while end:
-                begin = max(0, end - _BLOCK)
-                file.seek(begin)
-                newline = file.read(end - begin).rfind(b"\n")
-                if newline >= 0:
-                    return begin + newline + 1
-                end = begin
-            return 0
 
 
 def _is_locked_now(descriptor: int) -> bool:

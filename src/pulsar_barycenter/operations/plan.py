@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 
@@ -89,9 +90,9 @@ def plan_of(moves: Sequence[PlannedMove]) -> Plan:
 
 def _move(line: bytes, number: int) -> PlannedMove | None:
     try:
-        if msgspec.json.decode(line, type=_Line).kind != _KIND:
+        if decode_json(line, _Line).kind != _KIND:
             return None
-        fields: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+        fields: dict[str, Any] = decode_json(line, dict[str, Any])
         return msgspec.convert(fields, PlannedMove)
     except msgspec.DecodeError as error:
         hint = (

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.config.broker_conf import (
     ConfigError,
     keys,
@@ -141,7 +142,7 @@ def read_memory(file: Path) -> MemoryDocument:
     """
     accepted = 'a file of --save-history: {"usage": {"<broker>": <fraction>}, "lowHits": {…}, "highHits": {…}}'
     try:
-        memory = msgspec.json.decode(file.read_bytes(), type=MemoryDocument)
+        memory = decode_json(file.read_bytes(), MemoryDocument)
     except msgspec.DecodeError as error:
         raise SnapshotFileError(file, str(error), accepted) from error
     if memory == MemoryDocument():

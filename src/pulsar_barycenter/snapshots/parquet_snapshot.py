@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.load.reports.load_report import RESOURCES
 from pulsar_barycenter.load.snapshot.document import PoliciesDocument
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
@@ -100,7 +101,7 @@ def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
     """
     try:
         table = pq.read_table(path, read_dictionary=["broker", "namespace"])
-        leader = msgspec.json.decode((table.schema.metadata or {}).get(_LEADER_KEY, b"{}"), type=LeaderState)
+        leader = decode_json((table.schema.metadata or {}).get(_LEADER_KEY, b"{}"), LeaderState)
         return snapshot_of_table(table), leader
     except OSError as error:
         if error.errno is not None:
@@ -155,7 +156,7 @@ def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
     document = (table.schema.metadata or {}).get(METADATA_KEY)
     if document is None:
         raise NoSnapshotError(f"the metadata has no {METADATA_KEY.decode()}")
-    rest = msgspec.json.decode(document, type=_Rest)
+    rest = decode_json(document, _Rest)
     if rest.version != _VERSION:
         raise NoSnapshotError(f"it has format version {rest.version}; this program reads version {_VERSION}")
     brokers = _unflat(BrokerTable, {name: _column_of(name, items) for name, items in rest.brokers.items()})

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.cluster_logs.data_folder import METADATA
 from pulsar_barycenter.cluster_logs.decision_log import read_decisions
 from pulsar_barycenter.config.broker_conf import keys, read_conf_text, read_pairs, with_overrides
@@ -92,7 +93,7 @@ def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ..
     try:
         found = read_value(metadata, _CHANGED_PATH) if metadata.exists() else None
         if found is not None:
-            texts |= msgspec.json.decode(found[0], type=dict[str, str])
+            texts |= decode_json(found[0], dict[str, str])
             changed_ms = max(changed_ms, found[1])
     except (MetadataError, msgspec.DecodeError) as error:
         warnings.append(f"cannot read the dynamic settings, so they are missing here: {error}")

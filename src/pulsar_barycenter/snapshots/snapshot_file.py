@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.load.managers import ManagerKind, short_name
 from pulsar_barycenter.load.policies import PolicyError
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
@@ -313,7 +314,7 @@ def _parse(file: Path, content: bytes) -> SnapshotDocument | list[tuple[Path, _R
 
 
 def _fields(content: bytes) -> dict[str, msgspec.Raw]:
-    return msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    return decode_json(content, dict[str, msgspec.Raw])
 
 
 def _is_object(line: bytes) -> bool:
@@ -339,7 +340,7 @@ def _message(file: Path, key: str, content: bytes, line: int) -> tuple[str, Exte
 
 
 def _report(file: Path, content: bytes, fields: Mapping[str, msgspec.Raw], line: int | None = None) -> _Report:
-    kind = bytes(fields.get("loadReportType", b"")).strip(b'"').decode()
+    kind = bytes(fields.get("loadReportType", b"")).strip(b'"').decode(errors="replace")
     if kind == "LoadReport" or (not kind and "bundleStats" in fields):
         return _decoded(file, content, _lenient(LoadReport), line)
     if kind == "LocalBrokerData" or (not kind and "lastStats" in fields):
@@ -370,7 +371,7 @@ def _lenient(kind: type[_T]) -> Callable[[bytes], _T]:
 def _decoded(file: Path, content: bytes, decode: Callable[[bytes], _T], line: int | None = None) -> _T:
     try:
         return decode(content)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotFileError(file, _at(line, str(error))) from error
 
 

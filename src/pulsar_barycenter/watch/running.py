@@ -14,6 +14,7 @@ import msgspec
 from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
 from pulsar_barycenter.dashboard.timeline import BriefDecision
+from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.watch.answers import Answers
 from pulsar_barycenter.watch.recorded_status import RecordedStatus, recorded_status
 from pulsar_barycenter.watch.server import WatchServer
@@ -164,8 +165,8 @@ async def _repeat(
         number += 1
         try:
             await take_new(source, cluster, lock)
-        except WatchError as error:
-            tell(f"{error}; trying again")
+        except (WatchError, OSError) as error:
+            tell(f"{in_words(error)}; trying again")
 
 
 def now_ms() -> int:

@@ -17,6 +17,17 @@ def unfinished_name(path: Path) -> Path:
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name `path` in the errors of the system that name no file, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def appearing(path: Path) -> Iterator[Path]:
     """Yield the path of an unfinished file, and rename it to `path` if the block ends without an error.
 
@@ -28,7 +39,8 @@ def appearing(path: Path) -> Iterator[Path]:
     """
     unfinished = unfinished_name(path)
     try:
-        yield unfinished
+        with naming(path):
+            yield unfinished
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)

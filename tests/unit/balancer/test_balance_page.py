@@ -1,5 +1,6 @@
 """The page of a balancer: what it shows, and which answers to a round that waits it takes."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,14 +10,17 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from pulsar_barycenter.balancer import page
 from pulsar_barycenter.balancer.approval import Proposal, answer_to, propose
 from pulsar_barycenter.balancer.judging.moves_seen import SeenMove, Whose
 from pulsar_barycenter.balancer.judging.scoring import Score
 from pulsar_barycenter.balancer.options import Mode
 from pulsar_barycenter.balancer.page import ANSWERERS_FILE, BalancePage, read_token, rendered_page, why_refused
 from pulsar_barycenter.balancer.rounds import RoundRecord
+from pulsar_barycenter.balancer.state_folder import StateError
 from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.operations.splitting import PlannedSplit
+from pulsar_barycenter.whole_files.appearing import appearing
 
 BUNDLE = "t/n/0x00000000_0x80000000"
 MOVE = PlannedMove(bundle=BUNDLE, source="a:1", destination="b:1", sentence="a is <full>")
@@ -51,6 +55,48 @@ async def served(folder: Path, *, answers: bool = True) -> AsyncIterator[tuple[T
     page.add_to(app)
     async with TestClient(TestServer(app)) as client:
         yield client, page.token
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"short\n", b"\xff" * 40, b"x" * 20 + b"\x1b[2J"], ids=range(5))
+def test_a_file_without_a_token_is_refused(tmp_path: Path, content: bytes) -> None:
+    """A full disk leaves an empty file; anybody would know such a token."""
+    (tmp_path / ANSWERERS_FILE).write_bytes(content)
+    with pytest.raises(StateError, match="no token of at least 16 characters; delete it"):
+        read_token(tmp_path)
+
+
+def test_a_token_that_cannot_be_written_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "appearing", lambda file: appearing(tmp_path / "no folder" / file.name))
+    with pytest.raises(OSError, match="No such file"):
+        read_token(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "bearer", "status"),
+    [
+        ("application/x-www-form-urlencoded; charset=none-such", b"round=x", "x", 400),
+        ("application/x-www-form-urlencoded; charset=utf-8", b"round=\xff", "x", 400),
+        ("application/x-www-form-urlencoded", b"round=%ED%A0%80&token=%ff%fe", "", 401),
+        ("application/x-www-form-urlencoded", b"round=x", "\udcff", 401),
+        ("application/x-www-form-urlencoded", b"&".join(b"a%d=1" % number for number in range(1_000)), "x", 401),
+        ("application/json", b"[" * 10_000, "x", 415),
+        ("multipart/form-data; boundary=x", b"--x", "x", 415),
+    ],
+    ids=["charset", "not UTF-8", "surrogates", "header", "many fields", "too deep", "multipart"],
+)
+async def test_what_is_no_form_is_refused(tmp_path: Path, kind: str, body: bytes, bearer: str, status: int) -> None:
+    async with served(tmp_path) as (client, _token):
+        headers = {"Content-Type": kind, "Authorization": f"Bearer {bearer}"}
+        host, port = client.server.host, client.server.port
+        reader, writer = await asyncio.open_connection(host, port)
+        head = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "Content-Length": len(body)}.items())
+        writer.write(f"POST /approval HTTP/1.0\r\nHost: {host}:{port}\r\n{head}\r\n".encode(errors="surrogateescape"))
+        writer.write(body)
+        assert (await reader.readline()).split()[1] == str(status).encode()
+        writer.close()
+        await writer.wait_closed()
+    assert answer_to(tmp_path, PROPOSAL) is None
 
 
 async def test_the_page_shows_the_round_and_the_form_and_takes_its_answer(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a balancer keeps on the disk, and what passes between it and a person."""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ from pulsar_barycenter.balancer.judging.scoring import Score, Side
 from pulsar_barycenter.balancer.lease import Note, read_note
 from pulsar_barycenter.balancer.state_folder import Kept, StateError, StateFolder
 from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.operations.own_balancing import SHEDDING, Remembered, TakenOver
 from pulsar_barycenter.operations.plan import PlannedMove
 
@@ -46,6 +48,35 @@ def test_the_state_goes_on_and_the_memory_only_with_its_strategy(tmp_path: Path)
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(StateError, match=r"state\.json is damaged"):
         folder.kept("X")
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"strategy": "\xff"}', b'{"other": ' + b"[" * 100_000], ids=["not UTF-8", "too deep"]
+)
+def test_damage_of_each_kind_is_told(tmp_path: Path, content: bytes) -> None:
+    for name in ("state.json", "proposal.json", "moves.journal"):
+        (tmp_path / name).write_bytes(content + b"\n")
+    folder = StateFolder(tmp_path)
+    with pytest.raises(StateError, match=r"state\.json is damaged"):
+        folder.kept("X")
+    with pytest.raises(StateError, match=r"proposal\.json is damaged"):
+        waiting(tmp_path, 10)
+    with pytest.raises(JournalError, match=r"moves\.journal is not a journal"):
+        folder.read_moves()
+
+
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    for name in ("state.json", "proposal.json", "moves.journal"):
+        os.mkfifo(tmp_path / name)
+    folder = StateFolder(tmp_path)
+    with pytest.raises(StateError, match="not a regular file"):
+        folder.kept("X")
+    with pytest.raises(StateError, match="not a regular file"):
+        waiting(tmp_path, 10)
+    with pytest.raises(JournalError, match="not a regular file"):
+        folder.read_moves()
+    with pytest.raises(JournalError, match="not a regular file"), folder.journal.held():
+        pass
 
 
 def test_what_is_to_be_put_back_stays_until_it_was(tmp_path: Path) -> None:

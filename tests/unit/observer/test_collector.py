@@ -366,10 +366,13 @@ async def test_an_address_of_something_else_is_told(tmp_path: Path) -> None:
 
 def test_addresses_are_named_as_for_pulsars_tools() -> None:
     assert admin_urls("http://a:8080/,b:8080") == ("http://a:8080", "http://b:8080")
+    assert admin_urls("http://a:8080,https://b:8443/") == ("http://a:8080", "https://b:8443")
     assert admin_urls("https://proxy.example/pulsar/") == ("https://proxy.example/pulsar",)
 
 
-@pytest.mark.parametrize("text", ["a:8080", "pulsar://a:6650", "http://", "http://a:8080,", "http://a:b"])
+@pytest.mark.parametrize(
+    "text", ["a:8080", "pulsar://a:6650", "http://", "http://a:8080,", "http://a:b", "http://a,pulsar://b"]
+)
 def test_what_is_no_web_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a web address|begins with http"):
         admin_urls(text)

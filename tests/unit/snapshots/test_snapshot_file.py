@@ -269,7 +269,7 @@ def test_a_file_that_is_none_is_refused_with_its_place_and_what_is_accepted(
     file = tmp_path / "s.json"
     file.write_text(content)
     with pytest.raises(SnapshotFileError) as error:
-        read_snapshot(file)
+        read_snapshot_file(file)
     assert str(error.value).startswith(f"{file}: ")
     assert said in str(error.value)
     assert "give a snapshot" in str(error.value)
@@ -293,7 +293,7 @@ def test_parquet_files_that_hold_none(tmp_path: Path) -> None:
     file = tmp_path / "s.parquet"
     pq.write_table(pa.table({"bundle": ["x"]}), file)
     with pytest.raises(SnapshotFileError, match=r"not a snapshot: the metadata has no barycenter\.snapshot"):
-        read_snapshot(file)
+        read_snapshot_file(file)
     write_columns(file, Cluster().add("a:1", bundles=equal_bundles(2, throughput=1)).snapshot())
     table = pq.read_table(file)
     metadata = table.schema.metadata[b"barycenter.snapshot"]
@@ -306,11 +306,11 @@ def test_parquet_files_that_hold_none(tmp_path: Path) -> None:
     ):
         pq.write_table(broken, file)
         with pytest.raises(SnapshotFileError, match="not a snapshot") as error:
-            read_snapshot(file)
+            read_snapshot_file(file)
         assert said in str(error.value)
     file.write_bytes(b"PAR1 and no more")
     with pytest.raises(SnapshotFileError, match="not a snapshot"):
-        read_snapshot(file)
+        read_snapshot_file(file)
 
 
 def test_unfinished_files_are_passed_over_and_rows_that_stand_twice_count_once(tmp_path: Path) -> None:
@@ -331,3 +331,13 @@ def test_tables_that_hold_none(tmp_path: Path) -> None:
     broken.write_bytes(b"no")
     with pytest.raises(DamagedTableError, match=f"{broken} cannot be read"):
         read_snapshot(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"brokers": ' + b"[" * 100_000, b'{"brokers": "\xff"}', b'{"loadReportType": "\xff"}'], ids=range(3)
+)
+def test_text_that_is_too_deep_or_not_utf8_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "snapshot.json"
+    file.write_bytes(content)
+    with pytest.raises(SnapshotFileError, match=r"snapshot\.json"):
+        read_snapshot_file(file)

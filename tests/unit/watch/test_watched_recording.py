@@ -1,5 +1,7 @@
 """What is told of a recorded cluster: its moves, each with its reason, and its load over time."""
 
+import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -9,7 +11,7 @@ from pulsar_barycenter.dashboard.timeline import BriefDecision
 from pulsar_barycenter.load.reports.load_over_time import load_question
 from pulsar_barycenter.operations.journal import Entry, MoveState, move_journal
 from pulsar_barycenter.watch.loads_seen import LoadsSeen
-from pulsar_barycenter.watch.sources.data_folder import DataFolder
+from pulsar_barycenter.watch.sources.data_folder import MAX_TIME_MS, DataFolder
 from pulsar_barycenter.watch.sources.error import WatchError
 from pulsar_barycenter.watch.watched_cluster import WatchedCluster
 from support.recorded_cluster import (
@@ -143,6 +145,30 @@ async def test_damaged_reports_are_left_out_and_counted(tmp_path: Path) -> None:
     assert await folder.read()
     [trouble] = folder.troubles()
     assert trouble.startswith("2 reports cannot be read and are missing here: ")
+
+
+async def test_files_that_are_no_reports_keep_nobody_from_looking(tmp_path: Path) -> None:
+    record(tmp_path, minutes=range(3))
+    root = tmp_path / "load-reports"
+    day = next(root.iterdir())
+    whole = next(day.iterdir()).read_bytes()
+    os.mkfifo(day / "a-1-1.json")
+    (day / "b-1-1.json").mkdir()
+    (day / "c-1-1.json").symlink_to("c-1-1.json")
+    (day / "d-1-1.json").write_bytes(b'{"other":' + b"[" * 100_000)
+    (day / "e-1-1.json").write_bytes(b'{"brokerId": "\xff"}')
+    for number, time in enumerate((-1, MAX_TIME_MS + 1, 1 << 62)):
+        (day / f"t-1-{number}.json").write_bytes(re.sub(rb'"lastUpdate":\d+', b'"lastUpdate":%d' % time, whole))
+    (root / "2999-01-01").symlink_to("2999-01-01")
+    os.mkfifo(tmp_path / "moves.journal")
+    (tmp_path / "cluster.json").write_bytes(b'{"cluster": "\xff"}')
+    folder = DataFolder(tmp_path, span_ms=DAY_MS)
+    cluster = WatchedCluster()
+    assert await took(folder, cluster)
+    assert cluster.live
+    troubles = folder.troubles()
+    assert any("8 reports cannot be read and are missing here: " in trouble for trouble in troubles)
+    assert any("2999-01-01 cannot be read and is missing here" in trouble for trouble in troubles)
 
 
 async def test_a_folder_of_two_clusters_is_refused(tmp_path: Path) -> None:

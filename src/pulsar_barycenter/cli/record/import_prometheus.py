@@ -34,6 +34,8 @@ from pulsar_barycenter.observer.prometheus.placing import boundaries_of
 from pulsar_barycenter.observer.prometheus.reports import Hardware
 from pulsar_barycenter.observer.prometheus.series import ImportRefusedError
 from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.tables import printable
+from pulsar_barycenter.whole_files.reading import read_regular
 
 MAX_BOUNDARIES_BYTES: Final = 256 << 20
 _USUAL_STEP_S: Final = 60.0
@@ -223,12 +225,10 @@ def _warn_of_clock(url: str, now_ms: int) -> None:
 def _known_boundaries(file: Path | None) -> Any:
     if file is None:
         return None
-    if file.stat().st_size > MAX_BOUNDARIES_BYTES:
-        raise click.UsageError(f"--bundles {file} has more than {MAX_BOUNDARIES_BYTES:,} bytes")
     try:
-        return boundaries_of(file.read_bytes(), str(file))
-    except ImportRefusedError as error:
-        raise click.UsageError(f"--bundles: {error}") from error
+        return boundaries_of(read_regular(file, MAX_BOUNDARIES_BYTES), str(file))
+    except (ImportRefusedError, OSError) as error:
+        raise click.UsageError(f"--bundles: {in_words(error)}") from error
 
 
 def _broker_url(admin_url: str | None) -> str:
@@ -257,7 +257,7 @@ def _progress(done: int, whole: int) -> None:
 
 def _print(outcome: Outcome, out: Path, *, as_json: bool) -> None:
     for warning in outcome.warnings:
-        click.echo(f"barycenter: {warning}", err=True)
+        click.echo(printable(f"barycenter: {warning}"), err=True)
     if as_json:
         click.echo(msgspec.json.encode(outcome))
         return

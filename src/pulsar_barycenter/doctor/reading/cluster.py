@@ -19,6 +19,7 @@ import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient, Answer, reason_of
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.doctor.finding import Unseen
 from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, NamespaceView, Picture, is_users
@@ -95,7 +96,7 @@ class _Asked:
         if answer is None:
             return None
         try:
-            return msgspec.json.decode(answer.body, type=kind)
+            return decode_json(answer.body, kind)
         except msgspec.DecodeError as error:
             self.silent_on[what] = f"the answer has an unexpected form: {error}"
             return None
@@ -169,7 +170,7 @@ async def _first(broker: _Asked, told_by: str, now_ms: Callable[[], int]) -> Non
             answer = await broker.client.ask(broker.url, "/admin/v2/brokers")
             if answer.status != 200:
                 raise AdminRequestError("GET", broker.url, answer.status, reason_of(answer.body))
-            names = msgspec.json.decode(answer.body, type=_Names)
+            names = decode_json(answer.body, _Names)
         except AdminRequestError as error:
             broker.view = replace(broker.view, failure=without_report(error))
         except msgspec.DecodeError as error:
@@ -209,7 +210,7 @@ async def _boundaries(broker: _Asked, name: str) -> NamespaceView | None:
     if answer.status != 200:
         return NamespaceView(name, failure=f"{answer.status}: {reason_of(answer.body)[:300]}")
     try:
-        return NamespaceView(name, msgspec.json.decode(answer.body, type=_Bundles).boundaries or ())
+        return NamespaceView(name, decode_json(answer.body, _Bundles).boundaries or ())
     except msgspec.DecodeError as error:
         return NamespaceView(name, failure=str(error))
 
@@ -298,7 +299,7 @@ async def _changes(broker: _Asked) -> None:
     answer = await broker.ask(what, "/barycenter/v1/setting-changes", _GONE)
     if answer is not None and answer.status == 200:
         try:
-            changes = msgspec.json.decode(answer.body, type=dict[str, NotedChange])
+            changes = decode_json(answer.body, dict[str, NotedChange])
             broker.view = replace(broker.view, setting_changes=changes)
         except msgspec.DecodeError as error:
             broker.silent_on[what] = f"the answer has an unexpected form: {error}"
@@ -309,7 +310,7 @@ async def _report(broker: _Asked) -> None:
     answer = await broker.ask("load report", "/admin/v2/broker-stats/load-report", 500)
     if answer is not None and answer.status == 200:
         try:
-            report = understood(broker.view.broker, msgspec.json.decode(answer.body))
+            report = understood(broker.view.broker, decode_json(answer.body, object))
             broker.view = replace(broker.view, report=report)
         except msgspec.DecodeError as error:
             broker.silent_on["load report"] = f"the answer has an unexpected form: {error}"
@@ -320,7 +321,7 @@ async def _leading(broker: _Asked) -> None:
     answer = await broker.ask("leader", "/admin/v2/brokers/leaderBroker", 404)
     if answer is not None and answer.status == 200:
         try:
-            leader = msgspec.json.decode(answer.body, type=_Leader)
+            leader = decode_json(answer.body, _Leader)
             name = leader.broker_id or leader.service_url.rpartition("/")[2]
             broker.view = replace(broker.view, leader=name)
         except msgspec.DecodeError as error:
@@ -372,7 +373,7 @@ async def _caches(broker: _Asked, namespaces: Sequence[str]) -> None:
             broker.silent_on["policies"] = f"policies of {name}: {answer.status}: {reason_of(answer.body)[:300]}"
         elif answer.status == 200:
             try:
-                fields: dict[str, Any] = msgspec.json.decode(answer.body, type=dict[str, Any])
+                fields: dict[str, Any] = decode_json(answer.body, dict[str, Any])
                 bundles = msgspec.convert(fields.pop("bundles", None) or {}, _Bundles)
             except msgspec.DecodeError as error:
                 broker.silent_on["policies"] = f"policies of {name} have an unexpected form: {error}"

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.doctor.picture import CHANNEL_LEADER, LEADER, Lock, StoreView
 from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
@@ -74,23 +75,23 @@ class _Keys:
         name = path[len(folder) + 1 :]
         is_bundle = name.rpartition("/")[2].startswith("0x")
         if path in LEADERS:
-            leader = msgspec.json.decode(value, type=_Leader)
+            leader = decode_json(value, _Leader)
             self.leaders[path] = leader.broker_id or place_of(leader.service_url)
         elif path == FOLDER_KEY:
             self.ledgers_folder = value.decode()
         elif path == OVERRIDES:
-            self.overrides = msgspec.json.decode(value, type=dict[str, str])
+            self.overrides = decode_json(value, dict[str, str])
         elif folder == BROKERS:
             self.brokers[name] = None
-            self.brokers[name] = msgspec.json.decode(value, type=LocalBrokerData)
+            self.brokers[name] = decode_json(value, LocalBrokerData)
         elif folder == LOCKS and is_bundle:
-            lock = msgspec.json.decode(value, type=_Lock)
+            lock = decode_json(value, _Lock)
             holder = lock.broker_id or place_of(lock.http_url or lock.http_url_tls or "")
             self.locks[str(Bundle.parse(name))] = Lock(holder, lock.disabled)
         elif folder == RECORDS and is_bundle and value:
             self.records[str(Bundle.parse(name))] = decode_record(value)
         elif folder in (LOCAL_POLICIES, POLICIES) and "/" in name:
-            bundles = msgspec.json.decode(value, type=_WithBundles).bundles
+            bundles = decode_json(value, _WithBundles).bundles
             if bundles is not None and bundles.boundaries:
                 (self.boundaries if folder == LOCAL_POLICIES else self.copies)[name] = bundles.boundaries
 

@@ -434,6 +434,9 @@ def decode_report(document: bytes) -> LocalBrokerData:
     """Return the report in `document`.
 
     Raises:
-        msgspec.DecodeError: it is not JSON, or a field has the wrong type.
+        msgspec.DecodeError: it is not JSON in UTF-8, too deep, or a field has the wrong type.
     """
-    return _DECODER.decode(document)
+    try:
+        return _DECODER.decode(document)
+    except (UnicodeDecodeError, RecursionError) as error:  # msgspec does not make errors of its own of these
+        raise msgspec.DecodeError(str(error)) from error

@@ -5,6 +5,7 @@ A file ends with .json, or is text. Lines of text are those of `promtool tsdb du
 after it, if the step before was earlier.
 """
 
+import io
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.prometheus.series import (
     BROKER_SERIES,
@@ -25,15 +27,18 @@ from pulsar_barycenter.observer.prometheus.series import (
     Matrix,
     Series,
     Window,
+    check_times,
     matches,
 )
+from pulsar_barycenter.whole_files.reading import read_regular
 
 MAX_FILE_BYTES: Final = 256 << 20
 """The maximum size of a file, and of all files together."""
 _NAME: Final = "__name__"
 _CLUSTER: Final = "cluster"
 _READ: Final = {*TOPIC_SERIES.values(), *BUNDLE_SERIES.values(), *BROKER_SERIES.values(), OF_BARYCENTER}
-_LINE: Final = re.compile(r"([a-zA-Z_:][\w:]*)?(?:\{(.*)\})?\s+(\S+)\s+([0-9.eE+]+)(?:\s+#.*)?", re.ASCII)
+_TIME: Final = r"[0-9]+(?:\.[0-9]*)?(?:[eE]\+?[0-9]{1,3})?"
+_LINE: Final = re.compile(rf"([a-zA-Z_:][\w:]*)?(?:\{{(.*)\}})?\s+(\S+)\s+({_TIME})(?:\s+#.*)?", re.ASCII)
 _LABEL: Final = re.compile(r'\s*"?([\w.:]+)"?\s*=\s*"((?:[^"\\]|\\.)*)"\s*,?')
 _ESCAPE: Final = re.compile(r"\\(.)")
 _MS_FROM: Final = 1e11
@@ -117,15 +122,17 @@ def read_files(paths: Sequence[Path]) -> list[Series]:
 
 def _series_in(path: Path) -> list[Series]:
     if path.suffix != ".json":
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            return text_series(stream, str(path))
+        text = io.StringIO(read_regular(path, MAX_FILE_BYTES).decode(errors="replace"))
+        return text_series(text, str(path))
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Answer).data.result
+        found = decode_json(read_regular(path, MAX_FILE_BYTES), _Answer).data.result
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise ImportRefusedError(
             f"{path} is not an answer of query_range: {error}; store one with"
             " curl --data-urlencode 'query={__name__=~\"pulsar_.*\"}' …/api/v1/query_range"
         ) from error
+    check_times(found, str(path))
+    return found
 
 
 def text_series(lines: Iterable[str], where: str) -> list[Series]:
@@ -154,6 +161,7 @@ def text_series(lines: Iterable[str], where: str) -> list[Series]:
             series = found[key] = Series(_labels(name, labels or "", where, number), [])
         time = float(at)
         series.values.append((time / 1000 if time >= _MS_FROM else time, value))
+    check_times(found.values(), where)
     return list(found.values())
 
 

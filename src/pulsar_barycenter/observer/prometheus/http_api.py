@@ -16,6 +16,7 @@ import msgspec
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.bounds.back_off import BackOff
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.answers import without_report
 from pulsar_barycenter.observer.prometheus.series import (
@@ -26,7 +27,9 @@ from pulsar_barycenter.observer.prometheus.series import (
     Matrix,
     Series,
     Window,
+    check_times,
 )
+from pulsar_barycenter.whole_files.reading import read_regular
 
 MAX_ANSWER_BYTES: Final = 256 << 20
 """The maximum size of an answer."""
@@ -81,9 +84,9 @@ class PrometheusApi:
         """
         raw = await self._ask("query", {"query": "time()"})
         try:
-            told = msgspec.json.decode(raw, type=dict[str, Any])
+            told = decode_json(raw, dict[str, Any])
             return round(float(told["result"][1]) * 1000)
-        except (msgspec.DecodeError, msgspec.ValidationError, KeyError, IndexError, TypeError, ValueError) as error:
+        except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:  # DecodeError is a ValueError
             raise self._no_prometheus(str(error)) from error
 
     async def extents(self, since_ms: int, until_ms: int) -> Sequence[Extent]:
@@ -113,9 +116,10 @@ class PrometheusApi:
     async def _range(self, query: str, first_s: float, last_s: float, step_s: float) -> list[Series]:
         asked = {"query": query, "start": f"{first_s:.3f}", "end": f"{last_s:.3f}", "step": f"{step_s:.3f}"}
         try:
-            matrix = msgspec.json.decode(await self._ask("query_range", asked), type=Matrix)
+            matrix = decode_json(await self._ask("query_range", asked), Matrix)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise self._no_prometheus(str(error)) from error
+        check_times(matrix.result, self._url)
         return [series for series in matrix.result if series.values]
 
     async def _ask(self, endpoint: str, asked: Mapping[str, str]) -> bytes:
@@ -150,7 +154,7 @@ class PrometheusApi:
         if 300 <= status < 400:
             raise ImportRefusedError(f"{self._url} redirects ({status}), which is not followed; give the final address")
         try:
-            answer = msgspec.json.decode(body, type=_Answer)
+            answer = decode_json(body, _Answer)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise self._no_prometheus(f"it answers {status} without the form of the API") from error
         if answer.status == "success":
@@ -161,7 +165,7 @@ class PrometheusApi:
 
     def _error(self, body: bytes) -> str:
         try:
-            answer = msgspec.json.decode(body, type=_Answer)
+            answer = decode_json(body, _Answer)
         except (msgspec.DecodeError, msgspec.ValidationError):
             return body[:300].decode(errors="replace")
         return f"{answer.error_type}: {answer.error}"
@@ -189,14 +193,13 @@ def token_in(file: Path) -> str:
         ImportRefusedError: the file cannot be read, or does not have one line of text.
     """
     try:
-        with file.open("rb") as stream:
-            content = stream.read(MAX_TOKEN_BYTES + 1)
+        content = read_regular(file, MAX_TOKEN_BYTES)
         token = content.decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ImportRefusedError(
             f"cannot read a token from {file}: {error}; give a file with a bearer token"
         ) from error
-    if not token or len(content) > MAX_TOKEN_BYTES or not token.isprintable() or " " in token:
+    if not token or not token.isprintable() or " " in token:
         raise ImportRefusedError(f"{file} does not have a bearer token; give a file with the token and nothing else")
     return token
 

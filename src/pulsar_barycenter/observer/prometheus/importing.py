@@ -1,6 +1,9 @@
 """Imports metrics window by window into a folder of load reports."""
 
-from collections.abc import Callable, Sequence
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +37,7 @@ from pulsar_barycenter.observer.prometheus.series import (
     Window,
 )
 from pulsar_barycenter.observer.prometheus.window import WindowSums
+from pulsar_barycenter.whole_files.appearing import make_folder
 
 MAX_STEPS: Final = 200_000
 """The maximum number of steps of an import: 138 days in steps of a minute."""
@@ -131,9 +135,39 @@ async def import_metrics(
         WrongFolderError: the folder has another history.
         OSError: the folder cannot be read or written.
     """
-    importing = await _opened(source, boundaries, wanted)
-    await importing.run(tell)
-    return importing.outcome()
+    with _held(wanted.out):
+        importing = await _opened(source, boundaries, wanted)
+        await importing.run(tell)
+        return importing.outcome()
+
+
+@contextmanager
+def _held(out: Path) -> Iterator[None]:
+    """Lock a folder for one import: two would give different reports the same numbers. A folder that was made for
+    nothing is removed.
+
+    Raises:
+        ImportRefusedError: another import uses the folder.
+        OSError: the folder cannot be made or opened.
+    """
+    is_new = not out.exists()
+    make_folder(out)
+    folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ImportRefusedError(
+                f"another import fills {out}; wait until it has ended, or give another folder"
+            ) from None
+        try:
+            yield
+        finally:
+            if is_new:
+                with suppress(OSError):  # it is not empty
+                    out.rmdir()
+    finally:
+        os.close(folder)
 
 
 async def _opened(source: MetricsSource, boundaries: Boundaries | None, wanted: Options) -> "_Import":

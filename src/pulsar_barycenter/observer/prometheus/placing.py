@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError, UnservedDomainError
@@ -135,7 +136,7 @@ def boundaries_of(document: bytes, where: str) -> dict[str, NamespaceBundles]:
         ImportRefusedError: the document has another form; the text names it as `where`.
     """
     try:
-        found = msgspec.json.decode(document, type=dict[str, Any])
+        found = decode_json(document, dict[str, Any])
         return {name: _bundles(name, value) for name, value in found.items()}
     except (msgspec.DecodeError, msgspec.ValidationError, InvalidBundlesError, InvalidNameError, KeyError) as error:
         raise ImportRefusedError(

@@ -9,11 +9,14 @@ from typing import Final
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.observer.prometheus.reports import Followed, Hardware
 from pulsar_barycenter.observer.prometheus.series import ImportRefusedError
 from pulsar_barycenter.whole_files.appearing import write_durably
+from pulsar_barycenter.whole_files.reading import read_regular
 
 FILE: Final = "import.json"
+_MAX_BYTES: Final = 1 << 30
 _MISSING: Final = (
     ({"producers", "consumers"}, "sessions: without them, disturbance is counted in bundles"),
     ({"cpu"}, "usage of CPU: without it, replays use a default model of brokers"),
@@ -66,7 +69,7 @@ def read_progress(out: Path) -> Progress | None:
     """
     file = out / FILE
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Progress)
+        return decode_json(read_regular(file, _MAX_BYTES), Progress)
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, msgspec.ValidationError) as error:

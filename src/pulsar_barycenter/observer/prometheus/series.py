@@ -1,6 +1,5 @@
 """The metrics of Pulsar's brokers that an import reads, and the form of series in an answer of Prometheus."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -46,8 +45,11 @@ Other processes export the last one, too, so it does not show that an instance i
 OF_BARYCENTER: Final = "barycenter_brokers_active"
 """Only Barycenter's brokers export it."""
 
-MAX_SERIES: Final = 2_000_000
-"""The maximum number of series in an answer, a topic each."""
+
+MAX_VALUE: Final = 1e15
+"""The greatest value of a series that counts: what is computed of it stays finite, and a time fits into a report."""
+MAX_TIME_S: Final = 253_402_214_400.0
+"""The latest time in an answer, epoch seconds: the last day of the year 9999, the end of dates."""
 
 
 class ImportRefusedError(Exception):
@@ -63,6 +65,21 @@ class Series(msgspec.Struct, frozen=True):
 
     metric: dict[str, str]
     values: list[tuple[float, str]]
+
+
+def check_times(every: Iterable[Series], where: str) -> None:
+    """Check the times of series.
+
+    Raises:
+        ImportRefusedError: a time is before 1970 or after 9999; the text names `where`.
+    """
+    for series in every:
+        for at_s, _ in series.values:
+            if not 0 <= at_s <= MAX_TIME_S:
+                raise ImportRefusedError(
+                    f"{where} has a value at the time {at_s:g} (epoch seconds), which is not between the years 1970 and"
+                    " 9999; leave this series out with --match, or repair its source"
+                )
 
 
 class Matrix(msgspec.Struct, frozen=True, rename="camel"):
@@ -122,7 +139,7 @@ class MetricsSource(Protocol):
 
 
 def numbers(series: Series, window: Window) -> Iterator[tuple[int, float]]:
-    """Yield step and value of each point of a series that is a number of at least 0 and at a step of the window."""
+    """Yield step and value of each point of a series: a number from 0 to MAX_VALUE, at a step of the window."""
     for at_s, text in series.values:
         row = window.row(at_s)
         value = _number(text)
@@ -135,7 +152,7 @@ def _number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return value if 0 <= value <= MAX_VALUE else None
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:

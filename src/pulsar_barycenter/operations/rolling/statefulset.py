@@ -14,6 +14,7 @@ from typing import Annotated, Final, TypeVar
 
 import msgspec
 
+from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.executor import RefusedError
 
@@ -233,7 +234,7 @@ def decode_service(answer: bytes) -> Service:
 
 def _decoded(answer: bytes, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(answer, type=kind)
+        return decode_json(answer, kind)
     except msgspec.DecodeError as error:
         raise RefusedError(f"the answer of kubectl is not a {kind.__name__}: {error}") from error
 

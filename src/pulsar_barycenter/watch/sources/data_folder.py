@@ -28,10 +28,13 @@ from pulsar_barycenter.operations.journal import Entry, MoveState, move_journal
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.watch.sources.error import WatchError
 from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, Look
+from pulsar_barycenter.whole_files.reading import read_regular
 
 MAX_REPORTS: Final = 500_000
 """The maximum number of reports that are read at once, those of the newest days."""
 MAX_REPORT_BYTES: Final = 256 << 20
+MAX_TIME_MS: Final = 253_402_214_400_000
+"""The latest time of a report, epoch ms: the last day of the year 9999, the end of dates."""
 _OPEN_DAYS: Final = 2
 """The number of the newest days that may get more files."""
 _LOAD_REPORTS: Final = "load-reports"
@@ -63,7 +66,7 @@ class DataFolder:
         """The names of the files that were read, by day."""
         self._over = ""
         """Days up to this one get no more files."""
-        self._damaged: dict[str, str] = {}
+        self._damaged_count, self._first_damaged = 0, ""
         self._last_ms: dict[str, int] = {}
         self._gaps_ms: list[int] = []
         self._settings = _Changing[list[RecordedSettings]]([])
@@ -88,9 +91,10 @@ class DataFolder:
 
     def troubles(self) -> tuple[str, ...]:
         found = list(self._troubles.values())
-        if self._damaged:
-            file, why = next(iter(self._damaged.items()))
-            found.append(f"{count_of(len(self._damaged), 'report')} cannot be read and are missing here: {file}: {why}")
+        if self._damaged_count:
+            reports = count_of(self._damaged_count, "report")
+            are = "is" if self._damaged_count == 1 else "are"
+            found.append(f"{reports} cannot be read and {are} missing here: {self._first_damaged}")
         return tuple(found)
 
     # ---- reading ----
@@ -132,9 +136,16 @@ class DataFolder:
         root = self._path / _LOAD_REPORTS
         for day in sorted(_names(root), reverse=True):
             known = self._read.get(day, set[str]())
-            for name in _names(root / day) if day > self._over else ():
+            for name in self._names_of_day(root / day) if day > self._over else ():
                 if name.endswith(".json") and not name.startswith(".") and name not in known:
                     yield root / day / name
+
+    def _names_of_day(self, folder: Path) -> list[str]:
+        try:
+            return _names(folder)
+        except OSError as error:  # no rights, or a link to itself: the other days can be shown
+            self._troubles["days"] = f"{folder} cannot be read and is missing here: {error.strerror}"
+            return []
 
     def _new_reports(self) -> list[LocalBrokerData]:
         found: list[LocalBrokerData] = []
@@ -162,17 +173,24 @@ class DataFolder:
 
     def _report(self, file: Path) -> LocalBrokerData | None:
         try:
-            with file.open("rb") as stream:
-                report = decode_report(stream.read(MAX_REPORT_BYTES))
-        except msgspec.DecodeError as error:
-            self._damaged[str(file)] = str(error)
-            return None
+            report = decode_report(read_regular(file, MAX_REPORT_BYTES))
         except FileNotFoundError:  # the pipeline has moved it, or its time is over
             return None
+        except (msgspec.DecodeError, OSError) as error:
+            self._damage(file, str(error.strerror or error) if isinstance(error, OSError) else str(error))
+            return None
         if not report.broker_id:
-            self._damaged[str(file)] = "it names no broker"
+            self._damage(file, "it names no broker")
+            return None
+        if not 0 <= report.last_update <= MAX_TIME_MS:
+            self._damage(file, f"its time, {report.last_update} (epoch ms), is not between the years 1970 and 9999")
             return None
         return report
+
+    def _damage(self, file: Path, why: str) -> None:
+        """Count a report that cannot be read; the first one is named."""
+        self._damaged_count += 1
+        self._first_damaged = self._first_damaged or f"{file}: {why}"
 
     # ---- beside the load ----
 

@@ -58,6 +58,8 @@ class AccessMachine(RuleBasedStateMachine):
         self.gone: list[Someone] = []
         self.stored: int | None = None
         """The epoch in the store: written before its producer is admitted, or by an attempt that failed."""
+        self.known: int | None = None
+        """The epoch of the topic: the last one that was admitted, or the stored one since the topic was loaded."""
         self.admitted: list[int] = []
         self.number = 0
 
@@ -143,13 +145,14 @@ class AccessMachine(RuleBasedStateMachine):
         epoch = self.access.take_epoch(claimant)
         assert epoch is not None
         if self.stored is not None:
-            assert epoch > self.stored or (epoch == self.stored == claimant.brought == self.admitted[-1])
+            assert epoch > self.stored or (epoch == self.stored == claimant.brought == self.known)
         if is_written:
             self.stored = epoch
         if is_written and is_told:
             assert self.access.stored(claimant)
             claimant.had = epoch
             self.admitted.append(epoch)
+            self.known = epoch
             self.attached.append(claimant)
             self.claimant = None
         else:
@@ -188,6 +191,7 @@ class AccessMachine(RuleBasedStateMachine):
         self.attached, self.line, self.claimant = [], [], None
         assert self.access.situation is Situation.FREE
         self.access = ProducerAccess(TOPIC, epoch=self.stored)
+        self.known = self.stored
 
     @invariant()
     def agrees(self) -> None:

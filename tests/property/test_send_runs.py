@@ -132,7 +132,7 @@ def read(stream, cuts, *, joins_sends):
 
 def as_sends(run):
     rows = zip(run.sequence_ids, run.entries, run.publish_times_ms, strict=True)
-    return [((run.producer_id, number, 0, 1, False), entry, (time_ms, 1)) for number, entry, time_ms in rows]
+    return [((run.producer_id, number, 0, 1, False, False), entry, (time_ms, 1)) for number, entry, time_ms in rows]
 
 
 def checked(entry):

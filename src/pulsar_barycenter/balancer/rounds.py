@@ -31,6 +31,7 @@ from pulsar_barycenter.load.policies import ClusterPolicies
 from pulsar_barycenter.load.rounds.balance import Balance
 from pulsar_barycenter.load.sizing import load_of
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 from pulsar_barycenter.observer.collector import Collector
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
@@ -318,7 +319,7 @@ class Rounds:
             mode=self.wanted.mode,
             brokers=len(look.listed),
             current=len(look.current),
-            bundles=len(look.owners),
+            bundles=sum(not is_of_a_broker_itself(bundle) for bundle in look.owners),
             failed=dict(look.failed),
             balance=now.sentence,
             above_mean=now.above_mean,

@@ -51,7 +51,7 @@ MANAGERS: tuple[dict[str, str], ...] = (
 )
 """What histories are played with, one after the other: mostly the modular load manager."""
 
-ONCE_FAILED = {96000365: (*OF_ONE, *OF_ALL, *OF_BALANCE), 118599083: None}
+ONCE_FAILED = {96000365: (*OF_ONE, *OF_ALL, *OF_BALANCE), 118599083: None, 618162210: None}
 """Seeds of histories that found a fault, and among which faults they were drawn (None: all); they are always
 played."""
 

@@ -170,6 +170,7 @@ class ResourceLock(Generic[T]):
             self._step(LockStep.RELEASE)
             self._in_doubt.set()
             self._release = asyncio.create_task(self._release_once(), name=f"release lock {self.path}")
+            self._release.add_done_callback(lambda done: done.cancelled() or done.exception())  # callers may have left
         await asyncio.shield(self._release)
 
     def doubt(self) -> None:

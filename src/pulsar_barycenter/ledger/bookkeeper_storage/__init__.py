@@ -1,6 +1,6 @@
 """Ledgers of topics on bookies of Apache BookKeeper.
 
-Problem. BookKeeper has its own rules of who may write a ledger, and no order of owners: whoever recovers a ledger last
+Problem. BookKeeper has its own rules of who may write a ledger, and no order of owners: the last to recover a ledger
 has it. It keeps entries, and neither message counts nor publish times. Managed ledgers need an order of owners, and
 some of these numbers.
 

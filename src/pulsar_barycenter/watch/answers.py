@@ -80,7 +80,7 @@ class Answers:
     def overview(self, now_ms: int) -> Overview:
         cluster, at_ms = self._cluster, self.shown_ms(now_ms)
         shares = self._shares.of(cluster.document, cluster.live)
-        complaints = (*complaints_of(shares, None, at_ms, self._holds_ms()), *self._source.troubles())
+        complaints = (*complaints_of(shares, None, at_ms, self._holds_ms()), *self._source.problems())
         return Overview(
             cluster=cluster.beside.cluster or "unnamed cluster",
             leader=cluster.beside.leader,

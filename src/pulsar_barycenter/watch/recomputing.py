@@ -182,16 +182,16 @@ class Recomputer:
         self._manager = manager_in_force(config)
         self.strategy = strategy_of(config)
         self._round: Round[Any] | None = None
-        self.trouble = ""
+        self.problem = ""
         """Why no round can be run; blank if rounds can be run."""
         try:
             self._round = round_of(config, self._manager)
             self._memory: RoundMemory[Any] = self._round.start()
         except StrategyError as error:
-            self.trouble = str(error)
+            self.problem = str(error)
 
     def run(self, document: SnapshotDocument, *, remembers: bool) -> RecomputedRound | None:
-        """Return the round on a snapshot; with `remembers` the next round goes on from it. None: see `trouble`."""
+        """Return the round on a snapshot; with `remembers` the next round goes on from it. None: see `problem`."""
         if self._round is None:
             return None
         outcome, memory = self._round.run(document.snapshot(), self._memory, random.Random(_SEED))

@@ -35,7 +35,7 @@ def recorded_board(cluster: WatchedCluster) -> Board:
     return board_of(cluster.document)
 
 
-def recorded_status(cluster: WatchedCluster, source: str, troubles: Sequence[str]) -> RecordedStatus:
+def recorded_status(cluster: WatchedCluster, source: str, problems: Sequence[str]) -> RecordedStatus:
     """Return the status; ages are relative to the last look."""
     board, leader = recorded_board(cluster), cluster.beside.leader
     minutes = min(60.0, cluster.config.load_balancer_report_update_max_interval_minutes)
@@ -50,5 +50,5 @@ def recorded_status(cluster: WatchedCluster, source: str, troubles: Sequence[str
         namespaces=len(cluster.namespaces()),
         bundles=len(board.bundles),
         brokers=tuple(msgspec.structs.replace(row, leads=row.broker == leader) for row in board.brokers),
-        complaints=(*complaints_of(shares, None, cluster.at_ms, silent_ms), *troubles),
+        complaints=(*complaints_of(shares, None, cluster.at_ms, silent_ms), *problems),
     )

@@ -110,7 +110,7 @@ async def status_of_recording(data: Path) -> RecordedStatus:
     """
     cluster, folder = WatchedCluster(), DataFolder(data, span_ms=_HOUR_MS)
     await take_new(folder, cluster, asyncio.Lock())
-    return recorded_status(cluster, folder.name, folder.troubles())
+    return recorded_status(cluster, folder.name, folder.problems())
 
 
 @asynccontextmanager
@@ -146,14 +146,14 @@ async def _repeat(
 ) -> None:
     loop = asyncio.get_running_loop()
     due, number, told = loop.time(), 1, 0
-    trouble: tuple[str, ...] = ()
+    problem: tuple[str, ...] = ()
     while True:
         for decision in [one for one in cluster.decisions if one.number > told]:
             tell(decision)
         told = cluster.number
-        if source.troubles() != trouble:
-            trouble = source.troubles()
-            for sentence in trouble:
+        if source.problems() != problem:
+            problem = source.problems()
+            for sentence in problem:
                 tell(sentence)
         if number == wanted.rounds:
             return

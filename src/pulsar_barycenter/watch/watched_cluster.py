@@ -173,7 +173,7 @@ class WatchedCluster:
             journal=self.beside.journal,
             sheds=self.config.load_balancer_shedding_enabled and self.config.load_balancer_enabled,
             settings_missing=self.beside.settings is None,
-            trouble=self._recomputer.trouble,
+            problem=self._recomputer.problem,
         )
         for move in moves:
             self._note("unload", why_moved(move, known), move)

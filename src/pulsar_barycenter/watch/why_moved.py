@@ -47,14 +47,14 @@ class Why:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What is known of the time of a move. `rounds` are the recomputed ones, oldest first; `journal` maps a bundle and
-    its destination to the reason that the journal of `balance` has. `trouble` says why no round can be recomputed.
+    its destination to the reason that the journal of `balance` has. `problem` says why no round can be recomputed.
     `settings_missing` is whether no settings were recorded, so that Pulsar's defaults are assumed."""
 
     rounds: Sequence[RecomputedRound]
     journal: Mapping[tuple[str, str], str]
     sheds: bool
     settings_missing: bool = False
-    trouble: str = ""
+    problem: str = ""
 
 
 def why_moved(move: SeenMove, known: Known) -> Why:
@@ -67,8 +67,8 @@ def why_moved(move: SeenMove, known: Known) -> Why:
         return _seen(
             f"the cluster's own shedding was off ({SHEDDING_ENABLED_KEY}=false), so a person or a program moved it"
         )
-    if known.trouble:
-        return _seen(f"no reason can be recomputed: {known.trouble}")
+    if known.problem:
+        return _seen(f"no reason can be recomputed: {known.problem}")
     if not known.rounds:
         return _seen("no load was recorded before the move, so no reason can be recomputed")
     assumed = ". No settings were recorded: Pulsar's defaults were assumed" if known.settings_missing else ""

@@ -143,8 +143,8 @@ async def test_damaged_reports_are_left_out_and_counted(tmp_path: Path) -> None:
     (day / "y-1-1.json").write_bytes(b"{}")
     folder = DataFolder(tmp_path, span_ms=DAY_MS)
     assert await folder.read()
-    [trouble] = folder.troubles()
-    assert trouble.startswith("2 reports cannot be read and are missing here: ")
+    [problem] = folder.problems()
+    assert problem.startswith("2 reports cannot be read and are missing here: ")
 
 
 async def test_files_that_are_no_reports_keep_nobody_from_looking(tmp_path: Path) -> None:
@@ -166,9 +166,9 @@ async def test_files_that_are_no_reports_keep_nobody_from_looking(tmp_path: Path
     cluster = WatchedCluster()
     assert await took(folder, cluster)
     assert cluster.live
-    troubles = folder.troubles()
-    assert any("8 reports cannot be read and are missing here: " in trouble for trouble in troubles)
-    assert any("2999-01-01 cannot be read and is missing here" in trouble for trouble in troubles)
+    problems = folder.problems()
+    assert any("8 reports cannot be read and are missing here: " in problem for problem in problems)
+    assert any("2999-01-01 cannot be read and is missing here" in problem for problem in problems)
 
 
 async def test_a_folder_of_two_clusters_is_refused(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class DataFolder:
     async def read(self) -> list[Look]:
         return await asyncio.to_thread(self._looks)
 
-    def troubles(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         found = list(self._troubles.values())
         if self._damaged_count:
             reports = count_of(self._damaged_count, "report")

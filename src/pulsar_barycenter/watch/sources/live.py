@@ -63,7 +63,7 @@ class LiveCluster:
     def name(self) -> str:
         return ", ".join(self._urls)
 
-    def troubles(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         return tuple(self._troubles)
 
     async def read(self) -> list[Look]:

@@ -22,6 +22,6 @@ class Source(Protocol):
         """
         ...
 
-    def troubles(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """Return what could not be read the last time, a sentence each."""
         ...

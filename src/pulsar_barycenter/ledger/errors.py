@@ -11,6 +11,7 @@ LedgerError
 ├── LedgerFolderLostError    the folder was removed or replaced while it was open; the process has to end
 ├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or a check of them is running
 ├── LedgerFullError          the disk is full, or too few bookies accept writes; existing data stays readable
+├── ForeignTopicError        only Java brokers can serve the topic, or do this with it; nothing was changed
 ├── LedgerTerminatedError    the topic was terminated; it accepts no entry any more
 ├── LedgerClosedError        the writer, or the whole storage, is closed
 └── LedgerUnavailableError   the metadata store or bookies did not answer; it is unknown whether a write took effect
@@ -39,6 +40,10 @@ class LedgerDeletedError(LedgerFencedError):
     def __init__(self, ledger: str, epoch: int) -> None:
         LedgerError.__init__(self, f"{ledger}: the record was deleted; this owner has epoch {epoch}")
         self.epoch = epoch
+
+
+class ForeignTopicError(LedgerError):
+    """The records of a topic are in Pulsar's form, and only Java brokers can serve the topic, or do what was asked."""
 
 
 class LedgerCorruptedError(LedgerError):

@@ -70,9 +70,33 @@ class ManagedLedger(Generic[Context]):
     """The entries and cursors of one topic. Create it by `open`. Call all methods on the event loop that opened it."""
 
     __slots__ = (
-        "_alone", "_appender", "_close_task", "_cursors", "_fence", "_keeper", "_last", "_ledgers", "_losses",
-        "_reads", "_registered", "_segments", "_state", "_storage", "_store", "_tail", "_tasks", "_trimming", "clock",
-        "compacted", "is_ended", "on_durable", "on_failed", "on_fenced", "settings", "topic",
+        "_alone",
+        "_appender",
+        "_close_task",
+        "_cursors",
+        "_fence",
+        "_form",
+        "_keeper",
+        "_last",
+        "_ledgers",
+        "_losses",
+        "_reads",
+        "_registered",
+        "_segments",
+        "_state",
+        "_storage",
+        "_store",
+        "_tail",
+        "_tasks",
+        "_trimming",
+        "clock",
+        "compacted",
+        "is_ended",
+        "on_durable",
+        "on_failed",
+        "on_fenced",
+        "settings",
+        "topic",
     )  # fmt: skip
 
     _fence: LedgerFencedError  # set once the state is FENCED
@@ -99,6 +123,7 @@ class ManagedLedger(Generic[Context]):
         self.on_fenced = on_fenced
         self._store = store
         self._storage = storage
+        self._form = form
         self._keeper = form.ledgers(store, managed_ledger_path(topic), epoch=epoch)
         self._state = _State.OPEN
         self._losses = Losses(self)
@@ -109,7 +134,9 @@ class ManagedLedger(Generic[Context]):
         self._tail = TailWindow(storage.caches.tail)
         self._reads = EntryReads(storage, self._segments, self._tail, self._losses)
         self._appender = Appender(self)
-        self.compacted = CompactedTopic(self, store, storage, self._ledgers, self._losses)
+        self.compacted = CompactedTopic(
+            self, store, storage, self._ledgers, self._losses, refusal=form.compaction_refusal
+        )
         self._trimming = True  # no trimming before the cursors are loaded, because they may need ledgers
         self._registered = self._alone = False
         self.is_ended = False
@@ -145,6 +172,7 @@ class ManagedLedger(Generic[Context]):
         are stored.
 
         Raises:
+            ForeignTopicError: only Java brokers can serve the topic. No record was changed.
             LedgerFencedError: an owner of this or a higher epoch has the topic.
             LedgerNotFoundError: the topic does not exist and `create` is False.
             LedgerUnavailableError: the metadata store did not answer.
@@ -164,6 +192,7 @@ class ManagedLedger(Generic[Context]):
         return ledger
 
     async def _take_over(self, create: bool, closed: asyncio.Event | None) -> None:
+        await self._form.check_topic(self._store, self._keeper.path)
         ledgers = self._ledgers
         making = None
         if closed is not None:

@@ -11,7 +11,8 @@ again.
 """
 
 import asyncio
-from typing import Final, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -83,6 +84,12 @@ class CursorRecord(OwnedRecord, frozen=True, rename="camel"):
 
 R = TypeVar("R", bound=OwnedRecord)
 
+ReadList: TypeAlias = Callable[[str, bytes], ManagedLedgerRecord]
+"""Returns a topic's list of ledgers from its path and its stored value, for tools.
+
+Raises InvalidValueError: the value is not a list of that form.
+"""
+
 
 class RecordKeeper(Protocol[R]):
     """Writes one record for one owner; one write at a time."""
@@ -143,6 +150,22 @@ class RecordForm(Protocol):
     """
 
     @property
+    def compaction_refusal(self) -> str:
+        """Why the records cannot name a compacted ledger of this broker, so that it compacts no topic; "" if they
+        can.
+        """
+        ...
+
+    async def check_topic(self, store: MetadataStore, path: str) -> None:
+        """Check that this broker can serve a topic, which may not exist yet. Changes no record of the topic.
+
+        Raises:
+            ForeignTopicError: only Java brokers can.
+            LedgerUnavailableError: the store did not answer, or a record cannot be read.
+        """
+        ...
+
+    @property
     def succession(self) -> Succession:
         """The order of the steps by which a topic gets its next ledger."""
         ...
@@ -160,6 +183,13 @@ class RecordsWithEpochs:
     """The form of clusters without Java brokers: JSON, with the epoch of the owner in each record."""
 
     __slots__ = ()
+
+    @property
+    def compaction_refusal(self) -> str:
+        return ""
+
+    async def check_topic(self, store: MetadataStore, path: str) -> None:
+        return
 
     @property
     def succession(self) -> Succession:
@@ -272,3 +302,8 @@ def decode(path: str, value: bytes, kind: type[R]) -> R:
         return msgspec.json.decode(value or b"{}", type=kind)
     except msgspec.DecodeError as error:
         raise InvalidValueError(path, f"the stored value is not a {kind.__name__}: {error}") from error
+
+
+def read_list_with_epoch(path: str, value: bytes) -> ManagedLedgerRecord:
+    """Return a topic's list of ledgers in the form of `RecordsWithEpochs`. Raises as `ReadList`."""
+    return decode(path, value, ManagedLedgerRecord)

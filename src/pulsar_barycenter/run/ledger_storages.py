@@ -12,7 +12,6 @@ import structlog
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
 from pulsar_barycenter.bookkeeper.metadata.ledger_store import draw_of
 from pulsar_barycenter.bookkeeper.wire.digests import DigestType
-from pulsar_barycenter.broker.ownership.channel.ownership_channel import configured_place
 from pulsar_barycenter.cluster_logs.data_folder import LEDGERS
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage, connect
@@ -29,8 +28,7 @@ from pulsar_barycenter.ledger.pulsar_records.cursor_ledgers import CursorLedgers
 from pulsar_barycenter.ledger.pulsar_records.list_readers import form_of_list
 from pulsar_barycenter.ledger.pulsar_records.records_in_pulsars_form import RecordsInPulsarsForm
 from pulsar_barycenter.ledger.storage import LedgerStorage
-from pulsar_barycenter.load.managers import ManagerKind, manager_kind
-from pulsar_barycenter.load.service_units.service_unit_state import StorageType
+from pulsar_barycenter.load.managers import OWNERS_IN_STORE, ManagerKind, StrategyError, manager_kind, short_name
 from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.files.data_faults import DataFault
 from pulsar_barycenter.metadata.open import OF_ONE_MACHINE, open_store
@@ -154,7 +152,7 @@ async def _check_records(config: BrokerConfig, store: MetadataStore) -> None:
             f"loadManagerClassName={config.load_manager_class_name} keeps ownership records in a topic that must be"
             " compacted, and brokers with barycenterLedgerRecords=pulsar compact no topic. Set"
             f" loadManagerClassName={ManagerKind.MODULAR.class_name}, or"
-            " loadManagerServiceUnitStateTableViewClassName=ServiceUnitStateMetadataStoreTableViewImpl"
+            f" loadManagerServiceUnitStateTableViewClassName={OWNERS_IN_STORE}"
         )
     first = None if await store.exists(FOLDER_KEY) else await first_list(store)
     if first and (found := form_of_list(first)) != records:
@@ -166,8 +164,13 @@ async def _check_records(config: BrokerConfig, store: MetadataStore) -> None:
 
 
 def _compacts_owners(config: BrokerConfig) -> bool:
-    is_extensible = manager_kind(config.load_manager_class_name) is ManagerKind.EXTENSIBLE
-    return is_extensible and configured_place(config) is StorageType.SYSTEM_TOPIC
+    """Return whether the load manager keeps ownership records in a topic; one that is not known is refused later."""
+    try:
+        kind = manager_kind(config.load_manager_class_name)
+    except StrategyError:
+        return False
+    place = short_name(config.load_manager_service_unit_state_table_view_class_name)
+    return kind is ManagerKind.EXTENSIBLE and place != OWNERS_IN_STORE
 
 
 def describe(entry: bytes) -> tuple[int, int]:

@@ -71,7 +71,7 @@ async def test_a_write_of_another_owner_is_the_end_even_if_its_bytes_are_the_sam
     store, life = place.dying(1, takes_effect=True)
     keeper = place.list_(store)
     record = ManagedLedgerRecord(properties={"n": "1"})
-    await keeper.write(ManagedLedgerRecord())
+    await keeper.write(ManagedLedgerRecord(properties={"n": "0"}))
     with pytest.raises(LedgerUnavailableError):
         await keeper.write(record)
     life.is_over = False

@@ -37,7 +37,7 @@ DrawId: TypeAlias = Callable[[MetadataStore, str], Awaitable[int]]
 
 async def draw_by_sequential_key(store: MetadataStore, path: str) -> int:
     """Draw an id as clients of ZooKeeper do: by a sequential key, which is deleted at once."""
-    return await next_counter_value(store, f"{path}/ID")
+    return await next_counter_value(store, path, prefix="ID-")
 
 
 async def draw_by_version(store: MetadataStore, path: str) -> int:

@@ -356,7 +356,8 @@ class Cursor:
             self._timer = None
 
     async def close(self) -> None:
-        """Write the record if it is not up to date, then stop. Idempotent.
+        """Write the record if it is not up to date, so that every kind of owner can go on with it, then stop.
+        Idempotent.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError: as `flush`; the cursor is closed nevertheless.
@@ -364,6 +365,16 @@ class Cursor:
         if not self._closed:
             self.abandon()
             await self.flush()
+            await self._leave()
+
+    async def _leave(self) -> None:
+        if self._keeper is not None:
+            async with self._keeper.lock:
+                try:
+                    await self._keeper.leave()
+                except LedgerFencedError as error:
+                    self._owner.fenced(error)
+                    raise
 
     async def delete(self) -> None:
         """Delete the record. Call `abandon` first."""

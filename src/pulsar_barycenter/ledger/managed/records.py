@@ -138,6 +138,12 @@ class RecordKeeper(Protocol[R]):
         """
         ...
 
+    async def leave(self) -> None:
+        """Make sure that owners of every kind find all of the record that this owner took over or wrote last. Call it
+        when nothing more will be written. Raises as `write`.
+        """
+        ...
+
     async def delete(self) -> None:
         """Delete the record. It is no error if it does not exist. Raises as `write`."""
         ...
@@ -281,6 +287,9 @@ class EpochKeeper(Generic[R]):
             raise LedgerDeletedError(self.path, self.epoch)
         if epoch > self.epoch:
             raise LedgerFencedError(self.path, self.epoch, epoch)
+
+    async def leave(self) -> None:
+        return
 
     async def delete(self) -> None:
         try:

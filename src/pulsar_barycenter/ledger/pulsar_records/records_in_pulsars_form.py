@@ -306,6 +306,9 @@ class LedgersKeeper:
     async def confirm(self) -> None:
         await self._value.confirm()
 
+    async def leave(self) -> None:
+        return
+
     async def delete(self) -> None:
         await self._value.delete()
 
@@ -318,9 +321,13 @@ class LedgersKeeper:
 
 
 class CursorKeeper:
-    """Keeps a cursor: in its key, or in a ledger that the key names."""
+    """Keeps a cursor: in its key, or in a ledger that the key names.
 
-    __slots__ = ("_clock", "_ledgers", "_name", "_stored", "_topic", "_unnamed", "_value", "epoch")
+    Java brokers read partly acknowledged entries from ledgers only, although they write them into keys, too. A ledger
+    for each write would cost too much, so the cursor gets one when its owner leaves.
+    """
+
+    __slots__ = ("_clock", "_last", "_ledgers", "_name", "_stored", "_topic", "_unnamed", "_value", "epoch")
 
     def __init__(self, value: VersionedValue, epoch: int, ledgers: CursorLedgers, clock: Clock) -> None:
         _, _, topic = value.path.removeprefix("/").partition("/")
@@ -330,6 +337,8 @@ class CursorKeeper:
         self._ledgers = ledgers
         self._clock = clock
         self._stored = StoredCursor(ManagedCursorInfo(cursorsLedgerId=NO_LEDGER), NONE)
+        self._last = CursorRecord()
+        """The record that this owner took over or wrote last."""
         self._unnamed: set[int] = set()
         """The ledgers that this owner made, and that the key did not name when it was last known."""
         self.epoch = epoch
@@ -365,15 +374,23 @@ class CursorKeeper:
         return record_of_position(self._name, info, read_position(ledger_id, entry))
 
     async def take_over(self, record: CursorRecord) -> bool:
-        stored, value = await self._built(record)
+        stored, value = await self._built(record, in_ledger=needs_ledger(record))
         if not await self._value.put(value):
             await self._delete(stored.info.cursorsLedgerId)
             return False
         await self._adopt(stored)
+        self._last = record
         return True
 
     async def write(self, record: CursorRecord) -> None:
-        stored, value = await self._built(record)
+        await self._write(record, in_ledger=needs_ledger(record))
+
+    async def leave(self) -> None:
+        if self._last.partial_acks and self._stored.info.cursorsLedgerId == NO_LEDGER:
+            await self._write(self._last, in_ledger=True)
+
+    async def _write(self, record: CursorRecord, *, in_ledger: bool) -> None:
+        stored, value = await self._built(record, in_ledger=in_ledger)
         try:
             await self._value.replace(value)
         except LedgerFencedError:
@@ -381,6 +398,7 @@ class CursorKeeper:
             await self._delete(stored.info.cursorsLedgerId)
             raise
         await self._adopt(stored)
+        self._last = record
 
     async def confirm(self) -> None:
         await self._value.confirm()
@@ -390,12 +408,12 @@ class CursorKeeper:
         for ledger_id in [self._stored.info.cursorsLedgerId, *self._unnamed]:
             await self._delete(ledger_id)
 
-    async def _built(self, record: CursorRecord) -> tuple[StoredCursor, bytes]:
+    async def _built(self, record: CursorRecord, *, in_ledger: bool) -> tuple[StoredCursor, bytes]:
         before, compression = self._stored
         now_ms = self._clock.now_ms()
         try:
             info = info_of_cursor(self._name, before, record, ledger_id=NO_LEDGER, now_ms=now_ms)
-            if needs_ledger(record):
+            if in_ledger:
                 entry = write_position(position_of_cursor(info, record))
                 ledger_id = await self._ledgers.write(self._topic, self._name, entry)
                 self._unnamed.add(ledger_id)

@@ -5,7 +5,6 @@ same bookies: nothing sent is lost, and nothing stored as acknowledged comes aga
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,15 @@ import pytest
 from pulsar_barycenter.config.pulsar_version import VERSIONS
 from pulsar_barycenter.doctor.reading.bookies import read_bookies
 from support.admin_tool import tool_class_path
-from support.apache_pulsar import QUICK, ApachePulsar, apache_pulsar
+from support.apache_pulsar import ApachePulsar, apache_pulsar
 from support.apache_pulsar_5 import VERSION as VERSION_5
 from support.maven import PeerUnavailableError
 from support.running_cluster import running_cluster
-from support.topics_of_both import JAVA_KEYS, PYTHON_KEYS, SharedTopic, figures
+from support.topics_of_both import JAVA_KEYS, PYTHON_KEYS, WITHOUT_TLS, SharedTopic, figures
 
 pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("apache pulsar")]
 
 SINGLE, BATCHED, WIDE = "single", "batched", "wide"
-WITHOUT_TLS = replace(QUICK, has_tls=False)
-"""Barycenter's brokers have no TLS either: a leader of Pulsar with TLS would send requests on only over TLS."""
 
 
 class Turns:

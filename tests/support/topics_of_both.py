@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pulsar
 
+from support.apache_pulsar import QUICK
 from support.stock_client import connect
 
 LEDGER_KEYS: Final = {
@@ -38,6 +39,8 @@ PYTHON_KEYS: Final = {
     "barycenterLedgerRecords": "pulsar",
     "leaderOnlyMetadataWrites": "false",
 }
+WITHOUT_TLS: Final = replace(QUICK, has_tls=False)
+"""Brokers of Pulsar beside those of Barycenter, which have no TLS: a leader with TLS sends requests over TLS only."""
 WAIT_MS: Final = 60_000
 _SUBSCRIPTION: Final = "some"
 _ALL: Final = "all"

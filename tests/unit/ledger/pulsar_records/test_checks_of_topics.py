@@ -43,6 +43,7 @@ ENTRY = PositionInfo(ledgerId=1, entryId=1, properties=COMPACTED)
         ("/__compaction", IN_LEDGER.SerializeToString(), "compacted into ledger 77 by a Java broker"),
         ("-sub__transaction_pending_ack", b"", "may have pending acknowledgements"),
     ],
+    ids=["offloaded", "compacted", "compacted as a cursor's ledger says", "with transactions"],
 )
 async def test_a_topic_for_java_brokers_is_refused_and_not_changed(name: str, value: bytes, reason: str) -> None:
     world = LedgerWorld()

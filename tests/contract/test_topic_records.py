@@ -121,3 +121,14 @@ async def test_a_terminated_topic_stays_so(world: LedgerWorld, form: RecordForm)
     assert await owner.ledger.terminate() == end
     await owner.ledger.close()
     assert (await world.open(2, form=form)).ledger.terminated_at == end
+
+
+async def test_only_a_form_that_lists_a_ledger_ahead_makes_one(world: LedgerWorld, form: RecordForm) -> None:
+    """In Pulsar's form the last ledger of the former owner counts as open, so that none may follow it yet."""
+    former = await world.open(1, form=form)
+    await former.append("a")
+    before = world.disk.ledger_ids
+    await former.ledger.close()
+    later = await world.open(2, form=form, closed=CLOSED)
+    assert len(world.disk.ledger_ids - before) == (1 if form is RECORDS_WITH_EPOCHS else 0)
+    assert len(await later.append("b")) == 1

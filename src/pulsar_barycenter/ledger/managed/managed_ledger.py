@@ -168,7 +168,7 @@ class ManagedLedger(Generic[Context]):
         `epoch` must be higher than that of every former owner. It may be equal to the epoch of the last owner in two
         cases: that owner closed the topic, or that owner was this process, which was interrupted while it opened or
         closed the topic and no longer has the topic open. `closed`, if given, is set when the former owner has closed
-        the topic. Until then only the ledger for the next append is created. `form` is how the records of the topic
+        the topic. Until then at most the ledger for the next append is created. `form` is how the records of the topic
         are stored.
 
         Raises:
@@ -200,7 +200,8 @@ class ManagedLedger(Generic[Context]):
             try:
                 await closed.wait()
             except BaseException:
-                ledgers.undo(making, is_listed=False)
+                if making is not None:
+                    ledgers.undo(making, is_listed=False)
                 raise
         taking_over = ledgers.take_over(create=create, alone=self._alone, making=making)
         made, _ = await asyncio.gather(taking_over, self._cursors.read_ahead(), return_exceptions=True)

@@ -10,8 +10,9 @@ Source of the second order: `ManagedLedgerImpl.ledgerClosed` and `createComplete
 earlier here, while appends continue.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeAlias, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 New = TypeVar("New")
 Step: TypeAlias = Callable[[], Awaitable[None]]
@@ -21,6 +22,12 @@ class Succession(Protocol):
     """The order of the steps. `make` creates a ledger, and `add` lists it, or deletes it if that fails. What `make` and
     `add` raise passes through.
     """
+
+    def ahead(self, make: Callable[[], Coroutine[Any, Any, New]]) -> asyncio.Task[New] | None:
+        """Start to make the ledger for the next append, while the former owner still has the topic; None if the list
+        could not have it when the topic is taken over.
+        """
+        ...
 
     async def begin(
         self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], ended: Step
@@ -47,6 +54,9 @@ class SuccessorFirst:
 
     __slots__ = ()
 
+    def ahead(self, make: Callable[[], Coroutine[Any, Any, New]]) -> asyncio.Task[New] | None:
+        return asyncio.create_task(make())
+
     async def begin(
         self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], ended: Step
     ) -> New:
@@ -67,6 +77,9 @@ class EndFirst:
     """Ends the former ledger, then lists its end and its successor by one write."""
 
     __slots__ = ()
+
+    def ahead(self, make: Callable[[], Coroutine[Any, Any, New]]) -> asyncio.Task[New] | None:
+        return None
 
     async def begin(
         self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], ended: Step

@@ -1,11 +1,13 @@
 """Two brokers of Apache Pulsar and two of Barycenter as one cluster with persistent topics on the same bookies.
 
-Topics move at random by unload and by SIGKILL of their owner, while numbered messages flow. At the end, Java alone
-serves and reads everything.
+Topics move at random by unload, and because their owner is killed or paused, while numbered messages flow. At the end,
+Java alone serves and reads everything.
 """
 
 import asyncio
+import os
 import random
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from json import loads
@@ -35,7 +37,7 @@ KINDS = {
     "key-shared": pulsar.ConsumerType.KeyShared,
 }
 IN_ORDER = ("exclusive", "failover")
-STEPS = ("unload", "unload", "kill")
+STEPS = ("unload", "kill", "unload", "pause")
 SESSION = {"metadataStoreSessionTimeoutMillis": "10000"}
 _PAUSE_S = 0.02
 
@@ -79,28 +81,34 @@ class Mixed:
         self.brokers: list[ApacheBroker | BrokerProcess] = [*java.brokers, *cluster.brokers]
         self._session = session
         self.owners: list[str] = []
-        self.kills = 0
+        self.interruptions = 0
 
     @property
     def service_url(self) -> str:
         return "pulsar://" + ",".join(broker.service_url.removeprefix("pulsar://") for broker in self.brokers)
 
     async def call(self, method: str, path: str, *, broker: int = 0, json: Any = None) -> tuple[int, Any]:
-        """Return the status and the body of an answer; Pulsar says of some of its texts that they are JSON."""
-        url = f"{self.brokers[broker].web_url}{path}"
-        async with self._session.request(method, url, json=json) as answer:
-            text = await answer.text()
-            try:
-                return answer.status, loads(text)
-            except ValueError:
-                return answer.status, text.strip('"')
+        """Return the status and the body of an answer; status 0: there was none, as a broker does not run.
 
-    async def owner(self, topic: str) -> int:
-        """Return the number of the broker that serves a topic."""
+        Pulsar says of some of its texts that they are JSON.
+        """
+        url = f"{self.brokers[broker].web_url}{path}"
+        try:
+            async with self._session.request(method, url, json=json) as answer:
+                status, text = answer.status, await answer.text()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return 0, str(error)
+        try:
+            return status, loads(text)
+        except ValueError:
+            return status, text.strip('"')
+
+    async def owner(self, topic: str, *, asked: int = 0) -> int:
+        """Return the number of the broker that serves a topic, as the broker `asked` says."""
         found: list[int] = []
 
         async def has_one() -> bool:
-            status, answer = await self.call("GET", lookup_path(topic), broker=0)
+            status, answer = await self.call("GET", lookup_path(topic), broker=asked)
             found[:] = [
                 number
                 for number, broker in enumerate(self.brokers)
@@ -123,7 +131,7 @@ class Mixed:
 
     async def kill(self, number: int) -> None:
         """End a broker as a crash does, wait until the cluster knows, and start it again."""
-        self.kills += 1
+        self.interruptions += 1
         broker = self.brokers[number]
         if isinstance(broker, ApacheBroker):
             await asyncio.to_thread(broker.kill)
@@ -141,6 +149,31 @@ class Mixed:
         else:
             await self.cluster.start_brokers([broker])
 
+    async def pause(self, topic: str) -> None:
+        """Stop the owner of a topic for longer than its session, and let it go on beside its successor."""
+        number = await self.owner(topic)
+        broker = self.brokers[number]
+        process = broker.process if isinstance(broker, ApacheBroker) else broker
+        assert process is not None
+        assert process.pid is not None
+        asked = next(other for other in range(len(self.brokers)) if other != number)
+        self.interruptions += 1
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+
+            async def is_taken() -> bool:
+                return await self.owner(topic, asked=asked) != number
+
+            await eventually(is_taken, within_s=120, what="a topic of a paused broker has another owner")
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+
+        async def is_back() -> bool:
+            status, ids = await self.call("GET", "/admin/v2/brokers", broker=asked)
+            return status == 200 and broker.broker_id in ids
+
+        await eventually(is_back, within_s=120, what="a broker that was paused is registered again")
+
 
 @asynccontextmanager
 async def mixed_cluster(folder: Path) -> AsyncIterator[Mixed]:
@@ -157,7 +190,7 @@ async def mixed_cluster(folder: Path) -> AsyncIterator[Mixed]:
         ) as (cluster, _):
             # Pulsar refuses what comes without this header, even without a body
             headers = {"Content-Type": "application/json"}
-            async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=60)) as session:
+            async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=15)) as session:
                 yield Mixed(java, cluster, session)
         await _java_alone(java)
     except BaseException as error:
@@ -221,7 +254,7 @@ async def _play(mixed: Mixed, rounds: int, chance: random.Random) -> None:
     assert served == set(range(len(mixed.brokers)))
     bookies = await read_bookies(mixed.java.metadata_url, "", "")
     assert (bookies.failure, bookies.lacking) == ("", ())
-    assert len(bookies.unlisted) <= mixed.kills, bookies.unlisted
+    assert len(bookies.unlisted) <= mixed.interruptions, bookies.unlisted
 
 
 async def _move(mixed: Mixed, flows: list[Flow], rounds: int, chance: random.Random) -> set[int]:
@@ -236,6 +269,8 @@ async def _move(mixed: Mixed, flows: list[Flow], rounds: int, chance: random.Ran
                 await mixed.unload(flow.topic, target)
         if step == "kill":
             await mixed.kill(await mixed.owner(chance.choice(flows).topic))
+        if step == "pause":
+            await mixed.pause(chance.choice(flows).topic)
         for flow in flows:
             await _goes_on(flow)
     return served

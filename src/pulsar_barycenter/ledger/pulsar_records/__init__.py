@@ -10,7 +10,8 @@ replaced, has lost the topic.
 `managed_ledger_formats_pb2` are the records, `record_codec` their bytes, `compression` what some values are wrapped in.
 `ledger_marks` has the custom metadata of ledgers. `ledgers_mapping` and `cursors_mapping` translate to the records of
 `managed.records` and back; `acked_words` has the two forms of acknowledged entries. `taking` says which topics a Python
-broker must leave to Java brokers. `records_in_pulsars_form` keeps them in a metadata store for `managed`;
-`cursor_ledgers` has what does not fit there, on bookies. `list_readers` reads lists for tools. `errors` has what can
-fail. All but `records_in_pulsars_form` and `cursor_ledgers` is pure.
+broker must leave to Java brokers; `topic_check` asks it before a topic is taken over. `records_in_pulsars_form` keeps
+the records in a metadata store for `managed`; `cursor_ledgers` has what does not fit there, on bookies. `list_readers`
+reads lists for tools. `errors` has what can fail. All but `records_in_pulsars_form`, `cursor_ledgers` and `topic_check`
+is pure.
 """

@@ -12,14 +12,12 @@ Source: `MetaStoreImpl` and `ManagedCursorImpl` of Pulsar.
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Awaitable
 from typing import Protocol, TypeVar
 
 import structlog
 
 from pulsar_barycenter.ledger.errors import (
-    ForeignTopicError,
     LedgerDeletedError,
     LedgerError,
     LedgerFencedError,
@@ -28,7 +26,6 @@ from pulsar_barycenter.ledger.errors import (
 from pulsar_barycenter.ledger.managed.records import CursorRecord, ManagedLedgerRecord, RecordKeeper
 from pulsar_barycenter.ledger.managed.succession import END_FIRST, Succession
 from pulsar_barycenter.ledger.pulsar_records.cursors_mapping import (
-    COMPACTION,
     NO_LEDGER,
     info_of_cursor,
     needs_ledger,
@@ -52,12 +49,11 @@ from pulsar_barycenter.ledger.pulsar_records.record_codec import (
     write_position,
     write_record,
 )
-from pulsar_barycenter.ledger.pulsar_records.taking import reasons_not_to_take
+from pulsar_barycenter.ledger.pulsar_records.topic_check import TopicCheck
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.errors import BadVersionError, MetadataError, NotFoundError
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Record
-from pulsar_barycenter.naming.errors import InvalidNameError
-from pulsar_barycenter.naming.topic import decode_local_name, encode_local_name
+from pulsar_barycenter.naming.topic import decode_local_name
 
 log = structlog.get_logger(__name__)
 
@@ -107,11 +103,12 @@ class RecordReplacedError(LedgerFencedError):
 class RecordsInPulsarsForm:
     """The form of clusters with Java brokers. `cursor_ledgers` are the ledgers of cursors that do not fit their key."""
 
-    __slots__ = ("_clock", "_cursor_ledgers")
+    __slots__ = ("_check", "_clock", "_cursor_ledgers")
 
     def __init__(self, cursor_ledgers: CursorLedgers, clock: Clock) -> None:
         self._cursor_ledgers = cursor_ledgers
         self._clock = clock
+        self._check = TopicCheck(cursor_ledgers.last_entry, clock)
 
     @property
     def compaction_refusal(self) -> str:
@@ -121,37 +118,10 @@ class RecordsInPulsarsForm:
         )
 
     async def check_topic(self, store: MetadataStore, path: str) -> None:
-        folder, _, encoded = path.rpartition("/")
-        compaction_path = f"{path}/{encode_local_name(COMPACTION)}"
         try:
-            ledgers, compaction, siblings = await asyncio.gather(
-                store.get(path), store.get(compaction_path), store.children(folder)
-            )
-        except MetadataError as error:
-            raise LedgerUnavailableError(str(error)) from error
-        name = decode_local_name(encoded)
-        try:
-            info = ManagedLedgerInfo() if ledgers is None else read_ledgers(path, ledgers.value).info
-            cursors = {}
-            if compaction is not None:
-                cursors[COMPACTION] = await self._current(read_cursor(compaction_path, compaction.value).info)
+            await self._check.run(store, path)
         except PulsarRecordError as error:
             raise _unusable(path, error) from error
-        reasons = reasons_not_to_take(name, info, cursors, set(_decoded(siblings)))
-        if reasons:
-            raise ForeignTopicError(f"only Java brokers can serve the topic {name}: {'; '.join(reasons)}")
-
-    async def _current(self, cursor: ManagedCursorInfo) -> ManagedCursorInfo:
-        """Return a cursor with the properties that its ledger has, if it has a ledger."""
-        if cursor.cursorsLedgerId == NO_LEDGER:
-            return cursor
-        entry = await self._cursor_ledgers.last_entry(cursor.cursorsLedgerId)
-        if entry is None:
-            return cursor
-        return ManagedCursorInfo(
-            cursorsLedgerId=cursor.cursorsLedgerId,
-            properties=read_position(cursor.cursorsLedgerId, entry).properties,
-        )
 
     @property
     def succession(self) -> Succession:
@@ -438,12 +408,6 @@ class CursorKeeper:
             await self._ledgers.delete(ledger_id)
         except LedgerError as error:
             log.warning("cursor_ledger_not_deleted", path=self.path, ledger=ledger_id, error=str(error))
-
-
-def _decoded(names: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        with suppress(InvalidNameError):  # no broker finds such a topic
-            yield decode_local_name(name)
 
 
 def _digest(value: bytes) -> bytes:

@@ -1,5 +1,7 @@
 """What a broker finds out about a topic in Pulsar's form before it takes it over, and what tools read of its list."""
 
+import asyncio
+
 import pytest
 
 from pulsar_barycenter.ledger.errors import ForeignTopicError, LedgerUnavailableError
@@ -14,10 +16,12 @@ from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import (
     PositionInfo,
 )
 from pulsar_barycenter.ledger.pulsar_records.records_in_pulsars_form import RecordsInPulsarsForm
-from pulsar_barycenter.metadata.errors import InvalidValueError
+from pulsar_barycenter.ledger.pulsar_records.topic_check import KEPT_MS, TopicCheck
+from pulsar_barycenter.metadata.errors import InvalidValueError, StoreUnavailableError
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from support.cursor_ledgers import MemoryCursorLedgers
 from support.ledger_world import TOPIC, FixedClock, LedgerWorld
+from support.proofs import SetClock
 
 PATH = managed_ledger_path(TOPIC)
 OFFLOADED = ManagedLedgerInfo(
@@ -89,3 +93,29 @@ def test_tools_read_what_bookies_may_have_of_offloaded_topics() -> None:
         list_reader("pulsar")(PATH, b"\xff")
     with pytest.raises(InvalidValueError, match="ManagedLedgerRecord"):
         list_reader("barycenter")(PATH, b"\xff")
+
+
+async def test_names_of_a_namespace_are_read_once_for_many_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And again after a while, or after an error."""
+    store = MemoryBackend().connect(FixedClock(), 10_000)
+    children = store.children
+    listed: list[str] = []
+
+    async def counted(path: str) -> list[str]:
+        listed.append(path)
+        if len(listed) == 1:
+            raise StoreUnavailableError(path, "no answer")
+        return await children(path)
+
+    monkeypatch.setattr(store, "children", counted)
+    clock = SetClock()
+    check = TopicCheck(MemoryCursorLedgers().last_entry, clock)
+    with pytest.raises(LedgerUnavailableError, match="no answer"):
+        await check.run(store, PATH)
+    await asyncio.gather(*(check.run(store, f"{PATH}{number}") for number in range(20)))
+    assert len(listed) == 2
+    await store.put(f"{PATH}-sub__transaction_pending_ack", b"")
+    clock.now_s += KEPT_MS / 1000
+    with pytest.raises(ForeignTopicError, match="pending acknowledgements"):
+        await check.run(store, PATH)
+    assert len(listed) == 3

@@ -1,6 +1,5 @@
 """Topics on bookies that Java and Python brokers serve in turn: numbered messages, and who still has to get which."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -104,8 +103,7 @@ class SharedTopic:
             for message, number in zip(messages, got, strict=True):
                 if number in acknowledged:
                     consumer.acknowledge(message)
-            time.sleep(0.5)  # the client sends acknowledgements in groups
-            consumer.close()
+            consumer.close()  # sends the acknowledgements that wait to be sent in a group
         self.due = [number for number in self.due if number not in acknowledged]
 
     def read_all(self, url: str) -> None:

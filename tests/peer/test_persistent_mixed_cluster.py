@@ -196,6 +196,7 @@ async def mixed_cluster(folder: Path, line: str) -> AsyncIterator[Mixed]:
             configuration={**PYTHON_KEYS, **SESSION},
             metadata_store_url=java.metadata_url,
             has_own_folders=True,
+            own_keys=_internal_listener,
         ) as (cluster, _):
             # Pulsar refuses what comes without this header, even without a body
             headers = {"Content-Type": "application/json"}
@@ -208,6 +209,11 @@ async def mixed_cluster(folder: Path, line: str) -> AsyncIterator[Mixed]:
         raise
     finally:
         await asyncio.to_thread(running.__exit__, None, None, None)
+
+
+def _internal_listener(broker: BrokerProcess) -> dict[str, str]:
+    """Return the listener by which brokers of Pulsar 5 send clients to a broker; it is a default of theirs."""
+    return {"advertisedListeners": f"internal:{broker.service_url}", "internalListenerName": "internal"}
 
 
 async def _java_alone(java: ApachePulsar, counts: Mapping[str, int]) -> None:
@@ -251,10 +257,13 @@ async def _play(mixed: Mixed, rounds: int, chance: random.Random) -> None:
     sending = [asyncio.create_task(asyncio.to_thread(flow.producer.send, 10**9, pause_s=_PAUSE_S)) for flow in flows]
     try:
         served = await _move(mixed, flows, rounds, chance)
+    except BaseException:
+        await asyncio.to_thread(client.close)  # or a producer that waits for room would wait for ever
+        raise
     finally:
         for flow in flows:
             flow.producer.stop()
-        await asyncio.gather(*sending)
+        await asyncio.gather(*sending, return_exceptions=True)
     for flow in flows:
         await asyncio.to_thread(flow.producer.wait_acknowledged, flow.producer.sent, within_s=120)
         await _has_all(flow)

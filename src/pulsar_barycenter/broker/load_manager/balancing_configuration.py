@@ -10,7 +10,7 @@ _BALANCING_KEYS: Final = (
     *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
     *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference", "barycenterDrained"),
 )
-"""The first parts of the names of the keys that decisions depend on."""
+"""How the names of the configuration keys begin on which balancing decisions depend."""
 
 
 def balancing_configuration(config: BrokerConfig) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""What a load manager uses of its machine: usage, files and threads. A simulation passes its own."""
+"""What a load manager uses of the machine: resource usage, files and threads. A simulation passes its own
+implementation.
+"""
 
 import asyncio
 from collections.abc import Callable

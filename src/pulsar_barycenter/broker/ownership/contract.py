@@ -53,7 +53,9 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     def refuse_acquisitions(self, why: str) -> None:
-        """Acquire no more bundles; owned ones stay until they are released."""
+        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
+        refusal.
+        """
         ...
 
     async def close(self) -> None:
@@ -85,17 +87,19 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
-        """Return when the ownership of `bundle` changed, here or elsewhere, or after `timeout_s`."""
+        """Wait until the ownership of `bundle` changes, on this broker or elsewhere, for at most `timeout_s`
+        seconds.
+        """
         ...
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended without notice and that was not acquired again."""
+        """Call `listener` with each bundle whose term ended unexpectedly and that this broker did not acquire again."""
         ...
 
     # ---- changes ----
 
     async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
-        """Own and serve `bundle`; return at once if it is served here already.
+        """Own and serve `bundle`. If this broker serves it already, return at once.
 
         Raises:
             BundleNotFoundError: the range is not, or no longer, a bundle of its namespace.
@@ -139,7 +143,9 @@ class OwnershipMachine(Protocol):
         ...
 
     def refuse(self, why: str) -> None:
-        """Acquire no more bundles; owned ones stay until they are released."""
+        """Acquire no more bundles. Bundles that are owned stay until they are released. `why` is the reason for the
+        refusal.
+        """
         ...
 
     def stop(self) -> None:
@@ -184,7 +190,7 @@ class OwnershipMachine(Protocol):
 
 
 class LeadersTerm(Protocol):
-    """The term of the topics that the leader serves, independent of bundles."""
+    """The ownership term of those topics that the leader serves, whichever broker owns their bundles."""
 
     def has(self, topic: TopicName) -> bool:
         """Return whether the leader serves a topic."""

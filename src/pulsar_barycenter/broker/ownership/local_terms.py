@@ -109,7 +109,7 @@ class LocalTerms(Generic[W]):
             await self.changes.wait(bundle, look_every_s)
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended without notice and that was not acquired again."""
+        """Call `listener` with each bundle whose term ended unexpectedly and that this broker did not acquire again."""
         self._lost_listeners.append(listener)
 
     def report_lost(self, bundle: Bundle) -> None:

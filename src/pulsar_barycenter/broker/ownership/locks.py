@@ -129,7 +129,7 @@ class BundleLocks:
             stop()
 
     async def close(self) -> None:
-        """Release every lock that is still held."""
+        """Release every lock that this broker still has."""
         with suppress(MetadataError):
             await self._locks.close()
 

@@ -72,7 +72,7 @@ class Dispatcher:
     # ---- what subclasses define ----
 
     def dispatch(self) -> None:
-        """Send the entries that can be sent now."""
+        """Send the entries that can be sent to consumers now."""
         raise NotImplementedError
 
     def add(self, consumer: Consumer) -> None:

@@ -53,7 +53,7 @@ class NamespaceView:
         await asyncio.shield(self._known)
 
     def of(self, topic: TopicName) -> OwnPolicies:
-        """Return the policies of a topic or partition, as far as they are known."""
+        """Return the own policies of a topic, or of the topic of a partition, as far as they are known."""
         return self._own.get(key_of(topic), NO_OWN_POLICIES)
 
     async def change(self, topic: TopicName, modify: Callable[[OwnPolicies], OwnPolicies]) -> None:

@@ -93,7 +93,9 @@ class PolicyViews:
         await view.change(topic, modify)
 
     async def remove(self, topic: TopicName) -> None:
-        """Remove the policies of a deleted topic. An error is logged: then a new topic of the name has them."""
+        """Remove the own policies of a deleted topic. A failure is logged only: then a new topic of the same name has
+        these policies.
+        """
         if is_change_events(topic):
             return
         try:

@@ -21,7 +21,7 @@ class Provider(Protocol):
 
     @property
     def wanted(self) -> str:
-        """The action that a client without credentials has to take, as text for its error message."""
+        """What a client without credentials has to do, as text for the error message."""
         ...
 
     def credentials_of(self, headers: Mapping[str, str], certificate_name: str | None) -> Credentials | None:

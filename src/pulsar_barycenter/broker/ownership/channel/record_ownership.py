@@ -158,7 +158,7 @@ class RecordOwnership:
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker owns bundles; known once it has an identity."""
+        """How this broker owns bundles: by locks or by records. Known when the broker's id is known."""
         return OwnershipMode(self._records.storage.value, holds_locks=self._states.guard.holds_locks)
 
     def on_interruption(self, listener: Callable[[], None]) -> None:

@@ -62,7 +62,9 @@ class _Reading:
 
 
 class StoreRecords:
-    """Implements `OwnershipRecords`."""
+    """The ownership records in the place that is used now, a topic or the metadata store. Implements
+    `OwnershipRecords`.
+    """
 
     storage = StorageType.METADATA_STORE
 

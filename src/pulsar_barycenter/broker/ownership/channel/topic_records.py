@@ -69,7 +69,9 @@ class _Offer:
 
 
 class TopicRecords:
-    """Implements `OwnershipRecords`."""
+    """The ownership records in the place that is used now, a topic or the metadata store. Implements
+    `OwnershipRecords`.
+    """
 
     storage = StorageType.SYSTEM_TOPIC
 

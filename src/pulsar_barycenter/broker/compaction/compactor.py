@@ -35,8 +35,8 @@ from pulsar_barycenter.protocol.errors import MalformedFrameError
 log = structlog.get_logger(__name__)
 
 KeepsEarlier: TypeAlias = Callable[[bytes, bytes | None], bool]
-"""A compaction strategy, as a function. It gets the payloads of the message that is valid for a key so far, and of a later
-message (None if this is a tombstone). It returns whether the earlier message stays valid. It has no side effects.
+"""A compaction strategy, as a function. It gets two payloads: of the message that is valid for a key so far, and of a
+later one (None for a tombstone). It returns whether the earlier message stays valid. It has no side effects.
 Source: Pulsar's `TopicCompactionStrategy.shouldKeepLeft`.
 """
 

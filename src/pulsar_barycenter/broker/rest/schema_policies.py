@@ -1,4 +1,5 @@
-"""The rules of a namespace for schemas: strategy, updates by clients, producers without a schema.
+"""Answers requests about the rules of a namespace for schemas: compatibility strategy, updates by clients, producers
+without a schema.
 
 Source: Pulsar's `NamespacesBase`.
 """

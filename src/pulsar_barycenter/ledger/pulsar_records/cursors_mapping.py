@@ -178,8 +178,7 @@ def _parts(
         place = batch.position
         if place.ledgerId < 0 or place.entryId < 0:
             raise PulsarRecordError(
-                f"messages of the entry {place.ledgerId}:{place.entryId} are acknowledged, but its ids are never "
-                "negative"
+                f"the cursor has acknowledged messages of entry {place.ledgerId}:{place.entryId}, which cannot exist"
             )
         words = words_of(bits_of(batch.deleteSet))
         if words:

@@ -192,15 +192,15 @@ class LockOwnership:
             return await self._unload(holding, reason)
 
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
-        """Replace the served `parent` by `children` without closing a topic.
+        """Split `parent`, which this broker serves, into `children` without closing a topic.
 
         Acquire the children, call `write_boundaries`, which writes them as the namespace's bundles by compare-and-set
         and returns the new bundles, then replace the parent by the children in one step. If anything fails before the
         boundaries are written, the children are released and the parent continues.
 
         Raises:
-            BundleNotAcquiredError: the parent is not served here.
-            BadVersionError: from `write_boundaries`; another broker changed the namespace.
+            BundleNotAcquiredError: this broker does not serve the parent.
+            BadVersionError: `write_boundaries` found that another broker has changed the namespace.
         """
         async with self._locks.serial(parent):
             holding = self._holdings.get(parent)

@@ -37,7 +37,7 @@ _ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
 _MAX_SHOWN: Final = 80
 _MAX_FIXED: Final = 2**31 - 1
 _KEPT: Final = 16
-"""How many schemas are kept, each of up to MAX_TYPES types."""
+"""The maximum number of parsed schemas that are cached. Each has up to MAX_TYPES types."""
 
 
 @lru_cache(maxsize=_KEPT)
@@ -57,7 +57,7 @@ def read_json(data: bytes) -> Any:
     """Return the JSON value of a definition.
 
     Raises:
-        InvalidSchemaError: it is not JSON, or nested too deeply to be read.
+        InvalidSchemaError: the definition is not JSON, or nested too deeply to be read.
     """
     try:
         return msgspec.json.decode(data)
@@ -68,8 +68,8 @@ def read_json(data: bytes) -> Any:
 
 
 class _Parser:
-    """Parses one definition. `named` has the named types that were read; `_heights` has the number of levels of each of
-    them, 0 while it is being read.
+    """Parses one definition. `named` has the named types that were read; `_heights` has the number of nested levels of
+    each of them, 0 while it is being read.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,9 @@ class _Parser:
         self._count = 0
 
     def type_of(self, value: Any, namespace: str, depth: int) -> tuple[AvroType, int]:
-        """Return the type that a JSON value defines at a depth, and how many levels it has."""
+        """Return the type that a JSON value at this depth of nesting defines, and how many nested levels the type
+        has.
+        """
         self._count += 1
         if self._count > MAX_TYPES:
             raise InvalidSchemaError(f"the schema has more than {MAX_TYPES} types")
@@ -198,7 +200,7 @@ class _Parser:
         return self._defined(Fixed(name, size, aliases, properties), 1)
 
     def _new_name(self, value: dict[str, Any], namespace: str) -> str:
-        """Return the full name of the named type that an object defines; from now on it may be referred to."""
+        """Return the full name of the named type that an object defines. From now on other types may refer to it."""
         name = _required(value, "name", f"a {value['type']}")
         own = value.get("namespace")
         space = own if isinstance(own, str) else namespace

@@ -30,8 +30,8 @@ class Sends(NamedTuple):
 class Refused(NamedTuple):
     """A SEND whose entry is damaged, whose message count is wrong, or that belongs to a transaction.
 
-    `code` is NotAllowedError, after which clients do not send the message again, or ChecksumError, after which they send
-    it again only if their own copy is not damaged.
+    `code` is NotAllowedError, after which clients do not send the message again, or ChecksumError, after which they
+    send it again only if their own copy is not damaged.
     """
 
     sequence_id: int

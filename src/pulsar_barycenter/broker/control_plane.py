@@ -173,7 +173,7 @@ class ControlPlane:
         )
 
     async def _lead(self, urls: ServiceUrls) -> None:
-        """Take part in the leader election."""
+        """Make this broker a candidate of the leader election."""
         await self._parts.candidacy.start(urls.broker_id)
         duties = self.way.leader_duties(self.rounds)
         await self.leadership.start(urls.broker_id, urls.web_url or urls.web_url_tls, duties)

@@ -42,7 +42,7 @@ class Instruments:
         self.registry = CollectorRegistry()
         self.connections = Connections()
         self.loading_topics = 0
-        """Topics that are being loaded."""
+        """The number of topics that are being loaded."""
         self._decisions = Counter(
             "barycenter_decisions",
             "Decisions of the load manager, including those that were not logged because they repeat the last one.",

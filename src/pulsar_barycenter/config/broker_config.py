@@ -29,7 +29,8 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
     barycenter_pulsar_compatibility: Annotated[
         PulsarVersion,
         about(
-            "Version of Pulsar whose load balancing and defaults apply; a key that is set wins. See pulsar-versions.md."
+            "Version of Pulsar whose load balancing and defaults apply; a key that is set overrides its default. "
+            "See pulsar-versions.md."
         ),
     ] = "5.x"
     barycenter_data_dir: Annotated[
@@ -43,7 +44,7 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
     ] = "data"
     barycenter_log_level: Annotated[
         Literal["debug", "info", "warn", "error"],
-        about("Lowest level of events in the process log. The variable PULSAR_LOG_LEVEL wins; see logs.md."),
+        about("Lowest level of events in the process log. The variable PULSAR_LOG_LEVEL overrides this; see logs.md."),
     ] = "info"
     load_report_log_enabled: Annotated[bool, about("Append every load report to the log that the pipeline reads.")] = (
         True

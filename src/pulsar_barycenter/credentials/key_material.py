@@ -43,7 +43,7 @@ def read_key_material(text: str, setting: str) -> bytes:
             raise KeyMaterialError(setting, f"{otherwise}; {_HINT}")
         data = _decoded(text, setting, otherwise)
     if not data:
-        raise KeyMaterialError(setting, "it is empty")
+        raise KeyMaterialError(setting, "the value, or the file that it names, is empty")
     return data
 
 

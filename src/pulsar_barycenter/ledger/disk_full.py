@@ -34,7 +34,7 @@ class DiskFullState:
         self.is_full, self._was_admitted = True, False
 
     def producer_admitted(self) -> None:
-        """Record that a producer is admitted because there seems to be space."""
+        """Record that a producer is admitted because the disk seems to have space again."""
         self._was_admitted = True
 
     def write_succeeded(self) -> None:

@@ -11,7 +11,7 @@ from pulsar_barycenter.metadata.store import Notification, SessionEvent, check_p
 
 
 class StoreClient:
-    """The part of a `MetadataStore` that is the same for every backend."""
+    """The methods and state of a `MetadataStore` that are the same for every backend."""
 
     def __init__(self, clock: Clock, session: int | None) -> None:
         self._clock = clock

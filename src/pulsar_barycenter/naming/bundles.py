@@ -138,7 +138,7 @@ class NamespaceBundles:
 def _cuts(target: Bundle, positions: Sequence[int] | None, parts: int) -> list[int]:
     lower, upper, width = target.range.lower, target.range.upper, target.range.width
     if width <= 1:
-        raise InvalidSplitError(target, "its range contains a single hash")
+        raise InvalidSplitError(target, "the range of the bundle contains a single hash")
     if positions:
         outside = [position for position in positions if not lower < position < upper]
         if outside:

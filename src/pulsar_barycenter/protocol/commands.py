@@ -386,7 +386,7 @@ def scalable_topics_failed(watch_id: int, code: api.ServerError.ValueType, messa
 def lookup_connect(
     request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
 ) -> bytes:
-    """Return the answer to LOOKUP: the broker at `url` serves the topic."""
+    """Return the answer to LOOKUP, which tells the client that the broker at `url` serves the topic."""
     encoded = varint(request_id)
     before, after = _around_request_id(url, url_tls, authoritative, through_proxy, len(encoded))
     return before + encoded + after

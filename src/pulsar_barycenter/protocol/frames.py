@@ -159,9 +159,7 @@ def simple_frame(command: bytes) -> bytes:
 
 
 def payload_header(command: bytes, entry_size: int) -> bytes:
-    """Return the bytes to send before an entry of `entry_size` bytes, , so that the entry is sent without being
-    copied.
-    """
+    """Return the bytes to send before an entry of `entry_size` bytes, so that the entry is sent uncopied."""
     size = len(command)
     return SIZES.pack(size + 4 + entry_size, size) + command
 

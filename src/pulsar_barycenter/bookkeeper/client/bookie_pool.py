@@ -124,7 +124,7 @@ class BookiePool:
 
         try:
             if address is None:
-                raise ConnectionError("it is not registered, and its id is not host:port")
+                raise ConnectionError("the bookie is not registered, and its id is not host:port")
             async with asyncio.timeout(self._settings.timeout_s):
                 _, connection = await loop.create_connection(protocol, *address)
             made.append(connection)

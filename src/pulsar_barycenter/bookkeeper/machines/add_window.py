@@ -36,9 +36,9 @@ class AddWindow:
         self._spare = write_quorum - ack_quorum
         self._pending: dict[int, _Pending] = {}
         self._troubled: set[int] = set()
-        """The entries for which a member failed."""
+        """The pending entries that at least one bookie of the ensemble failed to store."""
         self._beyond: set[int] = set()
-        """Those of them for which too many failed."""
+        """The pending entries that too many bookies failed to store, so that the ack quorum cannot be reached."""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -115,7 +115,7 @@ class AddWindow:
         return sends
 
     def clear(self) -> None:
-        """Forget the entries that are not confirmed."""
+        """Drop the pending entries, which are those that are not confirmed."""
         self._pending.clear()
         self._troubled.clear()
         self._beyond.clear()

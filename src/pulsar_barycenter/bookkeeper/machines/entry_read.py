@@ -38,7 +38,7 @@ class EntryRead:
         self.found: list[Entry] = []
         """The entry, once it is found."""
         self.reasons: list[str] = []
-        """What bookies said that did not give the entry."""
+        """For each bookie that did not return the entry: the reason, as text."""
         self._members = list(members)
         self._codec = codec
         self._absent_after = absent_after

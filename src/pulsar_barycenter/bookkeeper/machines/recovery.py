@@ -51,7 +51,7 @@ class Recovery:
         self.ledger = ledger
         self.state = RecoveryState.MARKING
         self._metadata = stored.metadata
-        """What is stored, as far as this client knows."""
+        """The metadata of the ledger in the metadata store, as far as this client knows."""
         self._version = stored.version
         self._codec = codec
         self._replace = replace

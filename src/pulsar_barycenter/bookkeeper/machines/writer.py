@@ -80,7 +80,7 @@ class Writer:
         self._next = 0
         self._length = 0
         self._wanted = metadata
-        """What a compare-and-set under way writes."""
+        """The metadata that the running compare-and-set writes."""
         self._is_swapping = False
         self._wants_close = False
         self._error: BookKeeperError = WriterClosedError(f"ledger {ledger}: the writer is closed")

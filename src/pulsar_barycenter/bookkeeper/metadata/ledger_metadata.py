@@ -123,7 +123,7 @@ def check_quorums(ensemble_size: int, write_quorum: int, ack_quorum: int) -> Non
     """Check that ensemble size ≥ write quorum ≥ ack quorum ≥ 1.
 
     Raises:
-        InvalidQuorumError: they do not fit together.
+        InvalidQuorumError: the three sizes do not satisfy this.
     """
     if not ensemble_size >= write_quorum >= ack_quorum >= 1:
         raise InvalidQuorumError(ensemble_size, write_quorum, ack_quorum)

@@ -38,7 +38,7 @@ NO_CREDENTIALS: Final = Credentials("none")
 @dataclass(frozen=True, slots=True)
 class Session:
     """The principal of a connection, and the time when its credentials expire: `expires_at_s`, seconds since 1970;
-    None: they do not expire.
+    None if they do not expire.
 
     `method` is the authentication method of these credentials. `is_of_original`: the credentials are those of the
     client behind a proxy, not those of the proxy.

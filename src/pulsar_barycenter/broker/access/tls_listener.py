@@ -1,4 +1,4 @@
-"""Listens on a TLS port, and bounds the handshakes that are under way.
+"""Listens on a TLS port, and limits the number of running handshakes.
 
 A client in its handshake is not authenticated, and no limit of connections counts it yet. These limits make sure that
 such a client uses no more than a socket for a short time:
@@ -148,7 +148,7 @@ async def listen_by_tls(
     """Listen at all addresses of `host`; `new_connection` serves each client after its TLS handshake.
 
     Port 0 picks a free one. `backlog` is the number of connections that may wait to be accepted; `most` and
-    `most_per_address` bound the handshakes under way.
+    `most_per_address` limit the number of running handshakes.
 
     Raises:
         OSError: the host is no address of this machine, or the port is in use.

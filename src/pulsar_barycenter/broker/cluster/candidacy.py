@@ -109,7 +109,7 @@ class CandidateOfLastResort:
             "broker_only_assigns",
             broker=me,
             reason="numpy is not installed",
-            effect="it assigns bundles by their number, and does not shed or split them",
+            effect="this broker assigns bundles by their number, and does not shed or split them",
             to_change=BALANCE_INSTALL,
         )
         self._me, self._led_at_s = me, asyncio.get_running_loop().time()

@@ -139,7 +139,7 @@ class HttpPeers:
 
 def _is_unread(error: AdminRequestError) -> bool:
     """Return whether a broker refused a request before it had any effect: the sender is not authenticated or has no
-    right, or too many requests are under way. Any other answer 503 may come from a proxy, which does not know whether
+    right, or too many requests are running. Any other answer 503 may come from a proxy, which does not know whether
     the broker carried the request out.
     """
     return error.status in (401, 403) or (error.status == 503 and error.reason.startswith(TOO_MANY))

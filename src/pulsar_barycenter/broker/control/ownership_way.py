@@ -24,7 +24,7 @@ class Departure:
     unregister: Callable[[], Awaitable[None]]
     """Removes the registration of this broker, so that it gets no bundles."""
     resign: Callable[[], Awaitable[None]]
-    """Resigns as leader."""
+    """Ends the leadership of this broker, if it leads."""
 
 
 class OwnershipWay(Protocol):

@@ -1,4 +1,4 @@
-"""The part of a broker's configuration that decisions depend on, for snapshots."""
+"""The keys of a broker's configuration that decisions depend on, for snapshots."""
 
 from typing import Final
 

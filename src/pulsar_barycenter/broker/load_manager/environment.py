@@ -39,7 +39,7 @@ async def in_a_thread(work: Callable[[], T]) -> T:
 
 
 async def at_once(work: Callable[[], T]) -> T:
-    """Run `work` on the event loop and return its result: virtual time has no threads."""
+    """Run `work` on the event loop itself and return its result, because virtual time needs one thread."""
     return work()
 
 

@@ -102,11 +102,11 @@ class PersistentSubscription:
         self.redelivered = 0
         """The number of messages that are delivered again, in this interval of the statistics."""
         self.redelivery_rate = 0.0
-        """The same in the last interval, in messages a second."""
+        """The messages a second that were delivered again in the last interval of the statistics."""
         self.expired_messages = 0
         """The number of messages that expired or were evicted since the topic was loaded."""
         self.expired_rate = 0.0
-        """The same in the last interval of the statistics, in messages a second."""
+        """The messages a second that expired or were evicted in the last interval of the statistics."""
         self._expired_before = 0
         self.last_active_ms = topic.clock.now_ms()
         """When the last consumer left, or the topic was loaded."""

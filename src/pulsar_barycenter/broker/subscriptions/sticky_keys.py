@@ -141,7 +141,7 @@ class NamesakePlaces(Generic[C]):
         self._next: Counter[str] = Counter()
         self._free: dict[str, list[int]] = {}
         self._taken: dict[int, int] = {}
-        """By the identity of the consumer."""
+        """The place of each consumer; the keys are the `id()` of the consumers."""
 
     def take(self, consumer: C) -> int:
         free = self._free.get(consumer.name)

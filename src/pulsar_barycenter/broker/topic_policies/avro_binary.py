@@ -175,7 +175,7 @@ class _Source:
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.offset:
-            raise NotOfSchemaError(f"byte {self.offset} announces {size} bytes, of which there are fewer")
+            raise NotOfSchemaError(f"the length at byte {self.offset} announces {size} bytes, but fewer bytes follow")
         self.offset += size
         return self.data[self.offset - size : self.offset]
 

@@ -180,7 +180,7 @@ class Deduplication:
         self._ledger = ledger
         self._cursor = cursor
         self.settings = settings
-        """They may be replaced at any time."""
+        """The settings of deduplication, which the topic may replace at any time."""
         self._clock = clock
         self._stored = SequenceIds(settings.max_producers)
         self._pushed: dict[str, int] = {}
@@ -246,7 +246,7 @@ class Deduplication:
         self._stored.attached(name)
 
     def producer_detached(self, name: str) -> None:
-        """Record that the producer of that name left."""
+        """Record that the producer of that name left; after a time without it, its name is removed."""
         self._log_forgotten(self._stored.detached(name, self._clock.now_ms()))
 
     def last_sequence_id(self, producer: str) -> int:

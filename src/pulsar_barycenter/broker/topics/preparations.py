@@ -1,4 +1,4 @@
-"""Opens topics in advance on the next owner of a bundle, while a transfer is under way.
+"""Opens topics in advance on the next owner of a bundle, while the bundle is in transfer.
 
 Problem: during a transfer the clients of a topic wait. If the next owner opened the topic only after the transfer,
 they would also wait for its ledger.

@@ -103,8 +103,8 @@ class Attach(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[P]):
-    """Action: it is the turn of `producer`. It is attached exclusively when it has taken an epoch and the epoch is
-    stored.
+    """Action: `producer` is the next to get exclusive access. It is attached when it has taken an epoch and the epoch
+    is stored.
     """
 
     producer: P
@@ -121,7 +121,7 @@ class Refuse(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Fence(Generic[P]):
-    """Action: close `producer`, which was attached."""
+    """Action: close the attached `producer`, because another producer fences it."""
 
     producer: P
 

@@ -25,7 +25,7 @@ class AdmittingTopic(Protocol):
     def name(self) -> TopicName: ...
 
     def check_open(self) -> None:
-        """Check that producers may attach. Raises TopicFencedError: the topic is closing."""
+        """Check that producers may attach. Raises TopicFencedError if the topic is closing."""
         ...
 
     async def store_producer_epoch(self, epoch: int) -> None:

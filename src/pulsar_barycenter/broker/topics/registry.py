@@ -348,7 +348,7 @@ class TopicRegistry:
         """
         owned = self._authority.served(topic.name)
         if owned is None:
-            await topic.close("its bundle was released while it was loaded")
+            await topic.close("the bundle was released while the topic was loaded")
             raise NotServedError(topic.name, "the topic's bundle was released while the topic was being loaded")
         topic.owned = owned  # after a split during the load this is the term of the new bundle
         self._topics[topic.name] = topic

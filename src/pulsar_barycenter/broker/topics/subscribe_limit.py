@@ -9,8 +9,7 @@ from pulsar_barycenter.broker.namespaces.policies import SubscribeRate
 
 CONSUMERS: Final = 10_000
 """The maximum number of consumers that are counted. Above it, the consumer that attached first is forgotten, so that it
-may
-attach again.
+may attach again.
 """
 
 

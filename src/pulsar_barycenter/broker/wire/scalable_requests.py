@@ -72,8 +72,7 @@ def close_session(
     connection: Connection, request: api.CommandScalableTopicClose | api.CommandWatchScalableTopicsClose
 ) -> None:
     """Do nothing. The layout of an ordinary topic never changes, and the list of topics of segments is always empty, so
-    the
-    broker keeps no session.
+    the broker keeps no session.
     """
 
 

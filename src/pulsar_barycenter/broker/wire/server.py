@@ -143,8 +143,7 @@ class WireServer:
 
     async def drain(self, timeout_s: float) -> int:
         """Wait until all clients have closed their connections, but at most `timeout_s` seconds; return the number of
-        connections
-        that are still open.
+        connections that are still open.
         """
         if self._services.connections:
             with suppress(TimeoutError):

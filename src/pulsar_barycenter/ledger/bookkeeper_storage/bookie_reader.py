@@ -117,7 +117,7 @@ class OpenedReader(BookieReads):
         self._describe = describe
         self._content = content
         self.totals = LedgerTotals()
-        """As `RecoveredLedger.totals`, once `measure` was called."""
+        """The totals of the ledger, known once `measure` was called; see `RecoveredLedger.totals`."""
 
     @property
     def entry_count(self) -> int:

@@ -85,7 +85,7 @@ class BookieWriter:
         self._times: list[int] = []
         """The columns of the entries that are not reported."""
         self._waiting: deque[NewEntry] = deque()
-        """Entries for which the client has no room yet."""
+        """Entries that were not given to the BookKeeper client yet, because its buffer is full."""
         self._next = 0
         self._is_open = True
         self._is_failing = False

@@ -23,7 +23,7 @@ from typing import Final
 
 
 class Access(enum.Enum):
-    """How ledger files are read and written."""
+    """The way in which ledger files are read and written."""
 
     CACHED = "through the page cache of the machine"
     DIRECT = "with direct I/O"

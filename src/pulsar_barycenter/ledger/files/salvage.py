@@ -8,8 +8,7 @@ Heads of version 1 do not contain the id. Then the number of lost entries is
 - one, if the damaged head still leads to the next entry, if its data still matches, or if there is no space for two;
 - the difference to the known number of entries, if this is the only damaged part with an unknown number;
 - otherwise the greatest number for which there is space. A position may then be higher than it was, so that messages
-  are delivered
-  again. It is never lower, which would lose messages.
+  are delivered again. It is never lower, which would lose messages.
 """
 
 import re

@@ -63,7 +63,7 @@ class Cursor:
         self._ranges = AckedRanges()
         self._partial = PartialAcks(owner.settings.max_partly_acked_entries)
         self.partly_acked: Final[Mapping[Position, int]] = self._partial.left
-        """Of each entry of which only some messages are acknowledged, the bit set of the others; see `partial_acks`."""
+        """For each partly acknowledged entry: the bit set of its other messages; see `partial_acks`."""
         self.on_mark_delete: Callable[[Position], None] | None = None
         """Called with the new mark-delete position after acknowledgements have moved it."""
         self._dirty = False

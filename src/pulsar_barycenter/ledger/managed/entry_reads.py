@@ -29,9 +29,11 @@ class EntryReads:
         self._segments = segments
         self._tail = tail
         self.entries_read = 0
-        """Entries read in this interval, from memory or files; an entry counts each time it is read."""
+        """The number of entries read in this interval of the statistics, from memory or files. An entry
+        counts each time it is read.
+        """
         self.rate = 0.0
-        """Entries read per second in the last interval."""
+        """The number of entries read per second in the last interval of the statistics."""
 
     def end_interval(self, seconds: float) -> None:
         self.rate = self.entries_read / seconds

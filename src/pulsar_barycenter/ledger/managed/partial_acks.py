@@ -45,7 +45,7 @@ def words_of(bits: int) -> tuple[int, ...]:
 
 
 class PartialAcks:
-    """For each entry of which only some messages are acknowledged: which ones are not. At most `max_entries` entries
+    """For each partly acknowledged entry: which of its messages are not acknowledged. At most `max_entries` entries
     are recorded.
 
     Partial acknowledgements of further entries are not recorded, nor those of entries with more than MAX_WORDS words of

@@ -15,7 +15,7 @@ from pulsar_barycenter.ledger.managed.segments import Segments
 
 
 class LedgerStats(NamedTuple):
-    """One ledger of a topic; `size` in bytes."""
+    """The size and content of one ledger of a topic; `size` is in bytes."""
 
     ledger_id: int
     entries: int

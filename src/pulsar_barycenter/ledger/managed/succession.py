@@ -67,7 +67,7 @@ class SuccessorFirst:
 
 
 class EndFirst:
-    """First ends the former ledger, then stores its end and its successor in one write of the list."""
+    """An order of steps: end the former ledger, then store its end and its successor in one write of the list."""
 
     __slots__ = ()
 

@@ -105,7 +105,7 @@ class LeaderWriter:
         self._secret: str | None = None
         """None until the existing sessions have been read. No request is executed before."""
         self._keys: dict[str, dict[str, None]] = {}
-        """Session → the keys that may be leased to it."""
+        """For each session: the keys that may be leased to it."""
         self._all_keys_known = False
         self._under_way: Counter[str] = Counter()
         self._key_locks = KeyLocks[str]()

@@ -71,6 +71,6 @@ class Link:
     """A notification was lost during a partition; the next answer to a heartbeat reports it."""
     route: NotificationRoute | None = None
     disorderly: bool = False
-    """Notifications arrive twice and may overtake each other."""
+    """Whether notifications arrive twice and may overtake each other, as a test asks for."""
     answers_lost: bool = False
-    """Writes are executed but not answered."""
+    """Whether the backend executes writes but does not answer them, as a test asks for."""

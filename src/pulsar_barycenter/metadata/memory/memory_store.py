@@ -80,7 +80,7 @@ class MemoryBackend:
             self._end_session(client.link.session)
 
     def partition(self, client: "MemoryStore") -> None:
-        """Lose every message between the client and the backend, including those under way, until `heal`."""
+        """Lose every message between the client and the backend, including those already sent, until `heal`."""
         client.link.cut = True
 
     def heal(self, client: "MemoryStore") -> None:
@@ -92,7 +92,7 @@ class MemoryBackend:
         client.abandon()
 
     def stop(self) -> None:
-        """Stop the backend, and lose all messages that are under way, until `start`. The keys stay."""
+        """Stop the backend, and lose all messages, also those already sent, until `start`. The keys stay."""
         self.is_down = True
 
     def start(self) -> None:

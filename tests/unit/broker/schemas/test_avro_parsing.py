@@ -49,7 +49,7 @@ def test_a_name_falls_back_to_no_namespace() -> None:
         ({"type": "record", "name": "R"}, "has no list of fields"),
         (record("int", name=""), "is not a name"),
         (record("int", name="a..b"), "is not a name"),
-        (record("int", name="a-b"), "no letter, digit"),
+        (record("int", name="a-b"), "not a letter, a digit"),
         (record("int", name="1a"), "begins with a character"),
         (record("int", name="int"), "the name of a primitive type"),
         (record(record("int")), "is defined twice"),

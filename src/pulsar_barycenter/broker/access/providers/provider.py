@@ -7,7 +7,7 @@ from pulsar_barycenter.broker.access.received_credentials import Credentials, Id
 
 
 class Provider(Protocol):
-    """One method of authentication."""
+    """One method of authentication, for example by JSON web tokens."""
 
     @property
     def method(self) -> str:

@@ -26,7 +26,7 @@ class LoadStore(Protocol):
         ...
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each change."""
+        """Call `listener` after each change of the table."""
         ...
 
     def start(self) -> None:

@@ -48,7 +48,7 @@ class ExtensibleMetrics(ManagerMetrics):
         )
 
     def report(self, load: BrokerLoadData) -> None:
-        """Set the gauges of this broker's usages."""
+        """Set the gauges that show this broker's use of CPU, memory and network, from its load data."""
         self._show_usages(load)
         for feature, value in (("max_ema", load.weighted_max_ema), ("max", load.max_resource_usage)):
             self._usage.labels(**self._labels, metric="loadBalancing", feature=feature).set(value)

@@ -134,6 +134,6 @@ class TopBundlesReporter:
         }
 
     async def withdraw(self) -> None:
-        """Withdraw the heaviest bundles, after this broker got or lost a bundle."""
+        """Withdraw the published list of heaviest bundles, because this broker got or lost a bundle."""
         self._published_stats = None
         await self._value.withdraw()

@@ -146,7 +146,7 @@ class ClientReportSender:
 
 
 class ReportLogs:
-    """Writes each load report to several logs."""
+    """Appends each load report to several logs of load reports."""
 
     def __init__(self, *logs: ReportLog) -> None:
         self._logs = logs

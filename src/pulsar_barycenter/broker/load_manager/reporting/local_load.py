@@ -27,7 +27,7 @@ class LocalLoad:
         self._stop_listening = context.env.store.add_session_listener(self._on_session_event)
 
     def close(self) -> None:
-        """Allow no more reports to be written."""
+        """Make `may_write` False for ever, so that no more load reports are written."""
         self._closed = True
         self._stop_listening()
 

@@ -1,4 +1,4 @@
-"""The part of a load report and of a registration that says which broker it is."""
+"""The fields of a load report and of a registration that identify the broker."""
 
 from msgspec import UNSET
 

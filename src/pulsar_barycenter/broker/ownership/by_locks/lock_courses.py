@@ -27,9 +27,9 @@ class LockState(enum.Enum):
 
 class LockRequest(enum.Enum):
     FIND = "a look-up needs the owner"
-    ACQUIRE = "this broker shall own it"
-    RELEASE = "this broker shall release it"
-    SPLIT = "it shall be replaced by its children"
+    ACQUIRE = "this broker shall own the bundle"
+    RELEASE = "this broker shall release the bundle"
+    SPLIT = "the bundle shall be replaced by its children"
     LOSE = "the term has ended: a ledger was fenced, the lock was lost, or the range is no longer a bundle"
     REGAIN = "the session was re-established, or the process continues"
 

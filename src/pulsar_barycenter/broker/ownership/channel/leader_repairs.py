@@ -75,7 +75,7 @@ class LeaderRepairs:
         self._failed_checks = 0
         """The number of consecutive failed checks, at most _MAX_DOUBLINGS."""
         self.due = asyncio.Event()
-        """Set when the records have to be checked soon."""
+        """Set when the ownership records have to be checked soon."""
         self._stop_listening = [
             store.add_session_listener(self._on_session_event),
             registration.on_change(self.due.set),

@@ -77,7 +77,7 @@ class TopicRecords:
         self._client = client
         self._known: dict[Bundle, ServiceUnitStateData] = {}
         self._offers: dict[str, list[_Offer]] = {}
-        """By key, in the order of publication."""
+        """The offers of each key, in the order of publication."""
         self._read_to: MessageId | None = None
         self._progress = NextChange()
         self._logged: set[str] = set()

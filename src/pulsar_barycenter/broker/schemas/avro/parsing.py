@@ -267,7 +267,7 @@ def _require_name(name: Any) -> None:
     if not (name[0].isalpha() or name[0] in "_$"):
         raise InvalidSchemaError(f"name {_shown(name)} begins with a character that is no letter, _ or $")
     if not all(character.isalnum() or character in "_$" for character in name):
-        raise InvalidSchemaError(f"name {_shown(name)} has a character that is no letter, digit, _ or $")
+        raise InvalidSchemaError(f"name {_shown(name)} has a character that is not a letter, a digit, _ or $")
 
 
 def _shown(value: Any) -> str:

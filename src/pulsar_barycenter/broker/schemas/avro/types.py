@@ -115,5 +115,5 @@ def kind_of(type_: AvroType | Named) -> str:
 
 
 def short_name(full_name: str) -> str:
-    """Return a full name without its namespace."""
+    """Return the full name of an Avro type without its namespace."""
     return full_name.rpartition(".")[2]

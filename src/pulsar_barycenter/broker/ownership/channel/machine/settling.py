@@ -100,7 +100,9 @@ class Settling:
             del self._at_work[bundle]
 
     async def _attend(self, duty: Duty, bundle: Bundle) -> NextStep:
-        """Do a duty of a bundle, and return the next step. If the duty fails, it is tried again later (RETRY)."""
+        """Do a duty, which a bundle's record requires of this broker; return the next step. If the duty fails, it is
+        tried again later (RETRY).
+        """
         record = self._records.get(bundle)
         try:
             with serving(_request_of(duty, record)):

@@ -89,7 +89,7 @@ class RecordsSyncer:
         self._was_copied = False
         self._change = NextChange()
         self.due = asyncio.Event()
-        """Set when the places have to be compared soon."""
+        """Set when the two places of the ownership records have to be compared soon."""
         self._stop_listening = config.on_change(SYNCER_KEY, lambda _config: self.due.set())
         self._closing: asyncio.Task[None] | None = None
         leadership.on_change(self._on_leadership)

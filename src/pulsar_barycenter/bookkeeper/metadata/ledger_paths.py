@@ -53,7 +53,7 @@ def parse_layout(value: bytes) -> Layout:
     """Return the layout that the value of the cluster's key LAYOUT names.
 
     Raises:
-        ClusterLayoutError: it names a layout that this client does not write, or the format of the value is unknown.
+        ClusterLayoutError: the value names a layout that this client does not write, or has an unknown format.
     """
     known = {f"2\n{_FACTORY}{layout.value}:1".encode(): layout for layout in Layout}
     found = known.get(value.strip())

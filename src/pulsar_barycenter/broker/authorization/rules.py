@@ -132,7 +132,7 @@ def _improper(who: Principal, roles: Roles) -> str | None:
         if original in roles.proxies:
             return f"proxy role {who.role!r} names another proxy role as its client, {original!r}"
     elif original and original != who.role:
-        return f"role {who.role!r} is no proxy role, but names {original!r} as its client"
+        return f"role {who.role!r} is not a proxy role, but names {original!r} as its client"
     return None
 
 

@@ -65,7 +65,7 @@ class LookupService(Protocol):
         This waits while the bundle is in transit.
 
         Raises:
-            LookupFailedError: see `lookup_answers`.
+            LookupFailedError: no owner could be found or assigned; `lookup_answers` has the subclasses.
             MetadataError: the store could not be read.
         """
         ...

@@ -92,7 +92,7 @@ class BacklogQuota(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class DispatchRate(msgspec.Struct, frozen=True, rename="camel"):
-    """How many messages and bytes are delivered in a period; -1 is no limit.
+    """How many messages and bytes are delivered in a period; -1 means no limit.
 
     `relative_to_publish_rate`: the rate at which messages arrive is added to both limits.
     """
@@ -104,14 +104,14 @@ class DispatchRate(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PublishRate(msgspec.Struct, frozen=True, rename="camel"):
-    """How many messages and bytes are accepted in a second; 0 or below is no limit."""
+    """How many messages and bytes are accepted in a second; 0 or below means no limit."""
 
     publish_throttling_rate_in_msg: int = -1
     publish_throttling_rate_in_byte: int = -1
 
 
 class SubscribeRate(msgspec.Struct, frozen=True, rename="camel"):
-    """How often one consumer may attach in a period; 0 or below is no limit."""
+    """How often one consumer may attach in a period; 0 or below means no limit."""
 
     subscribe_throttling_rate_per_consumer: int = -1
     rate_period_in_second: int = 30
@@ -143,7 +143,7 @@ class InactiveTopicPolicies(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DelayedDeliveryPolicies(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether messages wait until their time; `max_delivery_delay_in_millis` is the longest wait, 0 is no limit."""
+    """Whether messages wait until their time; `max_delivery_delay_in_millis` is the longest wait; 0 means no limit."""
 
     tick_time: int = 0
     active: bool = False

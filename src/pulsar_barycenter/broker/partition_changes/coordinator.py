@@ -110,7 +110,7 @@ class ChangeCoordinator:
         """Delete a partitioned topic with its partitions; without `force` only if they have no clients.
 
         Raises:
-            PartitionedChangeError: see `errors`.
+            PartitionedChangeError: the change was refused or not completed; `errors` has the subclasses.
             MetadataError: the store did not answer; the change is made completely, or not at all.
         """
         await self._carry_out(topic, self._new(ChangeKind.DELETE, force=force))

@@ -117,7 +117,7 @@ async def _strategy(request: web.Request) -> Strategy | None:
     text = await text_of(request)
     strategy = Strategy.__members__.get(text)
     if strategy is None:
-        raise RestError(412, f"{text[:100]!r} is no strategy: send one of {', '.join(Strategy)}")
+        raise RestError(412, f"{text[:100]!r} is not a strategy: send one of {', '.join(Strategy)}")
     return None if strategy is Strategy.UNDEFINED else strategy
 
 

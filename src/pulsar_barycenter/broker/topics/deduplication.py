@@ -206,7 +206,7 @@ class Deduplication:
         for name, highest in cursor.properties.items():
             if _ID.fullmatch(highest) is None:
                 log.error(
-                    "deduplication_incomplete", topic=ledger.name, producer=name, error=f"{highest[:40]!r} is no id"
+                    "deduplication_incomplete", topic=ledger.name, producer=name, error=f"{highest[:40]!r} is not an id"
                 )
                 continue
             memory._stored.record(name, int(highest), clock.now_ms())

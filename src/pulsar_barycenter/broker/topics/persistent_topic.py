@@ -260,8 +260,8 @@ class PersistentTopic(Topic):
         """Attach a consumer; create its subscription if it does not exist.
 
         Raises:
-            SubscriptionBusyError: see `PersistentSubscription.attach`. Consumers that are dead are removed first.
-            TooManyConsumersError, TooManySubscriptionsError: see `limits`.
+            SubscriptionBusyError: for the reasons in `PersistentSubscription.attach`. Dead consumers are removed first.
+            TooManyConsumersError, TooManySubscriptionsError: the topic has reached the limit.
             SubscriptionNotFoundError: the subscription does not exist, and the policies do not allow to create it.
             TopicFencedError: the topic is closing.
             NotAllowedError: a shared subscription asks for the compacted topic, or the name is one of BROKERS_CURSORS.
@@ -495,7 +495,7 @@ class PersistentTopic(Topic):
             subscription.follow(rules, self._dispatch)
 
     def throttle_of(self, rate: DispatchRate) -> Throttle | None:
-        """Return a new throttle for a rate of deliveries, None if it is no limit."""
+        """Return a new throttle for a rate of deliveries, None if the rate sets no limit."""
         messages, size = rate.dispatch_throttling_rate_in_msg, rate.dispatch_throttling_rate_in_byte
         if messages <= 0 and size <= 0:
             return None

@@ -46,7 +46,7 @@ class Succession(Protocol):
 
 
 class SuccessorFirst:
-    """First lists the successor, then ends the former ledger."""
+    """An order of steps: store the successor in the list of ledgers, then end the former ledger."""
 
     __slots__ = ()
 

@@ -296,7 +296,7 @@ class LeasedStore:
         """Send the change to the leader, in the current session, and return the leader's stat.
 
         Raises:
-            MetadataError: see `_request`.
+            MetadataError: for the reasons in `_request`.
         """
         self._check_open(path)
         if len(path) > MAX_PATH_CHARACTERS:

@@ -260,7 +260,7 @@ class LockOwnership:
     async def _divide(self, parent: LockHolding, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         def check() -> None:
             if not self._holdings.is_serving(parent):
-                raise BundleNotAcquiredError(parent.term.bundle, "the bundle was lost during the split")
+                raise BundleNotAcquiredError(parent.term.bundle, "this broker lost the bundle during the split")
 
         parent.splitting = True
         won: list[LockHolding] = []

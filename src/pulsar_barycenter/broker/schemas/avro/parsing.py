@@ -160,7 +160,7 @@ class _Parser:
 
     def _field(self, item: Any, record: str, namespace: str, depth: int) -> tuple[Field, int]:
         if not isinstance(item, dict):
-            raise InvalidSchemaError(f"record {_shown(record)} has a field that is no object: {_shown(item)}")
+            raise InvalidSchemaError(f"record {_shown(record)} has a field that is not an object: {_shown(item)}")
         name = _required(item, "name", f"a field of record {_shown(record)}")
         _require_name(name)
         type_, levels = self.type_of(
@@ -186,7 +186,7 @@ class _Parser:
         default = value.get("default")
         if default is not None and (not isinstance(default, str) or default not in known):
             raise InvalidSchemaError(
-                f"the default of enum {_shown(name)} is {_shown(default)}, which is no symbol of it"
+                f"the default of enum {_shown(name)} is {_shown(default)}, which is not one of its symbols"
             )
         aliases = _aliases(value, name.rpartition(".")[0])
         return self._defined(Enum(name, tuple(symbols), known, default, aliases, properties), 1)
@@ -265,7 +265,7 @@ def _require_name(name: Any) -> None:
     if not isinstance(name, str) or not name:
         raise InvalidSchemaError(f"{_shown(name)} is not a name")
     if not (name[0].isalpha() or name[0] in "_$"):
-        raise InvalidSchemaError(f"name {_shown(name)} begins with a character that is no letter, _ or $")
+        raise InvalidSchemaError(f"name {_shown(name)} begins with a character that is not a letter, _ or $")
     if not all(character.isalnum() or character in "_$" for character in name):
         raise InvalidSchemaError(f"name {_shown(name)} has a character that is not a letter, a digit, _ or $")
 

@@ -178,7 +178,7 @@ class ListeningContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """Begin a connection. Both event loops call this."""
+        """Begin the TLS of a new connection. The event loops of asyncio and uvloop call this method."""
         outer = self._tls.bare_context()
         outer.sni_callback = self._choose
         return outer.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
@@ -188,7 +188,7 @@ class ListeningContext(ssl.SSLContext):
 
 
 def renewing_server_context(tls: ServerTls, *, check_s: float, now_s: Callable[[], float]) -> ListeningContext:
-    """Return the context of a listening socket . It is created again when the files of `tls` have changed, which is
+    """Return the context of a listening socket. It is created again when the files of `tls` have changed, which is
     checked at most every `check_s` seconds.
 
     Raises:

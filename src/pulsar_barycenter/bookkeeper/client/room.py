@@ -20,7 +20,7 @@ class Room:
 
     @property
     def is_free(self) -> bool:
-        """Whether `wait` would return without waiting."""
+        """Whether there is room now, so that `wait` returns at once."""
         return self._taken < self._limit and not self._waiting
 
     def take(self, size: int) -> None:

@@ -51,7 +51,9 @@ class _Search:
 
 
 class SharedSearches:
-    """The searches that run now, by bundle. Authoritative look-ups of a bundle share a search of their own."""
+    """The running searches for owners: all look-ups of a bundle share one search, and its authoritative look-ups share
+    another one.
+    """
 
     def __init__(
         self,

@@ -102,7 +102,7 @@ class ProducerAdmission:
             raise ProducerFencedError(f"Another producer took topic {self._topic.name} over")
 
     def left(self, producer: Producer) -> None:
-        """Record that a producer detached, and give the topic to the next one that waits. Idempotent."""
+        """Record that a producer detached, and let the next waiting producer have the access. Idempotent."""
         self._perform(self._access.leave(producer))
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ def test_a_name_falls_back_to_no_namespace() -> None:
         (named("record", "R", fields=["a"]), "a field that is not an object"),
         (named("record", "R", fields=[{"name": "a", "type": "int", "order": "up"}]), "the order of field a"),
         (named("record", "R", fields=[{"name": "a", "type": "int", "order": []}]), "the order of field a"),
-        (named("record", "R", fields=[], aliases="S"), "no list of names"),
+        (named("record", "R", fields=[], aliases="S"), "not a list of names"),
         (named("enum", "E", symbols=["A", "A"]), "a symbol twice"),
         (named("enum", "E", symbols=["A", {}]), "is not a name"),
         (named("enum", "E", symbols=["A"], default="B"), "not one of its symbols"),

@@ -237,7 +237,7 @@ def _aliases(value: dict[str, Any], namespace: str) -> tuple[str, ...]:
     if aliases is None:
         return ()
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise InvalidSchemaError(f"the aliases {_shown(aliases)} are no list of names")
+        raise InvalidSchemaError(f"the aliases {_shown(aliases)} are not a list of names")
     return tuple(_full_name(alias, namespace) for alias in aliases)
 
 

@@ -56,7 +56,9 @@ class Answer:
 
 
 class NewClient(Protocol):
-    """Makes a client, which the caller closes. Brokers store `why` with each change that the client requests."""
+    """A function that makes an `AdminClient`, which the caller closes. Brokers store `why` with each change that the
+    client requests.
+    """
 
     def __call__(
         self, *, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = math.inf, why: str = ""
@@ -167,7 +169,7 @@ class AdminClient:
         self, method: str, url: str, data: bytes | None, more_headers: Mapping[str, str] | None = None
     ) -> Answer:
         if self._closed:
-            raise AdminRequestError(method, url, 0, "this broker is stopping")
+            raise AdminRequestError(method, url, 0, "the client is closed, because this broker is stopping")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=self._timeout,

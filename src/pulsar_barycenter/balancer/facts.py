@@ -42,11 +42,13 @@ _OWN_CHOICE: Final = frozenset({MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY})
 
 
 class FactsError(Exception):
-    """The cluster cannot be read, or is not the one that was meant; the text says what to do."""
+    """The cluster cannot be read, or is another cluster than the one that the balancer is for; the text says what to
+    do.
+    """
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cluster it is: its name, and the address of its metadata store, since names repeat."""
+    """Identifies a cluster: its name, and the address of its metadata store, since two clusters may have the same name."""
 
     cluster: str
     store: str
@@ -56,10 +58,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def identity_of(cluster: AdminCluster) -> Identity:
-    """Return which cluster it is.
+    """Return the identity of `cluster`, read from one of its brokers.
 
     Raises:
-        NotNowError, RefusedError: a broker does not tell it.
+        NotNowError, RefusedError: the broker does not return it.
     """
     settings, stores = await cluster.settings(), await cluster.stores()
     store = next((stores[key] for key in ("metadataStoreUrl", "zookeeperServers") if stores.get(key)), "")
@@ -67,7 +69,8 @@ async def identity_of(cluster: AdminCluster) -> Identity:
 
 
 async def one_cluster(clusters: Mapping[str, AdminCluster]) -> Identity:
-    """Return which cluster the brokers at these addresses belong to; addresses without an answer do not count.
+    """Return the identity of the cluster that the brokers at these addresses belong to; addresses at which no broker
+    answers do not count.
 
     Raises:
         FactsError: no broker answers, or two belong to different clusters.

@@ -17,8 +17,10 @@ _PREFIX: Final = "barycenter_balance"
 
 @dataclass(slots=True)
 class Numbers:
-    """The numbers; the rounds change them. Times are in seconds, usages are fractions of a broker. `needed` is
-    the metric of the brokers that the load needs, in Prometheus's text format; blank if it is not known."""
+    """The numbers that the balancer exports as metrics; each round changes them. Times are in seconds, usages are
+    fractions of a broker. `needed` is the metric of the brokers that the load needs, in Prometheus's text format; blank
+    if it is not known.
+    """
 
     mode: Mode
     rounds: int = 0
@@ -108,7 +110,7 @@ class MetricsServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
-        """Listen.
+        """Open the port and serve the metrics.
 
         Raises:
             OSError: the port cannot be used.
@@ -123,7 +125,7 @@ class MetricsServer:
         await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
 
     async def close(self) -> None:
-        """Stop. Idempotent."""
+        """Close the port. Idempotent."""
         if self._runner is not None:
             await self._runner.cleanup()
 

@@ -54,7 +54,8 @@ _HEADERS: Final = {
 
 
 def read_token(folder: Path) -> str:
-    """Return the token of answers; make it if the folder has none.
+    """Return the secret token that a request must have to approve or reject a round; create the token if the folder has
+    none.
 
     Raises:
         StateError: the file has no token of at least MIN_TOKEN characters.
@@ -217,7 +218,9 @@ def _refusal_of(request: web.Request) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Return a token as bytes; a header that is not UTF-8 has characters that UTF-8 does not have."""
+    """Return a token as bytes, for comparison. Works also for a header whose bytes were not UTF-8, which has characters
+    that UTF-8 cannot encode.
+    """
     return text.encode(errors="backslashreplace")
 
 

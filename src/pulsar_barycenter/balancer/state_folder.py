@@ -42,9 +42,10 @@ T = TypeVar("T")
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a process hands on to the next. `places` maps a bundle to the broker that would have it by the decisions of
-    `observe`, `moved` a bundle to the time of its last would-be move (epoch ms). `peaks` maps hours since the epoch to
-    the greatest load of the hour in brokers, of the last two weeks."""
+    """The state that a process of the balancer leaves for the next one. `places` maps a bundle to the broker that would
+    own it by the decisions of `observe`, `moved` a bundle to the time of its last would-be move (epoch ms). `peaks`
+    maps hours since the epoch to the greatest load of the hour in brokers, of the last two weeks.
+    """
 
     score: Score = Score()
     memory: MemoryDocument = MemoryDocument()
@@ -69,7 +70,7 @@ class StateFolder:
         self._split_entries: deque[SplitEntry] = deque()
 
     def check(self, identity: Identity) -> None:
-        """Make this the folder of a cluster, or check that it is.
+        """Check that this folder belongs to the cluster `identity`; if it belongs to none yet, record that cluster.
 
         Raises:
             FactsError: it is the folder of another cluster.
@@ -135,7 +136,7 @@ class StateFolder:
     # ---- what is to be put back, and what goes on ----
 
     def taken_over(self) -> TakenOver | None:
-        """Return what is to be put back in the cluster; None: nothing.
+        """Return the settings that are to be put back in the cluster; None: there are none.
 
         Raises:
             StateError: the file cannot be read.
@@ -143,7 +144,7 @@ class StateFolder:
         return self._read("taken-over.json", TakenOver)
 
     def remember(self, taken_over: TakenOver | None) -> None:
-        """Keep what is to be put back; None once it was put back."""
+        """Record the settings that are to be put back; None: record that they were put back."""
         if taken_over is None:
             (self.path / "taken-over.json").unlink(missing_ok=True)
         else:
@@ -165,7 +166,7 @@ class StateFolder:
         """Append the record of a round.
 
         Raises:
-            OSError: it cannot be written; the next one replaces what was.
+            OSError: the record cannot be written; the next call replaces what was written of it.
         """
         file = self.path / "rounds.jsonl"
         if file.exists() and file.stat().st_size > MAX_ROUNDS_BYTES:

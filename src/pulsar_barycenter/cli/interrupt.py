@@ -19,7 +19,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class InterruptedBySignal(SystemExit):
-    """A signal asked the process to end; the exit code is the one that shells use for such a process."""
+    """A signal asked the process to end. The exit code is 128 plus the number of the signal, as shells report it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)

@@ -197,7 +197,7 @@ def _print_bookies(found: BookieReport) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """The metadata store: `file`, or `url` with its `metadataStoreConfigPath`."""
+    """The metadata store that the options name: `file`, an SQLite file, or `url` with its `metadataStoreConfigPath`."""
 
     file: Path | None
     url: str

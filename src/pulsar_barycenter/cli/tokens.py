@@ -60,7 +60,7 @@ _GIVEN = (
 
 @contextmanager
 def _key_errors_end() -> Iterator[None]:
-    """End the program with a message if a key or a token is not valid."""
+    """While the block runs, end the program with a message if a key or a token is not valid."""
     try:
         yield
     except CredentialsError as error:

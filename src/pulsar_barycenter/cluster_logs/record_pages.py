@@ -34,7 +34,7 @@ Key: TypeAlias = tuple[int, str, int]
 
 
 class Kept(Protocol):
-    """A record of a log."""
+    """A record of a log that can be read page by page."""
 
     @property
     def at(self) -> int: ...
@@ -126,7 +126,7 @@ def find(folder: Path | None, question: Question[R], remembered: Iterable[R], de
 
 
 def merged(pages: Sequence[tuple[Sequence[R], str]], limit: int) -> tuple[list[R], Key | None]:
-    """Return one page from the pages, each with its cursor, with which several brokers answered the same question."""
+    """Merge the pages with which several brokers answered the same question, each with its cursor, into one page."""
     cut = max((parse_cursor(cursor) for _, cursor in pages if cursor), default=None)
     found = {key_of(record): record for records, _ in pages for record in records}
     return bounded([found[key] for key in sorted(found)], limit, cut)
@@ -170,8 +170,8 @@ class _Newest(Generic[R]):
 
 
 def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Question[R]) -> Key | None:
-    """Read until no unread record can be selected. Return the key from which on no record is missing in `newest`; None:
-    no record is missing at all.
+    """Read the log files backwards until no unread record can belong to the page. Return the key from which on no
+    record is missing in `newest`; None: no record is missing at all.
     """
     left_bytes = MAX_BYTES_READ
     while True:

@@ -32,7 +32,7 @@ _RANDOM: Final = random.Random(secrets.token_bytes(32))
 
 
 class _RequestFields:
-    """A request: the fields of its log lines, empty after its end."""
+    """The fields that every log line of a request has; they become empty when the request ends."""
 
     __slots__ = ("fields",)
 

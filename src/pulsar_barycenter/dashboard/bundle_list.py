@@ -16,7 +16,7 @@ class BundleFigures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The heaviest bundles, heaviest first; `count` is the number of all that match."""
+    """The heaviest bundles of a query, heaviest first; `count` is the number of all bundles that match the query."""
 
     count: int
     bundles: list[BundleFigures]

@@ -196,7 +196,7 @@ class Demo:
                 await cluster.kill()
 
     def end_at_once(self) -> None:
-        """Let a run that is ending kill its processes instead of waiting for them."""
+        """Kill the processes of a run that is ending, so that it does not wait for their orderly end."""
         self._at_once.set()
 
     async def _drive(self, cluster: StandaloneCluster) -> None:
@@ -276,7 +276,7 @@ class Demo:
         return process
 
     async def _listen(self, clients: asyncio.subprocess.Process) -> None:
-        """Receive the clients' progress until their result.
+        """Receive progress from the process of the clients until it sends its result.
 
         Raises:
             ProcessFailedError: the clients ended without a result.

@@ -80,7 +80,7 @@ def summarise(
 
 
 def verdict(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the results of a run as pairs of a heading and a sentence."""
+    """Return the results in the summary of a run, each as a heading and a sentence."""
     said = [
         (
             "messages",

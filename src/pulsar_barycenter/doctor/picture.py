@@ -32,7 +32,9 @@ OWN_KEY: Final = "barycenterPulsarCompatibility"
 
 
 class Part(enum.Enum):
-    """A part of a picture that a check may need; the value is its name in messages."""
+    """A part of the picture (all that the doctor read of a cluster) that a check may need; the value is the part's name
+    in messages.
+    """
 
     BROKERS = "the brokers"
     NAMESPACES = "the namespaces"
@@ -157,7 +159,7 @@ class FileView:
 
 @dataclass(frozen=True)
 class Picture:
-    """The state of a cluster. `now_ms` is the time by the doctor's clock.
+    """The state of a cluster, as the doctor read it. `now_ms` is the time by the doctor's clock.
 
     `brokers` is None if no broker was queried, `namespaces` if they could not be listed. `pipeline_lag_s` comes from
     the leader's metrics; it is None unless the leader decides without the pipeline's windows. `pipeline_silent_s` is
@@ -279,7 +281,7 @@ class Picture:
 
 
 def configuration_of(settings: Mapping[str, str]) -> BrokerConfig:
-    """Return the configuration with the given texts; unknown keys are ignored.
+    """Return the configuration of a broker from the texts of its settings; unknown keys are ignored.
 
     Raises:
         ConfigError: a value is not allowed.

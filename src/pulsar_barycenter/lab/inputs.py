@@ -40,7 +40,7 @@ _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 
 
 class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of the input, as typed."""
+    """The options that describe the input of a replay, as the user gave them."""
 
     paths: tuple[str, ...]
     shape: dict[str, str] = {}
@@ -304,7 +304,9 @@ def shape_of(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def brokers_at(found: Input, at_ms: int | None = None) -> dict[str, Capacity]:
-    """Return the brokers that were in the cluster at `at_ms` (epoch ms), by default at the end."""
+    """Return the brokers, with their capacities, that were in the cluster at `at_ms` (epoch ms); by default at the end
+    of the input.
+    """
     brokers = dict(found.cluster.brokers)
     for event in sorted(found.events, key=lambda event: event.at_ms):
         if at_ms is not None and event.at_ms >= at_ms:
@@ -317,7 +319,7 @@ def brokers_at(found: Input, at_ms: int | None = None) -> dict[str, Capacity]:
 
 
 def size_of(found: Input) -> str:
-    """Return the size of an input as text."""
+    """Return a text that says how large an input is."""
     demand = found.demand
     hours = demand.steps * demand.step_ms / 3_600_000
     bundles, brokers = count_of(len(demand.bundles), "bundle"), count_of(len(found.cluster.brokers), "broker")

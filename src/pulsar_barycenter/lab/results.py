@@ -21,7 +21,7 @@ _WIDTH: Final = 160
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One run in `results.json`."""
+    """A run in `results.json`: its name, its scenario and its measures."""
 
     name: str
     scenario: Scenario

@@ -44,7 +44,7 @@ FORMAT: Final = 2
 
 
 class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The content of a run's file."""
+    """The content of the file that is written for each completed run."""
 
     scenario: Scenario
     measures: Measures
@@ -54,7 +54,7 @@ class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class GridFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Identifies the grid of a folder; `digest` is a hash of the input data."""
+    """Identifies the grid whose runs are in a folder; `digest` is a hash of the input data."""
 
     format: int = FORMAT
     spec: InputSpec
@@ -63,7 +63,7 @@ class GridFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> RunFile:
-    """Run one scenario and return its result."""
+    """Replay one scenario on the input `found`, and return its result."""
     first, end = scenario.period
     demand = found.demand.period(first, end)
     start_ms, end_ms = demand.start_ms, demand.start_ms + demand.steps * demand.step_ms
@@ -82,7 +82,7 @@ def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> R
 
 
 def digest_of(found: Input) -> str:
-    """Return a hash that identifies an input."""
+    """Return a hash that identifies the data of an input."""
     digest = hashlib.sha256(msgspec.json.encode((found.demand.start_ms, found.demand.step_ms, found.demand.bundles)))
     for name in (*FIGURES, "bundle_of", "hashes", "sessions", "topics"):
         digest.update(np.ascontiguousarray(getattr(found.demand, name)).data)

@@ -52,7 +52,7 @@ def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["Spar
 
 @dataclass(frozen=True)
 class _BroughtInput:
-    """Returns the input of a seed in a task, from the file that Spark copied."""
+    """A function that returns the input of a seed inside a task, from the file that Spark copied to the task's machine."""
 
     file: BroughtFile
 
@@ -61,7 +61,7 @@ class _BroughtInput:
 
 
 class SparkGrid:
-    """A Spark session that reads the input of a grid and runs it."""
+    """Reads the input of a grid of replays with a Spark session, and runs the grid as a Spark job."""
 
     def __init__(self, session: Any) -> None:
         self._session = session

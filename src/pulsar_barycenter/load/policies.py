@@ -51,19 +51,23 @@ def drained_names(text: str) -> tuple[str, ...]:
 
 
 def drained_text(brokers: Collection[str]) -> str:
-    """Return the value of DRAINED_KEY: a single comma for no broker, because a blank value cannot be set."""
+    """Return the value of DRAINED_KEY that names these brokers: a single comma for no broker, because a blank value
+    cannot be set.
+    """
     return ",".join(brokers) or ","
 
 
 class AutoFailoverData(msgspec.Struct, frozen=True):
-    """When secondary brokers are used as well. `parameters` has `min_limit` and `usage_threshold`, as texts."""
+    """The rule of an isolation policy for when secondary brokers are used as well. `parameters` has `min_limit` and
+    `usage_threshold`, as texts.
+    """
 
     policy_type: str | None = None
     parameters: dict[str, str | int | float] | None = None
 
 
 class NamespaceIsolationData(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An isolation policy as it is stored and sent, with Pulsar's JSON names; not yet checked."""
+    """An isolation policy as it is stored and sent, with Pulsar's JSON names; its values are not yet checked."""
 
     namespaces: tuple[str, ...] | None = None
     primary: tuple[str, ...] | None = None
@@ -73,13 +77,14 @@ class NamespaceIsolationData(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FailureDomain(msgspec.Struct, frozen=True):
-    """The ids of brokers that fail together."""
+    """A failure domain: the ids of brokers that are expected to fail together."""
 
     brokers: tuple[str, ...] = ()
 
 
 class BrokerHosts:
-    """The hosts of some brokers, to match with the regexes of policies; results are positions in `brokers`.
+    """The hosts of some brokers, which the regexes of policies are matched with; results are positions in the sequence
+    of brokers that the constructor got.
 
     At the first use, all regexes are matched together, once with each host.
     """
@@ -130,7 +135,7 @@ class IsolationPolicy:
 
     @staticmethod
     def of(name: str, data: NamespaceIsolationData, room: int = MAX_STEPS) -> "IsolationPolicy":
-        """Return the checked policy; its regexes may have at most `room` steps.
+        """Return the checked policy `name`; its regexes may together have at most `room` steps (see `check_regex`).
 
         Raises:
             PolicyError: something is missing or invalid.
@@ -226,7 +231,7 @@ class ClusterPolicies:
 
     @property
     def narrows(self) -> bool:
-        """Whether rules other than the anti-affinity group and the kind of topics can exclude a broker."""
+        """Whether isolation policies or drained brokers can exclude a broker from placement."""
         return bool(self.isolation) or bool(self.drained)
 
     def domain_of(self, broker_id: str) -> str:
@@ -249,7 +254,7 @@ NO_POLICIES: Final = ClusterPolicies()
 
 
 def isolation_data(name: str, value: Any) -> NamespaceIsolationData:
-    """Return a policy from its decoded JSON.
+    """Return an isolation policy from its decoded JSON.
 
     Raises:
         PolicyError: a field has the wrong type.
@@ -261,7 +266,9 @@ def isolation_data(name: str, value: Any) -> NamespaceIsolationData:
 
 
 def stored_form(data: NamespaceIsolationData) -> dict[str, Any]:
-    """Return a policy as it is stored: with every list, and parameters as texts."""
+    """Return an isolation policy as the dict that is stored: all lists are present, also empty ones, and parameters are
+    texts.
+    """
     failover = data.auto_failover_policy or AutoFailoverData()
     form: dict[str, Any] = {
         "namespaces": list(data.namespaces or ()),
@@ -280,9 +287,10 @@ def namespaces_to_unload(
 ) -> list[str]:
     """Return which of the cluster's `namespaces` must be placed again when `policy` replaces `before`.
 
-    `all_matching`: those that either policy matches. `changed`: the same if the primary brokers differ (in any order),
-    else those that match regexes of only one of the two. `none`: none. Both policies have been checked.
-    Source: `ClustersBase.filterAndUnloadMatchedNamespaceAsync`.
+    The policy's `unload_scope` decides. `all_matching`: the namespaces that either policy matches. `changed`: the same
+    if the two policies name different primary brokers (the order does not matter), else the namespaces that only one of
+    the two policies matches. `none`: no namespace. Both policies have been checked. Source:
+    `ClustersBase.filterAndUnloadMatchedNamespaceAsync`.
     """
     if policy.unload_scope == "none":
         return []

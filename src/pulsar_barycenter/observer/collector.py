@@ -65,7 +65,7 @@ class OwnershipUnreadableError(Exception):
 
 
 class ExtensibleTopics(Protocol):
-    """The published data of brokers with the extensible load manager, by broker id."""
+    """What brokers with the extensible load manager published in their topics, by broker id."""
 
     @property
     def loads(self) -> Mapping[str, BrokerLoadData]: ...
@@ -84,7 +84,8 @@ class ExtensibleTopics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The result of a round. `failed` maps brokers without a report to the reason; times are epoch ms.
+    """The result of one round, in which all brokers were queried once. `failed` maps brokers without a report to the
+    reason; times are epoch ms.
 
     `owned` is the number of bundles with an owner in the ownership channel of the extensible load manager. It is None
     if there is no channel, or it could not be read; `ownership` then says why.
@@ -157,7 +158,7 @@ class Collector:
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Broker id to web address, of the brokers that were queried in the last round."""
+        """The web addresses of the brokers that were queried in the last round, by broker id."""
         return self._address
 
     async def collect(self) -> Round:
@@ -278,7 +279,8 @@ class Collector:
         return short_name(str(class_name))[:200] if class_name else _IN_TOPIC
 
     async def _tell_settings(self, address: str, keep: Callable[[RecordedSettings], None]) -> None:
-        """Pass the settings of the cluster on if they have changed; if they cannot be read, the last ones are valid.
+        """Read the settings of the cluster and call `keep` with them if they have changed. If they cannot be read, the
+        settings that were read last stay valid.
 
         Raises:
             CollectError: they cannot be written.
@@ -299,7 +301,9 @@ class Collector:
             self._settings = record
 
     async def _leader(self, address: str) -> str:
-        """Return the broker that leads; blank if none does, or the broker has no such path."""
+        """Return the id of the leader, as the broker at `address` names it; blank if there is no leader, or the broker
+        does not have this request.
+        """
         try:
             answer = await self._client.call("GET", address, "/admin/v2/brokers/leaderBroker")
         except AdminRequestError as error:

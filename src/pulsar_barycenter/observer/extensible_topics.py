@@ -35,7 +35,9 @@ _T = TypeVar("_T")
 
 
 class PulsarExtensibleTopics:
-    """The newest data that each broker published since the subscription. Implements `collector.ExtensibleTopics`."""
+    """Keeps the newest data that each broker published in the topics since this program subscribed. Implements
+    `collector.ExtensibleTopics`.
+    """
 
     def __init__(self, client: pulsar.Client, subscription: str) -> None:
         """Subscribe under this name with `client`, which the caller closes.

@@ -46,8 +46,8 @@ _WAIT_MS: Final = 10_000
 
 
 class OwnershipRecords:
-    """The records of all bundles. Readers of the same messages have the same records. A problem that is in `logged` is
-    not logged again.
+    """The ownership records of all bundles, as the messages of the topic define them. Readers of the same messages have
+    the same records. A problem that is in `logged` is not logged again.
     """
 
     def __init__(self, logged: set[str], *, most: int = MAX_BUNDLES) -> None:

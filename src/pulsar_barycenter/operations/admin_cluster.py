@@ -44,7 +44,8 @@ _READ_S: Final = 5.0
 
 
 class AdminCluster:
-    """A cluster as the executor needs it.
+    """A running cluster whose bundles can be moved, reached by the admin REST of its brokers. Implements
+    `executor.Cluster`.
 
     `url` is the web address of any broker; with `https:` all requests use TLS. `headers_of` returns the headers for the
     request that unloads a bundle.
@@ -169,7 +170,8 @@ class AdminCluster:
         return {bundle: owners.get(bundle, "") for bundle in bundles}
 
     async def settings(self, broker: str = "") -> dict[str, str]:
-        """Return the values in force of all keys on a broker; if none is named, on the broker at the given address.
+        """Return the values in force of all keys of broker.conf on `broker`; if `broker` is blank, on the broker at the
+        cluster's given address.
 
         Raises:
             NotNowError, RefusedError: the broker does not return them.
@@ -244,7 +246,7 @@ class AdminCluster:
         return str(await self._call_or_none(f"/admin/v2/namespaces/{quote(namespace)}/antiAffinity", text=True) or "")
 
     async def _call_or_none(self, path: str, *, text: bool = False) -> Any:
-        """Return the answer to a GET, None if there is nothing of that name."""
+        """Return the answer to a GET request for `path`; None if the broker answers that the object does not exist."""
         try:
             return await self._client.call("GET", self._url, path, or_text=text)
         except AdminRequestError as error:
@@ -333,8 +335,9 @@ class AdminCluster:
     async def _topic_of_apache_pulsar(self, bundle: Bundle) -> TopicName | None:
         """Return a topic of the bundle that exists, None if there is none.
 
-        The list of all topics is read and searched here. A broker that is asked for those of a bundle blocks for ever,
-        with all requests that need its metadata store, if it has not read the bundles of the namespace before.
+        The list of all topics is read and searched here. The broker is not asked for the topics of one bundle: if it
+        has not read the bundles of the namespace before, it blocks for ever, with all requests that need its metadata
+        store.
         """
         namespace = str(bundle.namespace)
         if str(bundle) not in await self.bundles_of(namespace):
@@ -369,7 +372,9 @@ class AdminCluster:
 
 
 def translated(error: AdminRequestError) -> NotNowError | RefusedError:
-    """Return the error of an executor's cluster: one that may pass soon, or a refusal."""
+    """Return the error that the executor of moves understands: NotNowError if the request may succeed soon, else
+    RefusedError.
+    """
     text = without_report(error)
     is_passing = error.status in _IN_TRANSIT or (error.status == 412 and _NOT_ACTIVE not in error.reason)
     return NotNowError(text) if is_passing else RefusedError(text)

@@ -47,7 +47,7 @@ async def way_back(new_client: NewClient, url: str, broker: str) -> WayBack:
 
 
 async def _left(new_client: NewClient, url: str, question: DecisionQuestion) -> list[DecisionRecord]:
-    """Return the last MOST_MOVES decisions that answer a question, oldest first."""
+    """Return the last MOST_MOVES decisions that `question` selects in the brokers' decision logs, oldest first."""
     found: list[DecisionRecord] = []
     while len(found) < MOST_MOVES:
         page = await decision_page(new_client, url, question)

@@ -39,7 +39,7 @@ class CarriedLoad:
 
 
 def _bounded(figure: float) -> float:
-    """Return a difference of loads, but at least 0, and 0 instead of a rounding error."""
+    """Return `figure`, a difference of loads, but at least 0, and 0 instead of a rounding error."""
     return max(0.0, round(figure, 3))
 
 

@@ -27,7 +27,9 @@ T = TypeVar("T")
 
 
 class NotNowError(Exception):
-    """The cluster cannot answer or act now, but may be able to soon; the text is its answer."""
+    """The cluster cannot answer a request or carry it out now, but may be able to soon; the text is the cluster's
+    answer.
+    """
 
 
 class RefusedError(Exception):
@@ -162,7 +164,7 @@ class _Run:
         if not await when_told(lambda: self._cluster.serves(move.source, move.bundle)):
             owner = await when_told(lambda: self._cluster.look_up(move.bundle))
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(f"{owner} serves it, not {move.source}: something else moves bundles too")
+                raise RefusedError(f"{owner} serves the bundle, not {move.source}: something else moves bundles too")
         self._tell(move, MoveState.BEGUN, "", None)
         await self._unload(move)
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
@@ -171,7 +173,7 @@ class _Run:
             if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
                 return
             if owner not in (move.source, move.destination, ""):
-                raise RefusedError(f"it moved to {owner} instead of {move.destination}")
+                raise RefusedError(f"the bundle moved to {owner} instead of {move.destination}")
             await asyncio.sleep(pauses.next_s())
 
     async def _unload(self, move: PlannedMove) -> None:
@@ -220,7 +222,9 @@ class _Run:
 
 
 async def when_told(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return the cluster's answer; repeat the request with growing delays while it raises NotNowError."""
+    """Return the cluster's answer to the request that the function `ask` makes; repeat the request with growing delays
+    while it raises NotNowError.
+    """
     pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     while True:
         try:

@@ -22,7 +22,7 @@ _Broker = Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
 
 
 class PlannedMove(msgspec.Struct, frozen=True, kw_only=True):
-    """A bundle to move. `sentence` is the reason, if there is one."""
+    """A move of a bundle that is planned. `sentence` is the reason as text, blank if none is known."""
 
     bundle: Annotated[str, msgspec.Meta(max_length=4_096)]
     source: _Broker

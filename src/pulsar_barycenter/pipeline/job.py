@@ -191,8 +191,8 @@ def _session(options: JobOptions, compilers: Compilers, on_phase: Callable[[str]
 
 
 def _compilers(options: JobOptions, storage: Storage | None) -> Compilers:
-    """Return the compilers for the job: those for the size of the logs if it runs once and `storage` is known, else
-    both.
+    """Return which of Java's compilers the job uses: for a job that runs once, and if `storage` is known, those that
+    suit the size of the logs; otherwise both compilers.
     """
     if not options.once or storage is None:
         return Compilers.BOTH
@@ -241,7 +241,9 @@ def _parent_is_gone() -> bool:
 
 
 def _end_start(number: int, frame: object) -> NoReturn:
-    """End this process during its start: temporary files are removed, and Java ends with it."""
+    """End this process because of the signal `number`, which came during the start: remove temporary files, and end
+    Java with the process.
+    """
     raise SystemExit(128 + number)
 
 
@@ -253,7 +255,7 @@ def _say(phase: str) -> None:
 @click.command(name="pulsar_barycenter.pipeline.job")
 @with_job_options
 def main(**options: Any) -> None:
-    """Fold load reports with Spark."""
+    """Run the pipeline, which folds load reports into tables with Spark."""
     configure_logging()
     signal.signal(signal.SIGTERM, _end_start)
     sys.exit(run_job(JobOptions(**options), on_phase=_say, on_ready=lambda: _say("ready")))

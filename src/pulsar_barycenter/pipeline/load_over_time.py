@@ -62,7 +62,7 @@ class _Budget:
         self._now, self._deadline = now, now() + bounds.seconds * share
 
     def take_file(self) -> bool:
-        """Count one more file; return whether it may be read."""
+        """Count one more file as read; return whether the file may be read within the limits."""
         self._files -= 1
         return self._files >= 0 and self._now() < self._deadline
 
@@ -123,7 +123,9 @@ def _broker_sums(table: "_Reading", budget: _Budget, until_ms: int) -> pa.Table 
 def _bundle_sums(
     samples: "_Reading", reports: "_Reading", budgets: Iterator[_Budget], until_ms: int
 ) -> pa.Table | None:
-    """Return the sums of a bundle. A sample holds until the next report of its broker, even one without the bundle."""
+    """Return the sums of a bundle's load. A sample is valid until the next report of its broker, even if that report
+    does not list the bundle.
+    """
     found = [*samples.read(next(budgets), lambda rows: _figures(rows, pa.repeat("", len(rows))))]
     if not found:
         return None
@@ -168,7 +170,7 @@ class _Sums:
         self._most = max(_ROWS_KEPT, 2 * self._kept)
 
     def all(self) -> pa.Table | None:
-        """Return the sums of all rows; None if there are no rows."""
+        """Return the sums of all rows that were added; None if none was added."""
         if self._rows:
             self._sum(pa.concat_tables(self._rows))
             self._rows = []
@@ -187,7 +189,9 @@ class _Sums:
 
 
 class _Reading:
-    """Reads one table backwards. `whole_since_ms` is the time from which on all of its rows were read."""
+    """Reads one table from its newest file to older ones. `whole_since_ms` is the time from which on all rows of the
+    table were read.
+    """
 
     def __init__(self, storage: Storage, name: str, question: LoadQuestion) -> None:
         self._storage, self._name, self.question = storage, name, question
@@ -252,7 +256,7 @@ class _Reading:
         return [*self._wants, _TIME, *(name for name in figures if name in known)]
 
     def _may_have(self, stored: dict[str, Any]) -> bool:
-        """Return whether a row group may have rows of the wanted bundle or broker."""
+        """Return whether a row group of a file may have rows of the bundle or broker that the question is about."""
         for column, name in self._wants.items():
             about = stored[column].statistics if name else None
             if about is not None and about.has_min_max and not about.min <= name <= about.max:
@@ -269,8 +273,8 @@ class _Reading:
         return rows.filter(mask)
 
     def _cut(self, newest_unread_ms: float) -> None:
-        """Stop reading. Set the time from which on all reports are known: an unread report is from `newest_unread_ms`
-        at the latest, and holds for at most LONGEST_HELD.
+        """Stop reading, and set the time from which on all reports are known: an unread report is from
+        `newest_unread_ms` at the latest, and gives the load for at most LONGEST_HELD after that.
         """
         self._is_cut = True
         step_ms = self.question.step_ms

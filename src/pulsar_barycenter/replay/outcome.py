@@ -11,7 +11,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 
 
 class Moved(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle moved to another broker.
+    """A bundle moved to another broker, or was assigned to one.
 
     `kind` is "unload", "split" (a part that was unloaded) or "assign" (it had no owner). `topics` and `sessions` were
     disturbed for `gap_ms`. `misplaced`: the destination's usage was above the mean after the moves of the step. `rate`
@@ -32,7 +32,7 @@ class Moved(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Divided(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle was split."""
+    """A bundle was split by the simulated leader, for the reason `why`."""
 
     at_ms: int
     bundle: str

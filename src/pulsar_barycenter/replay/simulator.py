@@ -122,7 +122,7 @@ class _Run:
         self._reference = reference
         names = sorted({*cluster.brokers, *(each.broker for each in events if isinstance(each, BrokerAdded))})
         if not cluster.brokers or len(names) > MOST_BROKERS:
-            raise ReplayInputError(f"{count_of(len(names), 'broker')}; give 1 to {MOST_BROKERS}")
+            raise ReplayInputError(f"the cluster has {count_of(len(names), 'broker')}; give 1 to {MOST_BROKERS}")
         self._names = names
         self._row = {name: row for row, name in enumerate(names)}
         self._live: Flags = np.array([name in cluster.brokers for name in names], bool)
@@ -161,7 +161,7 @@ class _Run:
                     raise ReplayInputError(f"{event}: a replay cannot change to or from the extensible load manager")
 
     def _apply_settings(self, config: "BrokerConfig") -> None:
-        """Apply a configuration. If the strategy stays, its memory is kept."""
+        """Use the configuration `config` from now on. If the strategy stays the same, its memory is kept."""
         before: Any = getattr(self, "_round", None)
         self._config, self._kind = config, manager_in_force(config)
         self._round: Any = None
@@ -172,7 +172,7 @@ class _Run:
                 self._forget()
 
     def _forget(self) -> None:
-        """Begin with the memory of a new leader."""
+        """Replace the leader's memory by that of a newly elected leader."""
         if self._kind is not ManagerKind.NOOP:
             self._memory: Any = self._round.start()
             self._split_memory: Any = self._splitter.start()
@@ -234,7 +234,7 @@ class _Run:
         return moved + [name for split in self._splits for name in (split.bundle, *split.parts)]
 
     def _count_unplaced(self, end_ms: int) -> None:
-        """Count the time without service of bundles that have no owner at the end."""
+        """Add the time without service of the bundles that have no owner at the end (`end_ms`)."""
         for row in np.flatnonzero(self._bundles.owner == NOBODY).tolist():
             since_ms = self._left.get(self._bundles.names[row], ("", self._demand.start_ms))[1]
             self._unserved_topic_s += int(self._bundles.topics[row]) * (end_ms - since_ms) / 1000
@@ -423,7 +423,7 @@ class _Run:
             self._split(now_ms, known)
 
     def _follow(self, reference: Reference, now_ms: int) -> None:
-        """Make the moves of a reference."""
+        """Make the moves that a reference balancer chooses at `now_ms`."""
         bundles, model = self._bundles, self._cluster.model
         first = (now_ms - self._demand.start_ms) // self._demand.step_ms
         steps = reference.steps(first, self._demand.steps)
@@ -446,7 +446,9 @@ class _Run:
             self._move("unload", name, source, self._names[broker], now_ms, self._cluster.gap_ms, reference.about)
 
     def _shed(self, now_ms: int) -> LoadSnapshot | None:
-        """Run a round. Return its snapshot if it moved nothing, since the snapshot is then still valid."""
+        """Run one shedding round of the leader. Return the round's snapshot if the round moved nothing, since the
+        snapshot is then still valid.
+        """
         snapshot, moves_before = self._snapshot(now_ms), len(self._moves)
         outcome: RoundOutcome
         outcome, self._memory = self._round.run(snapshot, self._memory, self._rng)

@@ -18,7 +18,9 @@ _NO_COLUMNS = "line 1 must name the columns timestamp and value"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`values[i]` events happened in the step that begins at `start_ms + i * step_ms`."""
+    """A recorded or generated count of events over time: `values[i]` events happened in the step that begins at
+    `start_ms + i * step_ms` (epoch ms).
+    """
 
     name: str
     start_ms: int
@@ -112,7 +114,7 @@ def _check_length(name: str, times: Sequence[int]) -> None:
 
 
 def unique_names(traces: Sequence[Trace]) -> Sequence[Trace]:
-    """Return `traces` after checking that their names differ; each is the name of a topic.
+    """Check that the names of `traces`, which become names of topics, differ; return `traces`.
 
     Raises:
         ReplayInputError: two files have the same name.

@@ -44,7 +44,9 @@ _SLIGHT: Final = 0.25
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested change: brokers that leave, the number that join, the factor of the load, and the minutes ahead."""
+    """The question of a forecast, what happens if: the brokers that leave, the number of brokers that join, the factor
+    of the load, and how many minutes ahead.
+    """
 
     without: tuple[str, ...] = ()
     added: int = 0
@@ -53,7 +55,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that has another broker at the end. `minute` is that of its last move, `times` the number of its moves.
+    """The forecast move of a bundle that has another broker at the end. `minute` is the minute of the bundle's last
+    move, `times` the number of its moves.
 
     `kind` is "unload", "part" for a bundle that a split creates, or "assign" for one that has no owner now.
     """
@@ -69,7 +72,9 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class BrokerForecast(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A broker now and at the end: usage as a fraction, rate in msg/s in + out; None: not in the cluster."""
+    """The load of a broker now and at the end of the forecast: usage as a fraction, rate in msg/s in + out; None: the
+    broker is not in the cluster then.
+    """
 
     broker: str
     usage_before: float | None

@@ -59,7 +59,7 @@ Raises:
 
 
 class _Story(ModalScreen[None]):
-    """The decisions about one bundle, newest first."""
+    """The screen that shows the decisions about one bundle, newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "dismiss", "back")]
 
@@ -89,7 +89,9 @@ def _has_topic(bundle: str, words: str) -> bool:
 
 
 class TopScreen(App[None]):
-    """Queries the cluster every `interval_s`, and topics while they are shown; a slow query delays the next one."""
+    """The application of `barycenter top`: it queries the cluster every `interval_s` seconds, and topics while they are
+    shown. A slow query delays the next one.
+    """
 
     TITLE = "barycenter top"
     AUTO_FOCUS = "#brokers-rows"

@@ -39,7 +39,9 @@ UNUSABLE: Final = (SnapshotFileError, ConfigError, StrategyError, OSError)
 
 
 class WrongWordError(ValueError):
-    """The command line names something that does not exist; the text lists what exists."""
+    """The command line has the name of a strategy, setting or load manager that does not exist; the text lists the
+    names that exist.
+    """
 
 
 def is_splitter(name: str) -> bool:
@@ -70,7 +72,9 @@ def configured(
     strategy: str | None = None,
     placement: str | None = None,
 ) -> BrokerConfig:
-    """Return the configuration for a decision on a snapshot: `configuration_of` with what came with the snapshot."""
+    """Return the configuration for a decision on a snapshot, as `configuration_of` does, from the configuration that
+    came with the snapshot.
+    """
     return configuration_of(found.configuration, conf, changes, strategy, placement)
 
 
@@ -146,7 +150,7 @@ def read_memory(file: Path) -> MemoryDocument:
     except msgspec.DecodeError as error:
         raise SnapshotFileError(file, str(error), accepted) from error
     if memory == MemoryDocument():
-        raise SnapshotFileError(file, "it is a memory of a shedder, but it is empty", accepted)
+        raise SnapshotFileError(file, "the file has the memory of a shedder, but the memory is empty", accepted)
     return memory
 
 

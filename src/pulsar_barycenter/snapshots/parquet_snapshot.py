@@ -40,7 +40,9 @@ _OF_BUNDLES: Final = ("top", "owned")
 
 
 class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What a leader has besides its snapshot: the memory of shedders, and keys of broker.conf with their texts."""
+    """What a leader has in addition to its snapshot: the memory of shedders, and its keys of broker.conf with their
+    texts.
+    """
 
     memory: MemoryDocument = MemoryDocument()
     configuration: dict[str, str] = {}
@@ -155,7 +157,7 @@ def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
     """
     document = (table.schema.metadata or {}).get(METADATA_KEY)
     if document is None:
-        raise NoSnapshotError(f"the metadata has no {METADATA_KEY.decode()}")
+        raise NoSnapshotError(f"the metadata of the file has no key {METADATA_KEY.decode()}")
     rest = decode_json(document, _Rest)
     if rest.version != _VERSION:
         raise NoSnapshotError(f"it has format version {rest.version}; this program reads version {_VERSION}")

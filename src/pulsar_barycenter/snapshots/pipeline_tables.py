@@ -50,7 +50,8 @@ _IDENTITY: Final = ("broker", "incarnation", "sequence")
 def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotDocument:
     """Return the snapshot at a time (epoch ms, inclusive), or at the newest report.
 
-    It leaves out brokers whose newest report is more than `silence_ms` older than the newest report of all brokers.
+    The snapshot leaves out brokers whose newest report is more than `silence_ms` older than the newest report of all
+    brokers.
 
     Raises:
         TablesError: the tables have no rows up to that time.

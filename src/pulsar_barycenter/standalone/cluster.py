@@ -98,7 +98,7 @@ class BrokerProcess(ChildProcess):
         return f"pulsar://{_LOOPBACK}:{self.broker_port}"
 
     def serves(self, line: str) -> None:
-        """Record the ports in the line that the broker printed."""
+        """Record the ports that a broker serves, from the line that it printed when it became ready."""
         self.take_ports(parse_broker_ready(line))
 
     def take_ports(self, ready: BrokerReady) -> None:
@@ -235,7 +235,7 @@ class StandaloneCluster:
         await broker.kill()
 
     async def stop(self) -> None:
-        """End in order: first the brokers leave the cluster in parallel, then the pipeline ends."""
+        """End the cluster in order: first the brokers leave it in parallel, then the pipeline ends."""
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
         self._progress.event("stopping the brokers")
@@ -373,7 +373,7 @@ def _now_ms() -> int:
 
 
 def _is_chosen(port: str) -> bool:
-    """Return whether the configuration leaves the choice of a port to the system."""
+    """Return whether a port in the configuration is chosen by the system, that is, is 0."""
     return port.strip() == str(_CHOSEN_BY_SYSTEM)
 
 

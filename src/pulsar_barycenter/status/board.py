@@ -121,7 +121,8 @@ def heaviest(bundles: Iterable[BundleRow], topics: int, most: int) -> list[Bundl
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The rows of a snapshot, unsorted; `taken_at_ms` is when the leader took the snapshot.
+    """The rows of brokers and bundles that a snapshot has, unsorted; `taken_at_ms` (epoch ms) is when the leader took
+    the snapshot.
 
     Rows and counts leave out the brokers' own bundles (heartbeat, SLA monitor).
     """
@@ -132,7 +133,7 @@ class Board:
 
 
 def board_of(snapshot: SnapshotDocument) -> Board:
-    """Return the rows of a snapshot; ages are relative to the time of the snapshot."""
+    """Return the rows of brokers and bundles of a snapshot; ages are relative to the time of the snapshot."""
     drained = drained_names(snapshot.configuration.get(DRAINED_KEY, ""))
     bundles = tuple(_bundles(snapshot))
     counts = Counter(row.broker for row in bundles)

@@ -112,7 +112,7 @@ class BrokerInProcess:
 
 
 class InProcessBrokers:
-    """`Brokers` of one broker inside this process."""
+    """Implements `Brokers` with one broker inside this process."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings

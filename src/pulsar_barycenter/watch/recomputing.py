@@ -102,8 +102,9 @@ class ExtensibleLoads:
         self._loads: dict[str, BrokerLoadData] = {}
 
     def add(self, broker: str, report: LocalBrokerData, config: BrokerConfig) -> None:
-        """Count a report as one more measurement. The totals are the broker's, not the sums over the bundles that it
-        lists."""
+        """Update the averages of a broker with the report, as one more measurement. The totals are those of the broker
+        in the report, not the sums over the bundles that the report lists.
+        """
         usage = SystemResourceUsage(
             cpu=report.cpu,
             memory=report.memory,
@@ -129,7 +130,7 @@ class ExtensibleLoads:
         )
 
     def document(self, view: LoadView, facts: Facts) -> SnapshotDocument:
-        """Return the snapshot of the brokers in `facts`."""
+        """Return the snapshot, for the extensible load manager, of the brokers in `facts`."""
         reports = {broker: view.reports[broker] for broker in facts.brokers if broker in view.reports}
         loads = {
             broker: _published(self._loads[broker], report)
@@ -176,7 +177,7 @@ def document_for(view: LoadView, extensible: ExtensibleLoads, facts: Facts, mana
 
 
 class Recomputer:
-    """The rounds of one configuration, and their memory."""
+    """Recomputes the rounds of a leader with one configuration, and keeps the strategy's memory between rounds."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._manager = manager_in_force(config)
@@ -191,7 +192,9 @@ class Recomputer:
             self.problem = str(error)
 
     def run(self, document: SnapshotDocument, *, remembers: bool) -> RecomputedRound | None:
-        """Return the round on a snapshot; with `remembers` the next round goes on from it. None: see `problem`."""
+        """Recompute a round on a snapshot; with `remembers` the next round continues with the memory of this one. None:
+        the round cannot be computed, and `problem` says why.
+        """
         if self._round is None:
             return None
         outcome, memory = self._round.run(document.snapshot(), self._memory, random.Random(_SEED))

@@ -26,7 +26,7 @@ _MAX_NAMED: Final = 3
 
 
 class Basis(enum.StrEnum):
-    """What a reason is based on."""
+    """What the reason of a move that was seen is based on."""
 
     RECOMPUTED = "recomputed"
     JOURNAL = "journal"
@@ -58,7 +58,7 @@ class Known:
 
 
 def why_moved(move: SeenMove, known: Known) -> Why:
-    """Return why a bundle moved, as far as it can be told."""
+    """Return why a bundle moved, as far as it can be known from outside."""
     if (said := known.journal.get((move.bundle, move.destination))) is not None:
         return Why(Basis.JOURNAL, f"barycenter balance moved it: {said}", f"barycenter balance: {short_reason(said)}")
     if move.whose is Whose.FAILOVER:

@@ -39,7 +39,7 @@ async def _read(session: Session, route: Route, values: Values, query: Values | 
     try:
         return messages_in(answer)
     except ValueError as error:
-        raise NotDoneError(f"The answer cannot be shown: {error}") from error
+        raise NotDoneError(f"The answer of the broker cannot be shown: {error}") from error
 
 
 async def _peek(session: Session, values: Values) -> str | None:

@@ -41,7 +41,7 @@ class DecidedRound:
 
 
 class Decider:
-    """The rounds of one strategy with one configuration, and its memory between rounds."""
+    """Decides on the rounds of one strategy with one configuration, and keeps the strategy's memory between rounds."""
 
     def __init__(self, config: BrokerConfig, memory: MemoryDocument, *, seed: int = 0) -> None:
         """Make the rounds that `config` names, with the memory of an earlier run.

@@ -98,7 +98,9 @@ def _stays_whole(bundle: str, room: SplitRoom, chosen: int, unreadable: Mapping[
 
 
 def is_bound(bundle: str) -> bool:
-    """Return whether a bundle belongs to one broker, or has no valid name."""
+    """Return whether a bundle is of a broker's own namespace, so that it cannot move to another broker, or has no valid
+    name.
+    """
     try:
         return is_broker_bound(Bundle.parse(bundle).namespace)
     except InvalidNameError:

@@ -109,7 +109,7 @@ def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
     now = _dynamic(key, _settings(url))
     _print_settings([now], "table")
     if list(now.values) == [value]:
-        click.echo(f"{key} is {value} on all brokers already")
+        click.echo(f"nothing to do: {key} is {value} on all brokers already")
         return
     try:
         asyncio.run(_check(asked_url(url), key, value))
@@ -223,7 +223,7 @@ def _settings(url: str | None) -> list[Setting]:
 
 
 def _picture(url: str | None) -> Picture:
-    """Return the settings of the brokers; end the program if no broker answers."""
+    """Query all brokers and return their settings; end the program if no broker answers."""
     try:
         picture, _ = asyncio.run(examine(asking_client, Asked(admin_urls(asked_url(url))), ("settings-apart",)))
     except ValueError as error:

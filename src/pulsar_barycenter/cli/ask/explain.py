@@ -209,7 +209,7 @@ def _is_of(subject: Subject, bundle: str) -> bool:
 
 
 def _snapshot_then(data: Path, at_ms: int) -> SnapshotFile | None:
-    """Return the snapshot of a time if the pipeline's tables have it."""
+    """Return the snapshot of the load at a past time; None if the pipeline's tables do not have that load."""
     if not data.is_dir() or tables_below(data) is None:
         return None
     try:

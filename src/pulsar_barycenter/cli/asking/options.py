@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def kept_as(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return the callback of an option that sets a key of client.conf."""
+    """Return the click callback of an option whose value replaces the value of `key` in client.conf."""
 
     def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
         if value is not None:

@@ -106,7 +106,7 @@ def command(
 
 def print_plan(broker: str, found: Drained) -> None:
     count = len(found.moves) + len(found.stay or {})
-    click.echo(printable(f"{broker} serves {count_of(count, 'bundle')} besides its own"))
+    click.echo(printable(f"{broker} serves {count_of(count, 'bundle')} in addition to its heartbeat bundles"))
     if found.moves:
         print_moves(found.moves)
         print_loads(found.loads)

@@ -83,7 +83,7 @@ def command(data: str, form: str, conf: dict[str, str]) -> None:
 
 
 def _state(found: PipelineStatus, *, alive: bool, restart: Restart | None) -> str:
-    """Return the state to show.
+    """Return the state of the pipeline that the command shows.
 
     It is `restarting` if a parent process restarts the pipeline and the pipeline does not read reports yet; `killed` if
     the process that wrote the state has ended; else the written state.
@@ -157,7 +157,9 @@ def _refold(due: RefoldDue, data: str) -> str:
 
 
 def _why_old(found: PipelineStatus, state: str) -> str:
-    """Return why the newest report is old, if the pipeline has looked for reports since and has found none; else ""."""
+    """Return a text that says why the newest report is old, if the pipeline has looked for reports after it and has
+    found none; else "".
+    """
     if state != "running" or found.looked_at - found.as_of < _STEADY_MS:
         return ""
     return "; none since: load is steady, brokers report a change or after loadBalancerReportUpdateMaxIntervalMinutes"

@@ -164,7 +164,9 @@ def _has_pipeline(wanted: bool | None) -> bool:
 
 
 def _remarks(brokers: int, *, pipeline_wanted: bool, has_pipeline: bool) -> Iterator[str]:
-    """Yield a sentence for each missing part of the cluster: what does not work, and how to install the library."""
+    """Yield a sentence for each part of the cluster that cannot run because a library is missing: what does not work,
+    and how to install the library.
+    """
     if not can_balance():
         alone = "a broker alone has nothing to balance" if brokers == 1 else "bundles are spread by their number only"
         yield f"no balancing, because numpy is not installed: {alone}; to install it: {BALANCE_INSTALL}"
@@ -250,11 +252,11 @@ class Running(Protocol):
     """A running cluster (`StandaloneCluster`), as `end` needs it."""
 
     async def stop(self) -> None:
-        """End in order."""
+        """Stop all brokers in order, and wait until they have ended."""
         ...
 
     async def kill(self) -> None:
-        """End at once."""
+        """Kill all processes of the cluster at once."""
         ...
 
 

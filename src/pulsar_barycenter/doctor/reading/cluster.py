@@ -79,7 +79,7 @@ class ClusterUnreadableError(Exception):
 
 @dataclass(slots=True)
 class _Asked:
-    """One broker that is being queried: its address, its answers so far, and the requests without an answer."""
+    """A broker that is being queried: its address, its answers so far, and the requests that it did not answer."""
 
     view: BrokerView
     url: str
@@ -91,7 +91,9 @@ class _Asked:
     silent_on: dict[str, str] = field(default_factory=dict)
 
     async def get(self, what: str, path: str, kind: type[T]) -> T | None:
-        """Return an answer decoded as `kind`; None if there is no answer: `silent_on` then says why."""
+        """Send a GET request for `path` and return the answer decoded as `kind`; None if there is no answer:
+        `silent_on` then says why.
+        """
         answer = await self.ask(what, path)
         if answer is None:
             return None
@@ -102,7 +104,7 @@ class _Asked:
             return None
 
     async def ask(self, what: str, path: str, *also: int) -> Answer | None:
-        """Return an answer with status 200, or with a status in `also`."""
+        """Send a GET request for `path` and return the answer if its status is 200 or in `also`; None otherwise."""
         async with self.gate:
             try:
                 answer = await self.client.ask(self.url, path)
@@ -162,7 +164,9 @@ async def _brokers(urls: Sequence[str], client: AdminClient) -> tuple[str, list[
 
 
 async def _first(broker: _Asked, told_by: str, now_ms: Callable[[], int]) -> None:
-    """Query a broker's list of registered brokers; this also shows whether it answers, and its clock."""
+    """Query a broker for its list of registered brokers; the answer also shows that the broker answers, and the time of
+    its clock.
+    """
     async with broker.gate:
         broker.url = await address_of(broker.client, broker.view.broker, told_by)
         sent_ms = now_ms()

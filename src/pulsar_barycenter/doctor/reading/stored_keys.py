@@ -97,7 +97,9 @@ class _Keys:
 
 
 def store_view(url: str, stored: Iterable[tuple[str, bytes]]) -> StoreView:
-    """Return the content of keys; `unreadable` has those that cannot be parsed. Other keys are ignored."""
+    """Return the content of the stored keys that the doctor knows; `unreadable` has those that cannot be parsed.
+    Unknown keys are ignored.
+    """
     keys = _Keys()
     for path, value in stored:
         keys.take(path, value)

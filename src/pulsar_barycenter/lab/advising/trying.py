@@ -64,7 +64,7 @@ def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) 
 
 
 class _Estimate:
-    """Prints once an estimate of the total duration, if it is long."""
+    """Prints an estimate of the total duration of a search on standard error, once, and only if the duration is long."""
 
     def __init__(self, runs: int, processes: int) -> None:
         self._runs, self._processes = runs, processes
@@ -89,7 +89,7 @@ def _input_of(spec: bytes, seed: int) -> Input:
 
 
 def _attempt(scenario: Scenario, spec: InputSpec, base: Mapping[str, str], parts: Parts) -> tuple[Trial, float]:
-    """Return a run and its duration in seconds, without the time to read the input."""
+    """Replay a scenario; return the run, and its duration in seconds without the time to read the input."""
     found = _input_of(msgspec.json.encode(spec), scenario.seed)
     began_s = time.monotonic()
     trial = attempt(scenario, found.demand, found.cluster, found.events, base, parts)

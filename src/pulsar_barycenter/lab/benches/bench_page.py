@@ -60,7 +60,7 @@ def print_table_of(table: Table) -> None:
 
 
 def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str, *, has_traces: bool = False) -> str:
-    """Return the page in Markdown."""
+    """Return the page with the results of all scenarios in Markdown."""
     command = f"barycenter balance-bench --seeds {seeds}{' --trace TRACES' * has_traces} --out docs/balance-bench.md"
     words = [
         "# balance-bench: every strategy in every scenario",

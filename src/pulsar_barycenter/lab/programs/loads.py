@@ -189,7 +189,7 @@ class Load:
 
     @property
     def _input(self) -> Input:
-        """The input of seed 0."""
+        """The input of a replay with the seed 0."""
         return self._source.input(0)
 
 

@@ -37,7 +37,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts about a configuration that rules read."""
+    """A configuration, and the values derived from it that the rules of the advice read."""
 
     config: BrokerConfig
     known_network: float | None = None
@@ -99,7 +99,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that, if it `holds`, gives the advice `sentence` and `mend` on the key of `attribute`."""
+    """A rule: if the function `holds` returns True for a configuration, the rule gives advice on the key of
+    `attribute`. The advice says the effect (`sentence`) and what to do (`mend`).
+    """
 
     attribute: str
     holds: Callable[[Facts], bool]

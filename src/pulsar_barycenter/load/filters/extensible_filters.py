@@ -137,13 +137,14 @@ class AllowedTransfers:
         self._left: dict[_Kind, list[bool]] = {}
 
     def __call__(self, bundles: Integers, source: int, destination: int | None) -> list[bool]:
-        """Return for each of these bundles whether it may leave `source`, for `destination` if given.
+        """Return for each of these bundles whether the bundle may leave `source`: to `destination`, or to any broker if
+        `destination` is None.
 
         Bundles and brokers are row numbers in the snapshot.
 
-        No filter may fail, and all must keep the destination. Without a destination, or if bundles are only unloaded
-        and not transferred, it is enough that one other broker remains. Every bundle counts as one with persistent
-        topics: Pulsar's check also knows only the name of the bundle and not its topics.
+        A bundle may leave if no filter fails and all filters keep the destination. Without a destination, or if bundles
+        are only unloaded and not transferred, it is enough that the filters keep one other broker. Every bundle counts
+        as one with persistent topics: Pulsar's check also knows only the name of the bundle and not its topics.
         """
         if not len(bundles):
             return []
@@ -163,7 +164,9 @@ class AllowedTransfers:
         return found
 
     def _allows(self, kind: _Kind, bundle: int, source: int, destination: int | None) -> bool:
-        """Return whether bundles of this kind, such as the one in row `bundle`, may move as `__call__` says."""
+        """Return whether bundles of this kind (isolation policy and anti-affinity group), such as the bundle in row
+        `bundle`, may leave `source` for `destination`.
+        """
         left = self._left.get(kind)
         if left is None:
             left = self._left[kind] = self._left_by_filters(kind, bundle)

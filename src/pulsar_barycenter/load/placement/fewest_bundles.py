@@ -86,7 +86,7 @@ def fewest_bundles(
 ) -> Placement:
     """Return the placement of a bundle of `namespace`; of several brokers with the fewest bundles, `rng` draws one.
 
-    Its broker is None if policies allow none.
+    The placement's broker is None if policies allow no broker.
     """
     allowed = allowed_brokers(brokers, policies, namespace, non_persistent=non_persistent)
     if not allowed:

@@ -17,7 +17,9 @@ _SAMPLED: Final = 8
 
 
 class Figures(NamedTuple):
-    """The numbers behind a choice. `rejected` has the other candidates, best first, at most MAX_ALTERNATIVES."""
+    """The numbers that explain a choice of a broker: `compared` for the chosen broker; `rejected` for the other
+    candidates, best first, at most MAX_ALTERNATIVES.
+    """
 
     compared: tuple[Compared, ...] = ()
     rejected: tuple[Alternative, ...] = ()
@@ -50,11 +52,11 @@ class Placer(Strategy[Memory]):
         """Return which of `candidates` (flags over the brokers) owns `bundle`, and the next memory."""
 
     def planned(self, plan: SheddingPlan, memory: Memory) -> Memory:
-        """Return the memory with which the bundles of a plan are placed."""
+        """Return the memory with which the bundles of a shedder's plan are then placed."""
         return memory
 
     def tried(self, plan: SheddingPlan, memory: Memory) -> Memory:
-        """Return the memory after the plan was carried out, or failed."""
+        """Return the strategy's memory after a shedder's plan was carried out, or failed."""
         return memory
 
 

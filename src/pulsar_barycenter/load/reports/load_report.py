@@ -75,7 +75,7 @@ RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth
 
 
 class HasResources(Protocol):
-    """A report or a measurement: it has a field for each of RESOURCES."""
+    """A load report or a measurement, which has a field for each resource in RESOURCES."""
 
     @property
     def cpu(self) -> ResourceUsage: ...
@@ -90,7 +90,7 @@ class HasResources(Protocol):
 
 
 def resources_of(used: HasResources) -> tuple[ResourceUsage, ...]:
-    """Return the usage of each of RESOURCES."""
+    """Return the usage of each resource in `used`, in the order of RESOURCES."""
     return used.cpu, used.memory, used.direct_memory, used.bandwidth_in, used.bandwidth_out
 
 
@@ -118,7 +118,7 @@ class NamespaceBundleStats(msgspec.Struct, frozen=True, rename="camel", kw_only=
 
 
 class AdvertisedListener(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The URLs of one named listener."""
+    """The URLs of a broker on one of its advertised listeners."""
 
     broker_service_url: str | None = None
     broker_service_url_tls: str | None = None
@@ -186,7 +186,9 @@ class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
 
 
 class TimeAverageMessageData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """One window of a bundle: averages over its last samples, see `pulsar_barycenter.load.reports.windows`."""
+    """One window of a bundle, that is, averages over the bundle's last samples; see
+    `pulsar_barycenter.load.reports.windows`.
+    """
 
     max_samples: int = 0
     num_samples: int = 0
@@ -197,7 +199,7 @@ class TimeAverageMessageData(msgspec.Struct, frozen=True, rename="camel", kw_onl
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """Both windows of a bundle: the value at /loadbalance/bundle-data/<bundle>."""
+    """The short-term and the long-term window of a bundle: the value at /loadbalance/bundle-data/<bundle>."""
 
     short_term_data: TimeAverageMessageData
     long_term_data: TimeAverageMessageData
@@ -247,7 +249,7 @@ DEFAULT_STATS: Final = NamespaceBundleStats(
 
 
 def default_bundle_data() -> BundleData:
-    """Return the data of an unknown bundle; its first sample replaces all of it."""
+    """Return the data that an unknown bundle counts with; the first sample of the bundle replaces all of the data."""
     return _bundle_data_of(DEFAULT_STATS, 0, 0)
 
 
@@ -312,7 +314,7 @@ def largest(terms: Iterable[float]) -> float:
 
 
 def percent_change(old: float, new: float) -> float:
-    """Return 100 × |old - new| / |old|; infinite if only `old` is 0, and 0 if both are."""
+    """Return the change in percent, 100 × |old - new| / |old|; infinite if only `old` is 0, and 0 if both are 0."""
     if old == 0:
         return 0.0 if new == 0 else math.inf
     return 100.0 * abs((old - new) / old)
@@ -345,7 +347,7 @@ def sum_stats(stats: Iterable[NamespaceBundleStats]) -> NamespaceBundleStats:
 def with_stats(data: LocalBrokerData, stats: Mapping[str, NamespaceBundleStats]) -> LocalBrokerData:
     """Return `data` with new loads of bundles: sums, counts, and the gains and losses accumulated so far.
 
-    A bundle that left and came back since the last written report is in both sets, as in Pulsar.
+    A bundle that left and came back since the last written report is in both the gains and the losses, as in Pulsar.
     Source: `LocalBrokerData.update`.
     """
     before, now = set(data.bundles), set(stats)
@@ -401,7 +403,9 @@ def stats_rank(stats: NamespaceBundleStats) -> tuple[int, int, int, int, int]:
 
 
 def bundle_data_rank(data: BundleData) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return a sort key for BundleData, short-term data first. Source: `BundleData.compareTo`."""
+    """Return a sort key that orders bundles by load, larger for more load: by the short-term window, then by the
+    long-term window. Source: `BundleData.compareTo`.
+    """
     return _window_rank(data.short_term_data), _window_rank(data.long_term_data)
 
 

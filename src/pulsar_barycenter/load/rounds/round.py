@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 
 class UnloadOutcome(NamedTuple):
-    """The result of an unload. `load` is a newer load of the cluster that includes the move; None: nothing newer."""
+    """Whether an unload was done, and in `load` a newer load of the cluster that includes the move; None: there is no
+    newer load.
+    """
 
     done: bool
     load: LoadSnapshot | None = None
@@ -120,12 +122,14 @@ class Round(Generic[Memory]):
     selection: Selection[Memory]
 
     def start(self, document: MemoryDocument | None = None) -> RoundMemory[Memory]:
-        """Return the memory before the first round; the shedder's is read from `document`, if there is one."""
+        """Return the memory before the first round. The shedder's part is read from `document`, the stored form of its
+        memory; None: the shedder starts without memory.
+        """
         shedding = self.shedder.start() if document is None else self.shedder.remembered(document)
         return RoundMemory(shedding, self.selection.start())
 
     def document(self, memory: RoundMemory[Memory]) -> MemoryDocument:
-        """Return the memory of the shedder as a document."""
+        """Return the shedder's part of `memory` as a document that can be stored; `start` reads it."""
         return self.shedder.document(memory.shedding)
 
     def run(
@@ -155,7 +159,7 @@ class Round(Generic[Memory]):
 
 
 def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Round[Any]:
-    """Return the round that a configuration asks for, of this load manager.
+    """Return the shedder and the selection that a configuration asks for with this load manager, as a `Round`.
 
     Raises:
         StrategyError: the configuration names strategies that do not exist, or two that cannot be combined.

@@ -21,7 +21,7 @@ TOMBSTONE_INTERVAL_MS: Final = 10_000
 
 
 class ReportEffect(enum.Enum):
-    """The effect of a record on a broker's own reports."""
+    """The effect of an ownership record on the load reports that a broker has written about itself to the topic."""
 
     NONE = "they stay valid"
     FORGET = "the averages restart with the next measurement"

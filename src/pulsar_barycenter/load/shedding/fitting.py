@@ -21,7 +21,9 @@ _FIRST_LOOK: Final = 64
 
 
 class FittingVerdicts(Verdicts, Protocol):
-    """`need` is the maximum traffic that leaves each broker: in msg/s where `by_rate`, else in bytes/s."""
+    """The verdicts of a shedder that picks bundles which fit into a budget. `need` is the maximum traffic that leaves
+    each broker: in msg/s if `by_rate` is set for the broker, else in bytes/s.
+    """
 
     @property
     def by_rate(self) -> Flags: ...
@@ -34,7 +36,8 @@ class FittingVerdicts(Verdicts, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FittingPlan(ShedPlan):
-    """`rows` as in `ShedPlan`, but with brokers in the order of selection.
+    """The bundles to unload: `rows` of the snapshot's bundles, grouped by broker, with the brokers in the order in
+    which the strategy selected them.
 
     `before` is the budget that was left when a row was selected, in the unit of the broker's budget.
     """

@@ -53,7 +53,8 @@ class OverloadShedder(Shedder[None]):
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["ShedPlan", None]:
         """Return the plan: a broker of usage u ≥ limit sheds `throughput * (u - limit + 0.05)` bytes/s.
 
-        It sheds at least one bundle, but none if it has fewer than two. With a usage above 100 % it may shed all.
+        Such a broker sheds at least one bundle, but none if it has fewer than two. With a usage above 100 % it may shed
+        all.
         """
         usage = snapshot.brokers.weighted_usage(self.weights)
         over = usage >= self.limit

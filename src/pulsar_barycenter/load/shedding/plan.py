@@ -32,12 +32,16 @@ class Verdicts(Protocol):
 
     @property
     def sheds(self) -> Flags:
-        """Flags the brokers that have to shed load. A plan uses these flags, not the codes of the reasons."""
+        """One flag for each broker, set if the broker has to shed load. A plan uses these flags, not the codes of the
+        reasons.
+        """
         ...
 
     @property
     def need(self) -> Floats:
-        """The throughput (bytes/s) that each broker has to shed; with 0 or less, it still sheds one bundle."""
+        """The throughput (bytes/s) that each broker has to shed. A broker that has to shed load sheds one bundle even
+        if this is 0 or less.
+        """
         ...
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
@@ -51,7 +55,9 @@ class Verdicts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoundLimit:
-    """The limit on the bundles of a round: the code of the reason, the name of the limit, and its configuration key."""
+    """What limits the number of bundles of a round: the code for reasons, the name of the limit, and the configuration
+    key that sets it.
+    """
 
     code: Code
     name: str
@@ -200,7 +206,7 @@ def take_heaviest(
 def _until(traffic: Floats, need: float, most: int) -> Floats:
     """Return the running sum before each of the heaviest bundles, until `need` is reached: 1 to `most` items.
 
-    It does not return which bundles these are: sorting values is faster than sorting positions by value.
+    Which bundles these are is not returned, because sorting values is faster than sorting positions by value.
     """
     look = min(max(_FIRST_LOOK, len(traffic) // 16), most)
     while True:

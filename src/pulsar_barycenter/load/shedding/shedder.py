@@ -22,7 +22,7 @@ class SheddingPlan(Protocol):
 
     @property
     def decided(self) -> "SheddingPlan":
-        """The plan that the shedder made; it may lack drained brokers."""
+        """The plan as the shedder made it; it has no rows for drained brokers if the shedder did not see them."""
         ...
 
     @property
@@ -76,7 +76,7 @@ def refusals_to_shed(plan: SheddingPlan) -> Iterator[Refusal]:
 
 
 class Shedder(Strategy[Memory]):
-    """Chooses the bundles that leave their brokers."""
+    """A strategy that chooses the bundles to unload from their brokers."""
 
     __slots__ = ()
 

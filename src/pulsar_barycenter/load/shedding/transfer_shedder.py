@@ -64,7 +64,7 @@ _ENOUGH_LEFT: Final = 0.75
 
 
 def always(bundles: Integers, _source: int, _destination: int) -> Sequence[bool]:
-    """Allow every transfer."""
+    """Return True for each bundle: allow every transfer, without a check of policies."""
     return [True] * len(bundles)
 
 
@@ -86,7 +86,9 @@ class TransferMemory:
 
 @dataclass(frozen=True, slots=True)
 class TransferShedder(Shedder[TransferMemory]):
-    """The strategy: `allowed` returns the transfers that policies and filters allow in a snapshot."""
+    """The strategy TransferShedder. `allowed` is a function that returns which transfers the policies and filters allow
+    in a snapshot.
+    """
 
     name: ClassVar[str] = NAME
     settings: TransferShedderSettings = field(default_factory=TransferShedderSettings)
@@ -305,7 +307,9 @@ class _Cycle:
         return [], 0.0
 
     def _gave(self, found: Imbalance, usage: float) -> None:
-        """Estimate the spread of usages after the most loaded broker gave this much usage to the least loaded."""
+        """Update the estimated spread of usages: the most loaded broker has given `usage` (fraction) to the least
+        loaded one.
+        """
         greatest, least = self._usage[found.greatest], self._usage[found.least]
         left, more = max(0.0, greatest - usage), least + usage
         self._squares -= greatest * greatest + least * least
@@ -350,7 +354,8 @@ class _Cycle:
 def _sums_that_fit(traffic: Sequence[float], allowed: Sequence[bool], target: float, most: int) -> Sequence[float]:
     """Return the running sums of the first bundles that fit into `target`, at most `most` of them.
 
-    Empty unless all bundles may leave and have traffic: only then do the sums rise, and each bundle moves.
+    The result is empty unless all bundles may leave and have traffic: only then do the sums rise, and each bundle
+    moves.
     """
     if not traffic or not all(allowed) or not min(traffic) > 0:
         return ()

@@ -36,7 +36,8 @@ _THROUGHPUT_KEY: Final = "loadBalancerMsgThroughputMultiplierDifferenceShedderTh
 
 @dataclass(frozen=True, slots=True)
 class UniformLoadShedder(Shedder[None]):
-    """The strategy: a threshold of 0 switches its criterion off; `max_bundles` -1 is no limit.
+    """The strategy UniformLoadShedder. A threshold of 0 switches off the criterion that uses it; `max_bundles` -1 means
+    no limit.
 
     `rate_difference` is in percent of the lowest rate, `throughput_factor` a multiple of the lowest throughput. The
     minima are msg/s and bytes/s in + out. `most` is the maximum number of bundles that one round unloads.
@@ -129,7 +130,7 @@ def _factor(spread: Spread) -> float:
 
 
 def _whole(value: float) -> int:
-    """Return the whole part, bounded to a Java `int` as in Pulsar; 0 for NaN."""
+    """Return the whole part of `value`, bounded to a Java `int` as in Pulsar; 0 for NaN."""
     return 0 if math.isnan(value) else int(max(-LARGEST - 1, min(LARGEST, value)))
 
 

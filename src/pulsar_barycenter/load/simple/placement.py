@@ -55,7 +55,7 @@ Policies = Callable[[LoadSnapshot, PlacementRequest], FilterOutcome]
 
 @dataclass(frozen=True)
 class SimpleMemory:
-    """The memory of placement. Immutable.
+    """What the placement of the simple load manager remembers from one call to the next. Immutable.
 
     `cursor` counts the placements by strategies that preallocate, modulo CURSOR_TURNS. `preallocated` maps each bundle
     that was placed, and that no broker has reported yet, to its broker.
@@ -136,7 +136,7 @@ def in_line(ranking: Ranking, candidates: Flags) -> Integers:
 
 
 def least_loaded_server(ranking: Ranking, candidates: Flags, settings: SimpleSettings, cursor: int) -> PlacementChoice:
-    """Choose by `leastLoadedServer`, or by `leastMsgPerSecond` if `settings` say so.
+    """Choose a broker by the strategy `leastLoadedServer`, or by `leastMsgPerSecond` if `settings` name that.
 
     Let m be the load of the least loaded candidate that is not idle, or 101 if all are idle. The first case that
     applies decides:

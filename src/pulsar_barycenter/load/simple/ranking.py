@@ -82,13 +82,13 @@ class Ranking:
 
     @cached_property
     def load(self) -> Floats:
-        """The highest estimate of each broker, percent."""
+        """The load of each broker in percent: the highest of its estimated usages."""
         highest: Floats = self.estimated.max(axis=0)
         return highest
 
     @cached_property
     def message_rate(self) -> Floats:
-        """The message rate by the quotas of the broker's bundles and of those on their way, msg/s."""
+        """The message rate of each broker in msg/s, by the quotas of its bundles and of the bundles on their way to it."""
         rate: Floats = self.allocated[0] + self.allocated[1] + self.preallocated[0] + self.preallocated[1]
         return rate
 

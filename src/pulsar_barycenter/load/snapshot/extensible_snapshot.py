@@ -179,7 +179,7 @@ def build_extensible_snapshot(
 
 
 def _chosen(which: Flags, values: MessageColumns, others: MessageColumns) -> MessageColumns:
-    """Return `values` in the rows that `which` flags, else `others`."""
+    """Return columns with the rows of `values` where `which` is set, and the rows of `others` elsewhere."""
     if not which.any():
         return others
     return MessageColumns(

@@ -47,12 +47,12 @@ class MessageColumns:
 
     @property
     def rate(self) -> Floats:
-        """msg/s, in + out."""
+        """The message rate of each row in msg/s, in + out."""
         return self.rate_in + self.rate_out
 
     @property
     def throughput(self) -> Floats:
-        """bytes/s, in + out."""
+        """The throughput of each row in bytes/s, in + out."""
         return self.throughput_in + self.throughput_out
 
     @staticmethod
@@ -96,7 +96,7 @@ class BrokerTable:
 
     @cached_property
     def everyone(self) -> Flags:
-        """Flags that are set for all rows; read-only."""
+        """An array of flags that are set for all brokers; read-only."""
         everyone = np.ones(len(self), bool)
         everyone.flags.writeable = False
         return everyone
@@ -199,12 +199,14 @@ class BundleTable:
         return self.namespace[order], order
 
     def holders(self, namespace: int, brokers: int) -> Indices | Integers:
-        """Return the brokers that report bundles of a namespace; a broker may occur several times."""
+        """Return the rows of the brokers that report bundles of a namespace; a row may occur several times."""
         owners = self.owner[self._rows_of_namespace(namespace)]
         return owners if len(owners) <= brokers else self.reported(namespace, brokers).nonzero()[0]
 
     def holding(self, namespace: int, brokers: int) -> frozenset[int]:
-        """Return the result of `holders` as a set, computed once per namespace."""
+        """Return the rows of the brokers that report bundles of a namespace, as a set that is computed once per
+        namespace.
+        """
         found: frozenset[int] | None = self.memo.get(("holding", namespace))
         if found is None:
             found = self.memo["holding", namespace] = frozenset(self.holders(namespace, brokers).tolist())
@@ -271,7 +273,9 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     def of(
         long_rate: Floats, topics: Integers, pairs: Iterable[tuple[int, str]], bundles: BundleTable
     ) -> "Preallocations":
-        """Return preallocations with these sums. `bundles` are those that brokers report."""
+        """Return preallocations with these sums per broker and these `pairs` of (row of the broker, bundle). `bundles`
+        is the table of the bundles that brokers report.
+        """
         known: dict[tuple[int, str], bool] = {}
         arriving: dict[str, dict[int, int]] = {}
         for broker, bundle in pairs:
@@ -286,7 +290,8 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     def adding(
         self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable, row: int = 0
     ) -> "Preallocations":
-        """Return these preallocations and one more, `bundle` for the broker in this row, in constant time.
+        """Return these preallocations and one more: `bundle`, assigned to the broker in the row `broker`. Takes
+        constant time.
 
         `rate` is its long-term rate in + out (msg/s), bounded by `bounded_rate`. `row` may be a row of the bundle in
         `bundles`.
@@ -367,8 +372,8 @@ class LoadSnapshot:
         return row if row < len(self.namespaces) and self.namespaces[row] == namespace else None
 
     def with_preallocations(self, preallocated: Mapping[str, Mapping[str, BundleData]]) -> "LoadSnapshot":
-        """Return the snapshot with other preallocations: by broker, the data of each bundle. Unknown brokers are
-        ignored.
+        """Return the snapshot with these preallocations instead of its own. `preallocated` maps a broker to its
+        preallocated bundles and their data; unknown brokers are ignored.
         """
         return replace(self, preallocations=_preallocations(self.brokers, self.bundles, preallocated))
 

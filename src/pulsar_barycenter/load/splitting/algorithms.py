@@ -34,5 +34,5 @@ def split_algorithm(name: str) -> SplitAlgorithm:
     """
     algorithm = ALGORITHMS.get(name)
     if algorithm is None:
-        raise SplitRefusedError(f"{name!r} is not a split algorithm known here; use one of {', '.join(ALGORITHMS)}")
+        raise SplitRefusedError(f"{name!r} is not a split algorithm; use one of {', '.join(ALGORITHMS)}")
     return algorithm

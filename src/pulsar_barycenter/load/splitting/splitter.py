@@ -12,12 +12,12 @@ Boundaries = Callable[[str], Sequence[int]]
 
 
 def no_boundaries(_bundle: str) -> Sequence[int]:
-    """Return an empty sequence: for strategies that leave the boundary to the owner."""
+    """Return no boundaries: for split strategies that leave it to the bundle's owner to choose the hash."""
     return ()
 
 
 class Splitter(Strategy[Memory]):
-    """Chooses the bundles to split."""
+    """A strategy that chooses the bundles to split."""
 
     __slots__ = ()
 

@@ -51,7 +51,7 @@ class _Answer(msgspec.Struct):
 
 
 class ExportFiles:
-    """A source of metrics in files."""
+    """A source of metrics that a Prometheus exported to files."""
 
     def __init__(self, every: Iterable[Series], labels: Sequence[tuple[str, str]] = ()) -> None:
         """Make a source of series, each with the label `__name__`. Only series with all of `labels` count."""
@@ -93,7 +93,9 @@ class ExportFiles:
 
 
 def _at_steps(values: list[tuple[float, str]], window: Window) -> list[tuple[float, str]]:
-    """Return the newest point of each step that is not older than the step before, with the time of the step."""
+    """Return for each step the newest value since the previous step (exclusive), with the time of the step; a step
+    without such a value is left out.
+    """
     times = [at for at, _ in values]
     found = []
     for row in range(window.steps):
@@ -105,7 +107,7 @@ def _at_steps(values: list[tuple[float, str]], window: Window) -> list[tuple[flo
 
 
 def read_files(paths: Sequence[Path]) -> list[Series]:
-    """Return the series in files.
+    """Return the series (labels and their values over time) in the files.
 
     Raises:
         ImportRefusedError: a file has another form, or the files are too large.

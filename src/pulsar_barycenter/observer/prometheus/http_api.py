@@ -56,7 +56,7 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 
 class PrometheusApi:
-    """A source of metrics at a web address."""
+    """A source of metrics: the HTTP API of a Prometheus at a web address."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class PrometheusApi:
         return [series for series in matrix.result if series.values]
 
     async def _ask(self, endpoint: str, asked: Mapping[str, str]) -> bytes:
-        """Return the data of an answer as JSON."""
+        """Send a request to an endpoint of the API, and return the field `data` of the answer as JSON."""
         path = f"/api/v1/{endpoint}?{urlencode(asked)}"
         self._back_off.reset()
         why = ""
@@ -156,7 +156,9 @@ class PrometheusApi:
         try:
             answer = decode_json(body, _Answer)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise self._no_prometheus(f"it answers {status} without the form of the API") from error
+            raise self._no_prometheus(
+                f"it answered with status {status}, but not in the form of Prometheus's API"
+            ) from error
         if answer.status == "success":
             return bytes(answer.data)
         if any(sign in answer.error for sign in _TOO_MUCH):
@@ -182,7 +184,9 @@ def usual_back_off() -> BackOff:
 
 
 def bearer(file: Path | None) -> Callable[[], Mapping[str, str]]:
-    """Return what reads the header with the token in a file; without a file there is no header."""
+    """Return a function that returns the request header with the token in `file`, read at each call; without a file it
+    returns no header.
+    """
     return dict if file is None else lambda: {"Authorization": f"Bearer {token_in(file)}"}
 
 

@@ -27,7 +27,9 @@ _MISSING: Final = (
 
 
 class Wanted(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What an import reads; a later run with the same folder must want the same. Times are epoch ms."""
+    """The options that decide what an import reads; a later run into the same folder must have the same. Times are
+    epoch ms.
+    """
 
     source: str
     cluster: str
@@ -50,7 +52,7 @@ class Progress(msgspec.Struct, rename="camel", kw_only=True):
     reports: int = 0
 
     def missing(self) -> list[str]:
-        """Return what the metrics did not have, in words."""
+        """Return texts that name the data which the metrics did not have."""
         seen = set(self.figures)
         found = [text for figures, text in _MISSING if not figures & seen]
         if self.wanted.hardware.cores is None:

@@ -42,15 +42,15 @@ _KBITS_A_GBIT: Final = 1_000_000.0
 
 
 class Hardware(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What each broker has. None: not known; then CPU counts in percent of a broker, and usage of the network is
-    missing.
+    """The hardware of each broker. None: it is not known; then CPU counts in percent of a broker, and usage of the
+    network is missing.
     """
 
     cores: float | None = None
     network_gbits: float | None = None
 
     def cpu(self, percent: float | None) -> ResourceUsage:
-        """Return the usage of CPU, in percent of one core."""
+        """Return the usage of CPU and its limit, in percent of one core, for a usage in percent of the broker."""
         if percent is None:
             return UNKNOWN_USAGE
         cores = 1.0 if self.cores is None else self.cores
@@ -65,7 +65,7 @@ class Hardware(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Followed(msgspec.Struct, rename="camel"):
-    """What an import knows at the end of a window.
+    """What an import knows about brokers and bundles at the end of a window of steps, which the next window continues.
 
     `brokers` maps instances to broker ids. `holders` maps each bundle to the instances that had metrics of it at the
     last step, its owner first. `gaps` are times without any metric, as (last step before, first step after), epoch ms.
@@ -174,7 +174,7 @@ def _check_targets(alive: list[set[str]], brokers: Mapping[str, str]) -> None:
 
 
 def _by_row(sums: WindowSums) -> list[dict[str, list[str]]]:
-    """Return, for each step, the instances that have metrics of each bundle, sorted."""
+    """Return for each step a map from bundle to the instances (scrape targets) that have metrics of the bundle, sorted."""
     found: list[dict[str, list[str]]] = [{} for _ in range(sums.window.steps)]
     for (instance, bundle), figures in sorted(sums.bundles.items()):
         for row, count in enumerate(figures.present):

@@ -57,11 +57,11 @@ class ImportRefusedError(Exception):
 
 
 class AnswerTooLargeError(ImportRefusedError):
-    """An answer would be too large; a shorter window may be answered."""
+    """The answer to a query would be too large; a query for fewer steps may be answered."""
 
 
 class Series(msgspec.Struct, frozen=True):
-    """A series: labels, and values with their times in epoch seconds."""
+    """A series of Prometheus: its labels, and its values with their times in epoch seconds."""
 
     metric: dict[str, str]
     values: list[tuple[float, str]]
@@ -83,7 +83,7 @@ def check_times(every: Iterable[Series], where: str) -> None:
 
 
 class Matrix(msgspec.Struct, frozen=True, rename="camel"):
-    """The data of an answer to a query over a range."""
+    """The data of Prometheus's answer to a query over a time range."""
 
     result_type: str
     result: list[Series]
@@ -118,7 +118,7 @@ class Extent:
 
 
 class MetricsSource(Protocol):
-    """Where stored metrics come from."""
+    """A source of stored metrics: files, or a Prometheus."""
 
     async def extents(self, since_ms: int, until_ms: int) -> Sequence[Extent]:
         """Return the clusters whose brokers have metrics in this period, sorted; both ends are inclusive.

@@ -25,7 +25,9 @@ _CHOOSE: Final = "choose one with --match LABEL=VALUE"
 
 @dataclass(slots=True)
 class BundleFigures:
-    """The figures of a bundle on an instance, a value for each step. `present` is the number of series at a step."""
+    """The values of a bundle on an instance (a scrape target), one for each step. `present` is the number of series
+    that have a value at a step.
+    """
 
     values: dict[str, list[float]]
     present: list[int]
@@ -33,14 +35,16 @@ class BundleFigures:
 
 @dataclass(slots=True)
 class InstanceFigures:
-    """The figures of a scrape target, by figure and step, and the name of the broker that its series have."""
+    """The values of an instance (a scrape target) for each metric and step, and the name of the broker in the labels of
+    its series.
+    """
 
     values: dict[str, dict[int, float]] = field(default_factory=dict)
     broker: str = ""
 
 
 class WindowSums:
-    """Adds the series of the steps of a window."""
+    """Adds up the values of series for each step of a window."""
 
     def __init__(self, window: Window, placing: Placing) -> None:
         self.window = window

@@ -71,7 +71,7 @@ class RunningCluster:
             raise
 
     async def _look_elsewhere(self) -> None:
-        """Turn to another known broker if the present one does not answer."""
+        """Send requests to another known broker from now on if the present one does not answer."""
         if await self._answers(self._url):
             return
         for address in dict.fromkeys((*self._known.values(), *self._given)):

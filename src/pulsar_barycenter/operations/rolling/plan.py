@@ -44,14 +44,16 @@ MayServe: TypeAlias = Callable[[str], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most that a receiver may have: a number of bundles, and a load; infinite if there is no limit."""
+    """The most that a broker may have that receives bundles during a roll: a number of bundles, and a load; infinite if
+    there is no limit.
+    """
 
     bundles: float = math.inf
     load: float = math.inf
 
 
 class OverflowTo(enum.StrEnum):
-    """Where bundles go for which restarted brokers have no room."""
+    """Where those bundles go for which the brokers that have restarted already have no room."""
 
     EMPTIEST = "emptiest"
     LAST = "last"
@@ -113,7 +115,9 @@ class _Occupied:
         return sum(count > 0 and name != namespace for name, count in members.items())
 
     def fullness(self, broker: str, bundle: str = "") -> float:
-        """Return how full a broker is, or would be with one more bundle: 1 at a limit."""
+        """Return how full a broker is, or would be with one more bundle, as the larger fraction of its two limits: 1 at
+        a limit.
+        """
         limit = self._limits[broker]
         more, count = (self.load(bundle), 1) if bundle else (0.0, 0)
         of_bundles = (self.count(broker) + count) / limit.bundles if limit.bundles else math.inf
@@ -142,7 +146,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a roll: the moves that empty its brokers.
+    """A step of a roll: the brokers that restart together, and the moves that empty them before.
 
     `stay` are bundles that no other broker may serve, `no_room` those that would pass the limits of all receivers; each
     with the reason.
@@ -202,8 +206,9 @@ def emptied(
     waiting: Sequence[str],
     overflow: OverflowTo = OverflowTo.EMPTIEST,
 ) -> Step:
-    """Return the step that empties brokers: their bundles go to restarted brokers, and if these have no room to brokers
-    that wait for their restart, in the order of the roll. Both without the leaving ones."""
+    """Return the step that empties the brokers `leaving`. Their bundles go to brokers that have restarted, and if these
+    have no room, to brokers that wait for their restart, in the order of the roll. A leaving broker gets none.
+    """
     return _emptied(cluster.occupied(), cluster.may_serve, leaving, restarted, waiting, overflow)
 
 
@@ -249,7 +254,7 @@ def _placed(
     waiting: Sequence[str],
     overflow: OverflowTo,
 ) -> _Placed:
-    """Return destinations for the bundles, without a change of `occupied`."""
+    """Return destinations for the bundles; `occupied` is not changed."""
     found = _Placed()
     sources = []
     ranks = {broker: rank for rank, broker in enumerate(waiting)}
@@ -296,7 +301,7 @@ def forecast(
     refills: bool = True,
     overflow: OverflowTo = OverflowTo.EMPTIEST,
 ) -> RollPlan:
-    """Return what a roll in place does if nothing else changes.
+    """Return the steps and moves of a roll without a second pool if nothing else changes in the cluster.
 
     `restarted` brokers need no restart and receive bundles first.
     """
@@ -311,8 +316,9 @@ def forecast(
 
 
 def refilled(cluster: Cluster, empty: Sequence[str], brokers: Collection[str]) -> tuple[PlannedMove, ...]:
-    """Return the moves from other `brokers` to empty ones, until these have nearly the mean; the heaviest bundles that
-    make the fuller of two brokers less full move, so that few moves are enough."""
+    """Return moves from other `brokers` to the `empty` ones, until the empty ones have nearly the mean load. The
+    heaviest bundles are chosen whose move makes the fuller one of two brokers less full, so that few moves are enough.
+    """
     return _refilled(cluster.occupied(), cluster.may_serve, empty, brokers)
 
 
@@ -340,7 +346,7 @@ def _refilled(
 def _to_bring(
     occupied: _Occupied, may_serve: MayServe, receiver: str, fullness: Mapping[str, float], moved: Collection[str]
 ) -> str:
-    """Return the bundle to bring to a receiver, blank if none makes the fuller broker less full."""
+    """Return the bundle to move to `receiver`; blank if no move makes the fuller one of the two brokers less full."""
     for donor in sorted(fullness, key=lambda broker: (-fullness[broker], broker)):
         if donor == receiver:
             continue
@@ -411,7 +417,8 @@ def naive_moves(owners: Mapping[str, str], brokers: Sequence[str]) -> int:
 def second_pool(cluster: Cluster, old: Sequence[str], new: Sequence[str]) -> RollPlan:
     """Return the plan that empties old brokers in their order, each to the new brokers that have started by then.
 
-    With the i-th old broker the i-th new one has started; with the last all. Each bundle moves once.
+    When the i-th old broker is emptied, the first i new brokers have started; when the last is emptied, all have. Each
+    bundle moves once.
     """
     occupied = cluster.occupied()
     steps = []

@@ -108,7 +108,9 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
         ...
 
     async def identity(self, broker: str) -> str:
-        """Return a text that is another one after a restart of the broker, blank if it is not known."""
+        """Return a text that identifies the broker's process: it differs after a restart of the broker; blank if it is
+        not known.
+        """
         ...
 
     async def report(self, broker: str) -> SeenReport: ...
@@ -146,7 +148,9 @@ class RollOptions:
 
 @dataclass(slots=True)
 class RollTold:
-    """What a roll tells: `say` gets lines of progress, `move` each state of a move."""
+    """The functions that a roll calls to report its progress: `say` gets lines of text, `move` gets each state of a
+    move.
+    """
 
     say: Callable[[str], None]
     move: Tell
@@ -154,7 +158,7 @@ class RollTold:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A reading of the cluster: its brokers, and the input of plans."""
+    """What was read of the cluster at one moment: its brokers, its leader, and the input from which moves are planned."""
 
     brokers: tuple[str, ...]
     leader: str
@@ -162,8 +166,8 @@ class View:
 
 
 async def view_of(cluster: RolledCluster, receivers: Collection[str], *, serving: int, room: float) -> View:
-    """Read the cluster. Bundles of a broker itself are left out. The listed ones of `receivers` have the limits of
-    `limits_of`.
+    """Read the cluster, without the bundles of the brokers' own namespaces. Those of `receivers` that are listed as
+    brokers get the limits that `limits_of` returns.
 
     Raises:
         NotNowError, RefusedError: the cluster does not answer.
@@ -183,14 +187,16 @@ async def view_of(cluster: RolledCluster, receivers: Collection[str], *, serving
 
 
 def serving_in(order: RollOrder) -> int:
-    """Return how many brokers share all bundles while a step is under way: all that receive, without a batch."""
+    """Return how many brokers share all bundles while a step of the roll is under way: all brokers that may receive
+    bundles, without the batch that restarts.
+    """
     if order.pool:
         return len(order.ready) + len(order.pool)
     return len(order.ready) + len(order.brokers) - max(map(len, order.batches), default=0)
 
 
 class Roll:
-    """A roll under way. `clock_ms` returns epoch ms, `stop` the reason to stop, blank if there is none."""
+    """Carries out a roll. `clock_ms` returns epoch ms; `stop` returns the reason to stop, blank if there is none."""
 
     def __init__(
         self,
@@ -328,8 +334,9 @@ class Roll:
         self._note(RollEvent.RESTARTED, brokers=(broker,))
 
     async def _has_taken_effect(self, broker: str, identity: str) -> bool:
-        """Return whether a restart that an earlier process asked for has happened; wait a while for a broker that is
-        away. `identity` is that of the broker before it."""
+        """Return whether a restart of `broker` has happened that an earlier run of the command requested; wait a while
+        for a broker that does not answer. `identity` is that of the broker before the restart.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
         pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
@@ -342,7 +349,7 @@ class Roll:
         return identity != UNKNOWN and await self._identity(broker) not in ("", identity)
 
     async def _check_before_restart(self, broker: str) -> None:
-        """Move away what the broker got since it was emptied, and check the others once more."""
+        """Move away the bundles that the broker got since it was emptied, and check the other brokers once more."""
         batch = self.progress.batch
         asked = {name for name, _ in self.progress.restarting}
         if not asked:
@@ -402,7 +409,9 @@ class Roll:
     # ---- checks ----
 
     async def _reordered(self, brokers: tuple[str, ...]) -> bool:
-        """Check the cluster before a step; return whether the order has changed because another broker leads."""
+        """Check the cluster before a step; return whether the order of the roll has changed because another broker is
+        the leader now.
+        """
         await self._check(brokers)
         leader = await self._ask(self._cluster.leader)
         order = with_leader_last(self.progress, leader)
@@ -413,14 +422,15 @@ class Roll:
         return True
 
     async def _check(self, leaving: Collection[str], expected: Sequence[str] = ()) -> None:
-        """Check that the other brokers are listed and healthy, and that nothing else moves bundles.
+        """Check that the brokers other than `leaving` are listed and healthy, and that the cluster's own shedding and
+        splitting are still off.
 
         Raises:
             RollStopped: they are not.
         """
         if not self.progress.is_restored and not await self._balancing.is_paused():
             raise RollStopped(
-                "somebody switched shedding or splitting on again; set loadBalancerSheddingEnabled and "
+                "shedding or splitting, which the roll had switched off, is on again; set loadBalancerSheddingEnabled and "
                 "loadBalancerAutoBundleSplitEnabled to false, or give --abort"
             )
         listed = await self._ask(self._cluster.brokers)
@@ -428,12 +438,12 @@ class Roll:
             if broker in leaving:
                 continue
             if broker not in listed:
-                raise RollStopped(f"{broker} is not listed among the brokers; start it first")
+                raise RollStopped(f"{broker} is not among the running brokers of the cluster; start it first")
             if not await self._is_healthy(broker):
                 raise RollStopped(f"{broker} is not healthy at its own address; repair it first")
 
     def _serving(self) -> tuple[str, ...]:
-        """Return the brokers that have to be in service now."""
+        """Return the brokers that have to be in service at this point of the roll."""
         now = self.progress
         if now.order.pool:
             return (*now.ready, *(broker for broker in now.order.brokers if broker not in now.settled))
@@ -454,7 +464,7 @@ class Roll:
             raise RollStopped(f"{told} after {_PASSES} passes: something assigns bundles to it faster than they leave")
 
     async def _step(self, brokers: tuple[str, ...]) -> Step:
-        """Return the moves that empty brokers now.
+        """Return the moves that empty `brokers`, planned for the cluster as it is now.
 
         Raises:
             RollStopped: bundles cannot leave.
@@ -557,7 +567,9 @@ class Roll:
             await self._pause_for(pauses.next_s())
 
     async def _missing(self, broker: str, identity: str, may_be_new: bool) -> tuple[str, bool]:
-        """Return what a broker lacks to be in service, blank if nothing, and whether it is away."""
+        """Return what a broker lacks to be in service, blank if it lacks nothing; and whether the broker is away, that
+        is, does not run.
+        """
         if broker not in await self._ask(self._cluster.brokers):
             return "it is not listed among the brokers", True
         now = await self._identity(broker)
@@ -584,7 +596,8 @@ class Roll:
             await self._pause_for(pauses.next_s())
 
     async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the cluster's answer; repeat the request while the cluster cannot answer now.
+        """Return the cluster's answer to the request that the function `ask` makes; repeat the request while the
+        cluster cannot answer now.
 
         Raises:
             RollStopped: it does not answer in time, or an operator asks to stop meanwhile.

@@ -81,12 +81,16 @@ def _figures_at_ends(
 
 
 def _end_after(at: Column, size: int) -> Column:
-    """Return the least multiple of `size` that is greater than `at`."""
+    """Return the end of the interval that contains the time `at`: the least multiple of `size` that is greater than
+    `at`.
+    """
     return (_whole(at, size) + 1) * size
 
 
 def _ends_within(after: Column, until: Column, size: int) -> Column:
-    """Return a row for each multiple of `size` that is greater than `after` and at most `until`."""
+    """Return a row for each end of an interval: each multiple of `size` that is greater than `after` and at most
+    `until`.
+    """
     first, last = _end_after(after, size), _whole(until, size) * size
     return F.explode(F.when(first <= last, F.sequence(first, last, F.lit(size).cast("bigint"))))
 

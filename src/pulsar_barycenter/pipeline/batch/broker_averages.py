@@ -18,7 +18,7 @@ def newest_reports(reports: DataFrame) -> DataFrame:
 
 
 def membership(newest: DataFrame) -> DataFrame:
-    """Return the bundles of each broker.
+    """Return the bundles of each broker, as pairs.
 
     Input: LOAD_REPORT, one per broker. Output: broker, bundle. A broker without bundles has one row with a null bundle.
     """

@@ -25,7 +25,8 @@ def ownership_intervals(reports: DataFrame, as_of: DataFrame, *, history_gap_ms:
 
 
 def _in_order(reports: DataFrame) -> DataFrame:
-    """Number the reports of each broker in `position`. Incarnations are in the order of their first reports.
+    """Add the column `position`, which numbers the reports of each broker. Incarnations are in the order of their first
+    reports.
 
     `at` is the report's time, or the latest earlier time of the incarnation if its clock went back.
     """
@@ -39,9 +40,10 @@ def _in_order(reports: DataFrame) -> DataFrame:
 
 
 def _in_sessions(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Number the sessions of each broker.
+    """Add a column that numbers the sessions of each broker.
 
-    A session is an incarnation, or its part between two silences over `history_gap_ms`.
+    A session is an incarnation, or the part of an incarnation between two times of more than `history_gap_ms` without
+    reports.
     """
     broker = Window.partitionBy("brokerId").orderBy("position")
     has_begun_again = F.lag("incarnation").over(broker) != F.col("incarnation")

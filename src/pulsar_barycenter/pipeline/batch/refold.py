@@ -208,7 +208,9 @@ def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
 
 
 def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
-    """Return the counts before each stretch: `bundle`, `samples`, `last_at`; None before the first stretch."""
+    """Return for each stretch the counts of the samples in the stretches before it, as columns `bundle`, `samples`,
+    `last_at`; None for the first stretch.
+    """
     if len(parts) == 1:
         return [None]
     # Each stretch but the last is counted, in two halves: smaller tasks keep all cores busy when there are few tasks.
@@ -218,7 +220,9 @@ def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa
 
 
 def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]:
-    """Return the counts before each of `counts`, and before the stretch after the last one."""
+    """Return for each stretch, and for one after the last, the sum of the counts of the stretches before it. `counts`
+    has the counts of each stretch alone.
+    """
     priors: list[pa.Table | None] = [None]
     before: pa.Table | None = None
     for counted in counts:
@@ -228,7 +232,7 @@ def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]
 
 
 def _counted_after(before: pa.Table, after: pa.Table, gap_ms: int) -> pa.Table:
-    """Return the counts of two consecutive stretches as the counts of one."""
+    """Return the counts of two consecutive stretches, combined into the counts of one stretch."""
     both = before.join(after, "bundle", join_type="full outer", right_suffix="_after")
     had, has = (pc.is_valid(both.column(name)) for name in ("samples", "samples_after"))
     silent = pc.greater(pc.subtract(both.column("first_at_after"), both.column("last_at")), gap_ms)
@@ -381,8 +385,8 @@ def _unpacked(packed: bytes) -> pa.Table:
 
 
 def _composed(stretches: Sequence[pa.Table]) -> tuple[pa.Table, pa.Array]:
-    """Return the bundles whose rows were in order, as a table with the schema BUNDLE_STATE, and the names of the
-    others.
+    """Combine the stretches. Return the bundles whose rows were in the order of time, as a table with the schema
+    BUNDLE_STATE, and the names of the other bundles.
     """
     names = pc.unique(pa.chunked_array([chunk for part in stretches for chunk in part.column("bundle").chunks]))
     count = len(names)

@@ -56,7 +56,9 @@ def fold_windows(
 
 
 def _as_rows(samples: DataFrame) -> DataFrame:
-    """Return the samples with the columns of `_prior_as_rows`. A sample counts in both windows."""
+    """Return the samples as rows for the fold, with the columns of `_prior_as_rows`. A sample counts in the short and
+    in the long window.
+    """
     return samples.select(
         "bundle",
         F.lit(1).alias("is_sample"),
@@ -67,7 +69,9 @@ def _as_rows(samples: DataFrame) -> DataFrame:
 
 
 def _prior_as_rows(prior: DataFrame) -> DataFrame:
-    """Return the prior state as one more row of its bundle, before all samples. So no join is needed."""
+    """Return the prior state of each bundle as one more row, which comes before all samples of the bundle. So no join
+    is needed.
+    """
     return prior.select(
         "bundle",
         F.lit(0).alias("is_sample"),
@@ -90,7 +94,9 @@ def _number_samples(rows: DataFrame) -> DataFrame:
 
 
 def _cut_at_gaps(rows: DataFrame, *, history_gap_ms: int) -> DataFrame:
-    """Drop the rows before a bundle's last long silence. `j` counts the remaining rows from 1; `k` is the last `j`."""
+    """Drop the rows of a bundle before its last time of more than `history_gap_ms` without a sample. Adds two columns:
+    `j` numbers the remaining rows of a bundle from 1, `k` is their count.
+    """
     bundle = Window.partitionBy("bundle")
     is_cut = F.col("silence_ms") > history_gap_ms
     last_before_cut = F.when(is_cut, F.col("position") - 1).otherwise(F.lit(0))

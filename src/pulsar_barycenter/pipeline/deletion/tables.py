@@ -79,7 +79,7 @@ def _of_kept(segments: list[Segment], mask: pa.ChunkedArray) -> Iterator[Segment
 
 
 def _count(mask: pa.ChunkedArray) -> int:
-    """Return how many items are true."""
+    """Return how many items of `mask` are true."""
     count: int = pc.sum(mask).as_py() or 0
     return count
 

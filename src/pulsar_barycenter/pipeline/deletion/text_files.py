@@ -22,7 +22,7 @@ Line = Callable[[str, TenantNames], str]
 
 
 def rewrite_lines(storage: LocalStorage, path: str, names: TenantNames, line: Line) -> bool:
-    """Apply `line` to each line of a file; return whether the file changed.
+    """Replace each line of a file by the result of the function `line` for it; return whether the file changed.
 
     Lines that another process appends meanwhile are kept.
     """

@@ -76,7 +76,9 @@ def overtaken_reports(before: pa.Table, samples: pa.Table) -> list[tuple[str, st
 
 
 def _folded(average: Any, n: Any, sample: Any, size: int) -> Any:
-    """Call `fold`. Where the result is not finite, fold bounded values, as `load.reports.windows.fold_window` does."""
+    """Return the averages after one more sample, by calling `fold`. Where the result is not finite, fold bounded
+    values, as `load.reports.windows.fold_window` does.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         found, count = fold(average, n, sample, size)
     is_finite = np.isfinite(found)
@@ -86,7 +88,7 @@ def _folded(average: Any, n: Any, sample: Any, size: int) -> Any:
 
 
 def _bounded(rates: Any) -> Any:
-    """`load.reports.windows.bounded_rate`, elementwise."""
+    """Return each rate bounded as by `load.reports.windows.bounded_rate`."""
     return np.where(np.isfinite(rates), np.clip(rates, -LARGEST_RATE, LARGEST_RATE), 0.0)
 
 
@@ -146,7 +148,7 @@ def _table(bundles: Any, columns: dict[str, Any]) -> pa.Table:
 
 
 def _numbers(column: pa.ChunkedArray) -> Any:
-    """Return the column as a writable array; times as epoch µs."""
+    """Return the column as a writable numpy array, with times in epoch µs."""
     array = _whole(column)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())

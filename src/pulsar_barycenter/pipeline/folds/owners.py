@@ -29,7 +29,7 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_GONE, ENDED_MOVED, E
 
 @dataclass(frozen=True, slots=True)
 class OwnersChange:
-    """What a batch of reports changed.
+    """What a batch of reports changed in the ownership of bundles.
 
     `rows` are (date, interval) for the table. `brokers` are those that reported or left.
     """
@@ -43,7 +43,7 @@ class Owners:
     """The present owners of bundles, and the intervals of ownership that ended recently."""
 
     def __init__(self, before: Ownership | None = None) -> None:
-        """Start from a stored state, or an empty one if `before` is None. `before` is not changed."""
+        """Start from the stored state `before`, or without owners if `before` is None. `before` is not changed."""
         before = before or Ownership()
         self.holdings: dict[str, Holding] = {}
         """By broker. For reading only."""
@@ -76,7 +76,9 @@ class Owners:
     # ---- reports ----
 
     def fold(self, reports: Iterable[ReportHeader], *, as_of: int, history_gap_ms: int) -> OwnersChange:
-        """Fold accepted reports in. The reports of one broker are in the order of their sequences."""
+        """Update the owners with accepted reports, and return what changed. The reports of one broker are in the order
+        of their sequences.
+        """
         ended: list[Interval] = []
         opened: list[Interval] = []
         steps: list[HoldingStep] = []

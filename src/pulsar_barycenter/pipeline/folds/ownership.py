@@ -23,8 +23,8 @@ from pulsar_barycenter.pipeline.tables.schemas import ENDED_MOVED
 
 
 class Holding(msgspec.Struct, rename="camel"):
-    """The bundles of one broker. `bundles` maps each bundle to the time (epoch ms) from which the broker owns it;
-    `reported_at` is the time of the newest report.
+    """The bundles that one broker owns by its newest report. `bundles` maps each bundle to the time (epoch ms) from
+    which the broker owns it; `reported_at` is the time of that report.
     """
 
     incarnation: str
@@ -76,7 +76,7 @@ class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
     gained: list[str] = []
 
     def apply(self, holdings: dict[str, Holding]) -> None:
-        """Apply the step to `holdings`, in place."""
+        """Change the broker's entry in `holdings` by this step, in place."""
         if self.is_new:
             holdings[self.broker] = Holding(self.incarnation, self.sequence, self.reported_at, {})
         holding = holdings[self.broker]
@@ -113,7 +113,7 @@ class OwnershipSteps(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parts_of(bundle: str) -> tuple[str, str, str]:
-    """Return namespace, lower end and upper end.
+    """Return the namespace of a bundle, and the lower and upper end of its hash range, from the bundle's name.
 
     The ends compare as text, because they are 0x and eight hexadecimal digits.
     """

@@ -112,7 +112,7 @@ _RATES: Final = ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut
 
 @kept_columns
 def is_report() -> Column:
-    """Return whether a line is a load report. Input: LOAD_REPORT_LINE. Never null."""
+    """Return a column that says whether a line is a load report; it is never null. Input: LOAD_REPORT_LINE."""
     return all_of(
         F.col(CORRUPT).isNull(),
         *(F.col(name).isNotNull() for name in ("brokerId", "incarnation", "sequence")),
@@ -165,7 +165,8 @@ def believable_times(lines: DataFrame) -> DataFrame:
 
 
 def one_entry_a_bundle(lines: DataFrame) -> DataFrame:
-    """Keep only the last entry of a bundle that a report has several times, as other JSON readers do.
+    """Keep only the last entry of each bundle. A report may have several entries of one bundle, of which other JSON
+    readers keep the last, too.
 
     Input and output: LOAD_REPORT_LINE.
     """

@@ -80,12 +80,12 @@ def _sample(stats: Column) -> list[Column]:
 
 
 def _rate(value: Column) -> Column:
-    """Return a double, 0 if it is null."""
+    """Return the column `value` as a double, with 0 instead of null."""
     return F.coalesce(value, F.lit(0.0))
 
 
 def _count(value: Column) -> Column:
-    """Return a bigint, 0 if it is null."""
+    """Return the column `value` as a bigint, with 0 instead of null."""
     return F.coalesce(value, F.lit(0).cast("bigint"))
 
 
@@ -192,7 +192,7 @@ def _report_row_or_null(types: tuple[str, ...]) -> list[Column]:
 
 
 def _row_types(lines: DataFrame) -> tuple[str, ...]:
-    """Return the types of REPORT_ROW as text.
+    """Return the types of the columns of REPORT_ROW as texts.
 
     Arrow refuses a null struct that has a field declared as not nullable. A cast by type name makes all fields
     nullable.

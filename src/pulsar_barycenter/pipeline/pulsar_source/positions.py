@@ -39,13 +39,13 @@ class Position:
 
     @staticmethod
     def of(message_id: ClientMessageId) -> "Position":
-        """Return the position of a message: the next message to read comes after it."""
+        """Return the position of a message that has been read: the next message to read comes after this position."""
         index = message_id.batch_index()
         return Position(message_id.ledger_id(), message_id.entry_id(), index if index >= 0 else WHOLE_ENTRY)
 
     @staticmethod
     def from_json(value: Any) -> "Position":
-        """Return the position of a JSON object; a `batch_index` of -1 means the whole entry.
+        """Return the position that the JSON object `value` describes; a `batch_index` of -1 means the whole entry.
 
         Raises:
             ValueError: `value` is not a position.
@@ -60,12 +60,12 @@ class Position:
         return Position(value["ledger"], value["entry"], WHOLE_ENTRY if index == -1 else index)
 
     def to_json(self) -> dict[str, int]:
-        """Return the object that `from_json` reads."""
+        """Return the position as a JSON object, which `from_json` reads."""
         whole = {"ledger": self.ledger, "entry": self.entry}
         return whole if self.batch_index == WHOLE_ENTRY else whole | {"batch_index": self.batch_index}
 
     def before(self) -> "Position":
-        """Return the position just before this one, so that its message is the next to read."""
+        """Return the position just before this one, so that the message at this position is the next to read."""
         if 0 < self.batch_index < WHOLE_ENTRY:
             return Position(self.ledger, self.entry, self.batch_index - 1)
         return Position(self.ledger, self.entry - 1)

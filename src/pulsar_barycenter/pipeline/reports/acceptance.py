@@ -68,7 +68,9 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def first_at(self) -> int:
-        """`begun`, or `reported_at` in a state of an earlier version, which has no `begun`."""
+        """The time of the incarnation's first report (epoch ms): `begun`, or, in a state of an earlier version, which
+        has no `begun`, `reported_at`.
+        """
         return self.reported_at if self.begun is msgspec.UNSET else self.begun
 
     @property
@@ -77,7 +79,9 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
         return (*later, *((number, number) for number in self.missing)) if self.missing else later
 
     def has(self, sequence: int) -> bool:
-        """Return whether a sequence counts as taken; see `is_untold` for the limits."""
+        """Return whether the report with this sequence counts as taken. The answer may be wrong where `is_untold`
+        returns True.
+        """
         return sequence <= self.last and not any(first <= sequence <= last for first, last in self._gaps)
 
     def is_untold(self, sequence: int) -> bool:
@@ -133,7 +137,7 @@ class AcceptedReports(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """The decision about each report of a batch.
+    """What is done with each report of a batch.
 
     `accepted`: folded, the reports of a broker in the order of their sequences. `late`: only written to the tables.
     `held`: wait for a predecessor. `dropped`: copies. `reports`: all reports taken after this batch (accepted and
@@ -210,7 +214,8 @@ class _Sorter:
         self._dropped: list[ReportHeader] = []
 
     def take(self, group: list[ReportHeader], held_after: int | None) -> None:
-        """Decide on the reports of one incarnation, sorted by sequence.
+        """Decide for each report in `group`, the reports of one incarnation sorted by sequence, whether it is accepted,
+        late, held back or dropped.
 
         Reports after `held_after` (epoch ms; None: no report) may wait for a predecessor.
         """
@@ -250,7 +255,8 @@ class _Sorter:
     def _first_of(self, key: ReportKey) -> SeenSequences:
         """Return the taken sequences before the first report of an incarnation.
 
-        None were taken, unless the history is longer than the memory: then all earlier sequences are unknown.
+        No sequence was taken before that report, unless the history is longer than the memory: then it is unknown which
+        earlier sequences were taken.
         """
         if self._oldest <= 0:
             return SeenSequences(key.broker, key.incarnation, _LEAST, (), 0)

@@ -13,7 +13,7 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 @dataclass(frozen=True, slots=True)
 class ReportTables:
-    """The rows of three tables; each field has the name of its table."""
+    """The rows of a batch for three tables; each field has the name of its table."""
 
     load_reports: pa.Table
     broker_usage: pa.Table
@@ -34,7 +34,9 @@ class ReportColumns:
 
     @classmethod
     def of(cls, read: pa.Table, held: pa.Table | None) -> "ReportColumns":
-        """Separate reports from other lines. `read` has the columns of `held`, and a column `file`."""
+        """Return the reports in the lines `read` and in `held`, the reports held back; lines that are not reports are
+        left out. `read` has the columns of `held`, and a column `file`.
+        """
         is_report = read.column("key").is_valid()
         files = read.filter(pc.invert(is_report)).column("file")
         table = read.filter(is_report).drop_columns(["file"])
@@ -74,7 +76,7 @@ def _headers(table: pa.Table) -> Iterable[ReportHeader]:
 
 
 def columns_of(structs: pa.ChunkedArray) -> pa.Table:
-    """Return the fields of the structs as columns."""
+    """Return a table with one column for each field of the structs in `structs`."""
     return pa.Table.from_arrays(structs.combine_chunks().flatten(), names=[field.name for field in structs.type])
 
 

@@ -34,7 +34,7 @@ class JobOptions:
 
 
 class DataFolder(click.ParamType[str]):
-    """A data directory: a folder of this machine, or an address that Spark can reach."""
+    """The type of an option with a data directory: a folder of this machine, or an address that Spark can reach."""
 
     name = "folder"
 
@@ -58,7 +58,9 @@ class DataFolder(click.ParamType[str]):
 
 
 class SparkSetting(click.ParamType[tuple[str, str]]):
-    """KEY=VALUE; a value may be secret and is never shown."""
+    """The type of an option with the value KEY=VALUE, a setting of Spark. A value may be secret, so messages never show
+    it.
+    """
 
     name = "key=value"
 
@@ -84,7 +86,7 @@ def with_spark_settings(command: _Command) -> _Command:
 
 
 class SparkMaster(click.ParamType[str]):
-    """The address of a Spark master. Only its kind is checked."""
+    """The type of an option with the address of a Spark master. Only the kind of the address is checked."""
 
     name = "url"
 

@@ -93,7 +93,9 @@ class StatusFile:
         )
 
     def remember(self, refold: RefoldDue | None, *, held: int) -> None:
-        """Set the values of the former process: the incomplete time range, and how many reports wait (`held`)."""
+        """Set two values that the former process left: the time range in which the tables are incomplete (`refold`),
+        and the number of reports that wait for a predecessor (`held`).
+        """
         self._status = msgspec.structs.replace(self._status, refold=refold, held_reports=held)
 
     def look(self, *, now_ms: int) -> None:
@@ -153,7 +155,9 @@ def read_status(storage: Storage) -> PipelineStatus | None:
 
 
 def shortcomings(status: PipelineStatus) -> dict[str, int]:
-    """Return the reasons why the tables lack a part of the files, with their counts; {} if they are complete."""
+    """Return the reasons why the tables lack a part of the content of the report files, each with a count; {} if the
+    tables are complete.
+    """
     counts = {
         "late_reports": status.late_reports,
         "overdue_reports": status.overdue_reports,

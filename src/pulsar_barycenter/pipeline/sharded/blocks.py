@@ -36,7 +36,7 @@ HELD: Final = -1
 
 
 def shard_of(names: Sequence[str], shards: int) -> Any:
-    """Return the shard of each bundle, 0 to shards - 1."""
+    """Return for each bundle in `names` the number of the shard that folds it, 0 to shards - 1."""
     return np.fromiter((zlib.crc32(name.encode()) % shards for name in names), np.int64, len(names))
 
 

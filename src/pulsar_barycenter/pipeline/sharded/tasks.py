@@ -42,8 +42,8 @@ class ShardPlan:
 
 
 def keep_part(folder: Path, shards: int, part: int, reports: pa.Table) -> pa.Table:
-    """Write the files of a part. Return `reports` with the columns PART and REPORT; of each sample, only the bundle
-    name.
+    """Write the samples of the part `part` of the reports to files. Return `reports` with the added columns PART and
+    REPORT, and of each sample only the bundle name.
 
     Input: the columns of `parsing.report_rows`, and others; rows are null for lines that are not reports.
     """

@@ -46,11 +46,11 @@ _UNKNOWN: Final = (
 
 
 class _ReplacedError(OSError):
-    """The opened file was replaced by another file."""
+    """A file that was opened for reading was replaced by another file meanwhile."""
 
 
 class HadoopStorage:
-    """The files under `address`, through the Java process of `session`."""
+    """The files of a data directory under `address`, read and written through the Java process of `session`."""
 
     local_root = None
 

@@ -36,13 +36,17 @@ class Compilers(Enum):
 
     @classmethod
     def for_bytes(cls, size: int | None) -> "Compilers":
-        """Return the cheaper choice for a job that reads `size` bytes and then ends. None: the size is unknown."""
+        """Return which compilers suit a job that reads `size` bytes and then ends: FIRST for little work, else BOTH.
+        None: the size is unknown.
+        """
         return cls.FIRST if size is not None and size <= SMALL_WORK_BYTES else cls.BOTH
 
 
 @dataclass(frozen=True, slots=True)
 class JavaOptions:
-    """`needed` is always used; `quick` makes the start faster and can be left out."""
+    """Options for the start of Java: `needed` ones are always used; `quick` ones make the start faster and can be left
+    out.
+    """
 
     needed: tuple[str, ...]
     quick: tuple[str, ...]

@@ -47,7 +47,9 @@ class TaskError(Exception):
 
 
 class _Arriving(AccumulatorParam[list[_Answer]], Generic[_Answer]):
-    """Collects answers in a task, and passes them to a queue in the driver."""
+    """A Spark accumulator that carries answers out of tasks: a task adds its answer, and the driver puts the answer
+    into a queue.
+    """
 
     def __init__(self, queue: "SimpleQueue[Any] | None" = None) -> None:
         self._queue = queue

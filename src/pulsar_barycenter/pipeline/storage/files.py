@@ -66,7 +66,9 @@ class ReadableStorage(Protocol):
         ...
 
     def address(self, path: str = "") -> str:
-        """Return the full path or URL of `path`, for Spark and messages; by default that of the data directory."""
+        """Return the full path or URL of the file or folder `path`, for Spark and messages; without `path`, the full
+        path or URL of the data directory.
+        """
         ...
 
     def path_of(self, address: str) -> str:

@@ -30,9 +30,10 @@ def current_generation(storage: Storage) -> tuple[str, int]:
 
 
 def begin_own_batch(storage: Storage) -> int:
-    """Return the id for a batch that Spark's stream does not make, and begin a new generation after it.
+    """Return the id for a batch that is not from Spark's stream (a backlog), and begin a new generation (checkpoint)
+    for the batches after it.
 
-    Spark's record of a batch that it had begun is lost: the files of that batch must be deleted before.
+    Spark forgets a batch that it had begun: the caller must delete the files of that batch before this call.
     """
     _, first = current_generation(storage)
     batch_id = max([first, *(kept + 1 for kept in StateFolder(storage).batch_ids())])

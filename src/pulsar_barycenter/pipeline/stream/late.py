@@ -22,7 +22,7 @@ REFOLD_MEMORY_MS: Final = 30 * 86_400_000
 def overdue_reports(
     accepted: Iterable[ReportHeader], settled_until: int | None, overtaken: Iterable[TakenKey]
 ) -> list[ReportHeader]:
-    """Return the `accepted` reports that are overdue.
+    """Return the `accepted` reports that are overdue, that is, came after the values that they change were settled.
 
     These are the reports before `settled_until` (exclusive, epoch ms; None: nothing is settled), and the `overtaken`
     ones, whose bundles had newer samples.

@@ -23,7 +23,7 @@ _MOST_CHANGES: Final = 500
 
 @dataclass(slots=True)
 class LiveState:
-    """The state after the batch `batch_id`.
+    """The state of the pipeline in memory after the batch `batch_id`.
 
     `rows` has the windows of bundles, `sums` the averages of brokers, `held` the reports held back. `changes` is the
     number of changes on the disk since the last whole state, `changed` the number of their rows.
@@ -43,7 +43,7 @@ class LiveState:
 
     @classmethod
     def of(cls, kept: PriorState) -> "LiveState":
-        """Return the live state for a state that was read from the disk."""
+        """Return the state in memory for `kept`, a state that was read from the disk."""
         memory, owners, rows = kept.memory, Owners(kept.memory.ownership), BundleRows(kept.bundles)
         return cls(
             batch_id=kept.batch_id,

@@ -135,7 +135,7 @@ class Publisher:
         self._changes_before = []
 
     def publish(self, known: int, changed: Callable[[], Changed], whole: Callable[[], PipelinePublication]) -> None:
-        """Publish the result of a batch, with `known` bundles in the state.
+        """Publish the result of a batch; `known` is the number of bundles in the state.
 
         `changed` and `whole` return the change and the whole publication; they are called only if needed.
         """
@@ -185,7 +185,7 @@ class Publisher:
         self._may_have_changes = False
 
     def _begin(self, publication: PipelinePublication) -> None:
-        """Start to count the changes after a whole publication."""
+        """Reset the counts of changes: `publication` is the whole publication that the next changes follow."""
         self._last, self._whole_at = publication.id, publication.published_at
         self._changed = 0
         self._changes_before, self._changes = self._changes, []

@@ -58,7 +58,7 @@ class Windows(Protocol):
 
 
 class DriverWindows:
-    """Folds the samples in the driver, which takes milliseconds for a batch of usual size."""
+    """Folds the samples in Spark's driver, without tasks, which takes milliseconds for a batch of usual size."""
 
     def read(self, rows: DataFrame, held: pa.Table | None, batch_id: int) -> tuple[pa.Table, pa.Table | None]:
         return rows.toArrow(), held

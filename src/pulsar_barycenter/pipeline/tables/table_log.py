@@ -72,7 +72,7 @@ class TableLog(Protocol):
 
 
 class NoLog:
-    """Plain Parquet: there is no log to write."""
+    """The log of plain Parquet tables, which have none: every method does nothing."""
 
     def adopt(self, name: str, files: Sequence[TableFile], *, completed: float) -> None:
         pass

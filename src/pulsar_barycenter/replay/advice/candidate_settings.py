@@ -114,7 +114,7 @@ def text_of(config: BrokerConfig, key: str) -> str:
 
 
 def start(strategy: str, given: Sequence[Knob], base: Mapping[str, str]) -> Scenario:
-    """Return the scenario from which the search starts for a strategy: today's settings.
+    """Return the scenario from which the search starts for a strategy: `strategy` with today's settings.
 
     If today's value of a `given` key is not among its values, the first value is used. For `configured`, nothing
     changes.
@@ -131,7 +131,8 @@ def start(strategy: str, given: Sequence[Knob], base: Mapping[str, str]) -> Scen
 
 
 def neighbours(scenario: Scenario, given: Sequence[Knob], base: Mapping[str, str]) -> list[Scenario]:
-    """Return the scenarios in which one setting has the next lower or the next higher value to try.
+    """Return the scenarios that differ from `scenario` in one setting, which has the next lower or the next higher
+    value to try.
 
     Raises:
         StrategyError: the scenario's strategy does not exist.
@@ -158,7 +159,9 @@ def with_setting(scenario: Scenario, key: str, text: str, today: BrokerConfig) -
 
 
 def _with(values: tuple[str, ...], today: str) -> tuple[str, ...]:
-    """Return the values with today's inserted in ascending order; unchanged if they contain it or are not numbers."""
+    """Return the values to try with today's value inserted in ascending order; unchanged if they contain today's value
+    or are not numbers.
+    """
     if today in values:
         return values
     try:
@@ -180,9 +183,8 @@ def changes_of(today: BrokerConfig, other: BrokerConfig) -> dict[str, tuple[str,
 
 
 def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
-    """Return a key that is equal for configurations that decide in the same way.
-
-    It has all values, with the strategies that are in force instead of the configured ones.
+    """Return a key that is equal for configurations that decide in the same way. The key has the values of all
+    settings, with the strategies that are in force instead of the configured ones.
     """
     kind = manager_in_force(config)
     found = {key: text_of(config, key) for key in keys()}

@@ -12,7 +12,7 @@ _WIDTH: Final = 110
 
 
 def fragment(advice: Advice) -> str:
-    """Return the lines of broker.conf that change, each under a comment that says why."""
+    """Return the lines of broker.conf that the advice changes, each under a comment that says why."""
     lines = [*_comment(advice.sentence), *_own(advice.changes)]
     for change in advice.changes:
         how = "running brokers apply it, see commands.sh" if change.is_dynamic else "read when a broker starts"
@@ -52,7 +52,9 @@ def commands(advice: Advice) -> str:
 
 
 def _own(changes: Iterable[Change]) -> list[str]:
-    """Return comment lines that name the changes only Barycenter's brokers know; an empty list if there are none."""
+    """Return comment lines that name the changed keys which only Barycenter's brokers know; an empty list if there are
+    none.
+    """
     own = [change.key for change in changes if change.key.startswith(OWN_PACKAGE) or is_own(change.advised)]
     if not own:
         return []

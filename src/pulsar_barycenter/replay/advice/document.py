@@ -26,7 +26,7 @@ class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Weighing(_Document, frozen=True, kw_only=True):
-    """The result of a configuration on some parts of the history."""
+    """The mean cost and disturbance of a configuration, replayed on some parts of the history."""
 
     cost: float
     regret: float
@@ -59,7 +59,7 @@ class Configuration(_Document, frozen=True, kw_only=True):
 
 
 class Change(_Document, frozen=True, kw_only=True):
-    """A key to change. `is_dynamic`: running brokers apply the change without a restart."""
+    """A key of broker.conf that the advice changes. `is_dynamic`: running brokers apply the change without a restart."""
 
     key: str
     today: str
@@ -93,7 +93,7 @@ class Notch(_Document, frozen=True, kw_only=True):
 
 
 class OfSeed(_Document, frozen=True, kw_only=True):
-    """The gain of one seed, in points, on the held-out parts."""
+    """The gain of the advised configuration in the runs with one seed, in points, on the held-out parts."""
 
     seed: int
     gain: float
@@ -136,8 +136,8 @@ class Rule(_Document, frozen=True, kw_only=True):
 
 
 class Advice(_Document, frozen=True, kw_only=True):
-    """The whole recommendation. `advised` is None if nothing is to be changed; `best` is the best other
-    configuration.
+    """The whole recommendation of `barycenter advise`. `advised` is None if nothing is to be changed; `best` is the
+    best configuration other than today's.
     """
 
     format: int = 1

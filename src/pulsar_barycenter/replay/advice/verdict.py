@@ -101,7 +101,7 @@ class _Teller:
         return in_words(scenario.config(self._question.base))
 
     def change(self, scenario: Scenario) -> str:
-        """Return the words of a sentence that recommend a change to a configuration."""
+        """Return the part of a sentence that recommends to change to the configuration of `scenario`."""
         if self._config_words(scenario) == self._words and scenario.settings:
             settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
             return f"Set {settings} and keep {self._words}"
@@ -272,9 +272,10 @@ def _period(demand: Demand, first: int, end: int) -> Period:
 
 
 def _means(runs: Sequence[Measures], hours: float) -> dict[str, float]:
-    """Return the mean of each measure.
+    """Return the mean of each measure over the runs.
 
-    For `even_after_s`, it is the mean of the sums, and "never" counts as the whole time.
+    For `even_after_s`, which has several values in a run, it is the mean of their sums; "never even" counts as the
+    whole time.
     """
     found = {}
     for each in MEASURES:

@@ -32,7 +32,9 @@ TIE: Final = 0.25
 
 
 class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The constants of a cost: the price, the sessions and bundles of the cluster, and the hours of each part."""
+    """The constants by which a cost is computed from measures: the price of a disturbance, the sessions and bundles of
+    the cluster, and the hours of each part of the history.
+    """
 
     price: float
     sessions: int
@@ -88,7 +90,7 @@ def gain(before: Floats, after: Floats) -> Gain:
 
 
 def _error(values: Floats) -> float:
-    """Return the standard error of the mean; 0 for a single value, whose error is unknown."""
+    """Return the standard error of the mean of `values`; 0 for a single value, whose error is unknown."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 

@@ -39,7 +39,9 @@ _FIT_SAMPLES: Final = 8
 
 @dataclass(frozen=True)
 class Samples:
-    """One row per sample, in any order: the table `bundle_samples`. Times are epoch ms; `figures` has four rows."""
+    """The rows of the table `bundle_samples` as columns, in any order. Times are epoch ms; `figures` has four rows, the
+    rates and throughputs in and out.
+    """
 
     bundle: Sequence[str]
     broker: Sequence[str]
@@ -138,7 +140,7 @@ def _brokers(
 
 
 def _seen(*told: tuple[Sequence[str], Integers]) -> dict[str, tuple[int, int]]:
-    """Return the first and the last time of each broker."""
+    """Return the times of the first and the last report of each broker (epoch ms)."""
     names = sorted(set().union(*(brokers for brokers, _ in told)))
     first, last = np.full(len(names), np.iinfo(np.int64).max), np.full(len(names), np.iinfo(np.int64).min)
     for brokers, at_ms in told:
@@ -149,7 +151,7 @@ def _seen(*told: tuple[Sequence[str], Integers]) -> dict[str, tuple[int, int]]:
 
 
 def _places(texts: Sequence[str], names: Sequence[str]) -> Integers:
-    """Return the index of each text in the names."""
+    """Return for each text its index in `names`."""
     place = {name: row for row, name in enumerate(names)}
     return np.fromiter(map(place.__getitem__, texts), np.int64, len(texts))
 

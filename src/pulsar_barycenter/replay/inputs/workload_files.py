@@ -26,7 +26,8 @@ _Any = Annotated[int, Meta(ge=0, le=MOST_PARTITIONS)]
 
 
 class Workload(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A workload. `producer_rate` is msg/s of all topics together, `message_size` is in bytes.
+    """A workload of the OpenMessaging benchmark. `producer_rate` is msg/s of all topics together, `message_size` is in
+    bytes.
 
     Each subscription gets all messages.
     """

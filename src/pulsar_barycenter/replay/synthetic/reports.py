@@ -59,7 +59,7 @@ class NamespaceTraces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """The parameters.
+    """The parameters of generated load reports.
 
     `bundles` is the number in the whole cluster, `interval_ms` the time between two reports of a broker. `mean_rate` is
     msg/s into a bundle, on average over bundles and time. The time of traces and of the daily swing passes `speedup`
@@ -141,7 +141,7 @@ class LoadGenerator:
         return with_usage(with_stats(report, stats))
 
     def _shape(self, owned: NDArray[np.int64], at_s: float) -> Floats:
-        """Return the factors by which bundles differ from their means at `at_s` seconds of trace time."""
+        """Return the factors by which the rates of bundles differ from their means at `at_s` seconds of trace time."""
         if not self.plan.namespaces:
             return daily_swing(at_s + self._shift_s[owned], SWING)
         return np.array([self._followed(index, at_s) for index in owned.tolist()])

@@ -39,9 +39,10 @@ def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Genera
 
 
 def drift(chance: np.random.Generator, steps: int, bundles: int, deviation: float = 0.5, hours: float = 3.0) -> Floats:
-    """Return a factor for each minute (row) and bundle, which drifts and comes back.
+    """Return a factor of the load for each minute (row) and bundle, which drifts away from 1 and comes back.
 
-    Its logarithm reverts to 0 within so many hours; `deviation` is the standard deviation of the logarithm.
+    The logarithm of the factor reverts to 0 within `hours` hours; `deviation` is the standard deviation of the
+    logarithm.
     """
     kept = np.exp(-1 / (60 * hours))
     found = np.empty((steps, bundles))

@@ -51,7 +51,9 @@ T = TypeVar("T")
 
 
 class DataFolder:
-    """The files below `path`; of the reports, those of the `span_ms` before the newest one."""
+    """A source that reads the files below the folder `path`; of the load reports only those of the last `span_ms`
+    before the newest one.
+    """
 
     def __init__(self, path: Path, *, span_ms: int) -> None:
         """Check the folder.
@@ -188,7 +190,7 @@ class DataFolder:
         return report
 
     def _damage(self, file: Path, why: str) -> None:
-        """Count a report that cannot be read; the first one is named."""
+        """Count a report file that cannot be read; the message about them names the first one."""
         self._damaged_count += 1
         self._first_damaged = self._first_damaged or f"{file}: {why}"
 
@@ -236,7 +238,7 @@ class DataFolder:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names in a folder; none if it is gone, or not a folder."""
+    """Return the names of the entries in a folder; no names if the folder is missing or is not a folder."""
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -244,7 +246,7 @@ def _names(folder: Path) -> list[str]:
 
 
 class _Changing(Generic[T]):
-    """What a file has, read again when its size or its time has changed."""
+    """The content of a file, which is read again when the file's size or time of change differs."""
 
     def __init__(self, value: T) -> None:
         self.value = value

@@ -48,7 +48,9 @@ class FactsError(Exception):
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Identifies a cluster: its name, and the address of its metadata store, since two clusters may have the same name."""
+    """Identifies a cluster: its name, and the address of its metadata store, since two clusters may have the same
+    name.
+    """
 
     cluster: str
     store: str

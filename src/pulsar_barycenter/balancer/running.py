@@ -426,7 +426,9 @@ class _Run:
         return found
 
     async def _take_over(self, keys: Sequence[str]) -> None:
-        """Switch `keys` off, and restore the other keys that an earlier process had switched off and did not restore."""
+        """Switch `keys` off, and restore the other keys that an earlier process had switched off and did not
+        restore.
+        """
         known = () if self._taken_over is None else self._taken_over.before
         missing = [key for key in keys if key not in {found.key for found in known}]
         if missing:
@@ -492,7 +494,9 @@ class _Run:
             await self._carry_out_splits(left)
 
     async def _go_on(self) -> None:
-        """Complete the moves that a former process of the balancer had begun and, as it was killed, did not complete."""
+        """Complete the moves that a former process of the balancer had begun and, as it was killed, did not
+        complete.
+        """
         left = under_way(self._state.moves_since(0))
         if left:
             self._tell(f"{count_of(len(left), 'move')} of an earlier process was under way; looking at each")

@@ -52,7 +52,9 @@ def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["Spar
 
 @dataclass(frozen=True)
 class _BroughtInput:
-    """A function that returns the input of a seed inside a task, from the file that Spark copied to the task's machine."""
+    """A function that returns the input of a seed inside a task, from the file that Spark copied to the task's
+    machine.
+    """
 
     file: BroughtFile
 

@@ -64,7 +64,9 @@ class Strategy(ABC, Generic[Memory]):
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """The memory of the strategy that was used last. A strategy that was not used last starts with its initial memory."""
+    """The memory of the strategy that was used last. A strategy that was not used last starts with its initial
+    memory.
+    """
 
     strategy: type[Strategy[Any]] | None = None
     memory: Any = None

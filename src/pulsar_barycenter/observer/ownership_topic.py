@@ -98,9 +98,9 @@ def _decoded(key: str, value: bytes) -> tuple[Bundle, ServiceUnitStateData | Non
         msgspec.DecodeError: the value is not a record, or has an unknown state.
     """
     if len(key) > _MAX_KEY_LENGTH:
-        raise msgspec.DecodeError(f"the key has {len(key):,} characters")
+        raise msgspec.DecodeError(f"the key has {len(key):,} characters, too many for a bundle")
     if len(value) > _LARGEST_RECORD:
-        raise msgspec.DecodeError(f"the record has {len(value):,} bytes")
+        raise msgspec.DecodeError(f"the record has {len(value):,} bytes, too many for a record")
     return Bundle.parse(key), decode_record(value) if value else None
 
 

@@ -37,7 +37,9 @@ class JournalError(ValueError):
 
 
 class JournalFile(Generic[E]):
-    """A journal: a file to which entries are appended, one line of JSON each. The file is created if it does not exist."""
+    """A journal: a file to which entries are appended, one line of JSON each. The file is created if it does not
+    exist.
+    """
 
     def __init__(self, file: Path, entry_type: type[E]) -> None:
         self._file = file

@@ -389,7 +389,9 @@ class History:
     def _rows_held(
         self, name: str, columns: Sequence[str], condition: pc.Expression | None = None
     ) -> Iterator[pa.Table]:
-        """Yield the rows of reports in the period, and of earlier reports that may still give the load in the period."""
+        """Yield the rows of reports in the period, and of earlier reports that may still give the load in the
+        period.
+        """
         return self._rows(name, "reported_at", columns, condition, earlier=LONGEST_HELD)
 
     def _period(self) -> Period:

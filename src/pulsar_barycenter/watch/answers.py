@@ -166,7 +166,9 @@ class Answers:
         return {kind: name, **about, **msgspec.to_builtins(found)}
 
     def settings(self) -> list[dict[str, Any]]:
-        """Return each key of broker.conf that load balancing uses, with the value with which decisions are recomputed."""
+        """Return each key of broker.conf that load balancing uses, with the value with which decisions are
+        recomputed.
+        """
         recorded, known = self._cluster.beside.settings or {}, keys()
         defaults = runtime_values(default_config(self._cluster.config.barycenter_pulsar_compatibility))
         return [

@@ -20,7 +20,9 @@ def unfinished_name(path: Path) -> Path:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """While the block runs, add the name `path` to errors of the system that name no file, such as that of a full disk."""
+    """While the block runs, add the name `path` to errors of the system that name no file, such as that of a full
+    disk.
+    """
     try:
         yield
     except OSError as error:

@@ -132,7 +132,7 @@ async def test_no_rights_name_the_request_and_the_token(tmp_path: Path) -> None:
 async def test_brokers_without_load_reports_are_said(tmp_path: Path) -> None:
     broker = Broker(report=None)
     async with serving(broker):
-        with pytest.raises(BalanceError, match=r"no broker tells its load.*load-report: 404"):
+        with pytest.raises(BalanceError, match=r"no broker returned its load.*load-report: 404"):
             await observed(tmp_path, broker.url)
 
 

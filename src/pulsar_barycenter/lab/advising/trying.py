@@ -64,7 +64,9 @@ def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) 
 
 
 class _Estimate:
-    """Prints an estimate of the total duration of a search on standard error, once, and only if the duration is long."""
+    """Prints an estimate of the total duration of a search on standard error, once, and only if the duration is
+    long.
+    """
 
     def __init__(self, runs: int, processes: int) -> None:
         self._runs, self._processes = runs, processes

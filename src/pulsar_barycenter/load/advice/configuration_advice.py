@@ -64,7 +64,9 @@ _MANAGER: Final = "load_manager_class_name"
 
 
 def _names(facts: Facts) -> Iterator[Advice]:
-    """Yield advice on the keys whose values name a class: the load manager, and the shedding and placement strategies."""
+    """Yield advice on the keys whose values name a class: the load manager, and the shedding and placement
+    strategies.
+    """
     config = facts.config
     try:
         manager_kind(config.load_manager_class_name)

@@ -12,7 +12,9 @@ needed."""
 
 
 class ScoreOrder:
-    """The rows of `scores` sorted by score, lowest first; of equal scores the lower row comes first. No score is NaN."""
+    """The rows of `scores` sorted by score, lowest first; of equal scores the lower row comes first. No score is
+    NaN.
+    """
 
     def __init__(self, scores: Floats) -> None:
         self._sort(scores)

@@ -88,7 +88,9 @@ class Ranking:
 
     @cached_property
     def message_rate(self) -> Floats:
-        """The message rate of each broker in msg/s, by the quotas of its bundles and of the bundles on their way to it."""
+        """The message rate of each broker in msg/s, by the quotas of its bundles and of the bundles on their way to
+        it.
+        """
         rate: Floats = self.allocated[0] + self.allocated[1] + self.preallocated[0] + self.preallocated[1]
         return rate
 

@@ -156,9 +156,7 @@ class PrometheusApi:
         try:
             answer = decode_json(body, _Answer)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise self._no_prometheus(
-                f"it answered with status {status}, but not in the form of Prometheus's API"
-            ) from error
+            raise self._no_prometheus(f"it answered {status}, but not in the form of Prometheus's API") from error
         if answer.status == "success":
             return bytes(answer.data)
         if any(sign in answer.error for sign in _TOO_MUCH):

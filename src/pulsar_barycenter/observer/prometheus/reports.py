@@ -174,7 +174,9 @@ def _check_targets(alive: list[set[str]], brokers: Mapping[str, str]) -> None:
 
 
 def _by_row(sums: WindowSums) -> list[dict[str, list[str]]]:
-    """Return for each step a map from bundle to the instances (scrape targets) that have metrics of the bundle, sorted."""
+    """Return for each step a map from bundle to the instances (scrape targets) that have metrics of the bundle,
+    sorted.
+    """
     found: list[dict[str, list[str]]] = [{} for _ in range(sums.window.steps)]
     for (instance, bundle), figures in sorted(sums.bundles.items()):
         for row, count in enumerate(figures.present):

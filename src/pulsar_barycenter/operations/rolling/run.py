@@ -158,7 +158,9 @@ class RollTold:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What was read of the cluster at one moment: its brokers, its leader, and the input from which moves are planned."""
+    """What was read of the cluster at one moment: its brokers, its leader, and the input from which moves are
+    planned.
+    """
 
     brokers: tuple[str, ...]
     leader: str
@@ -430,8 +432,8 @@ class Roll:
         """
         if not self.progress.is_restored and not await self._balancing.is_paused():
             raise RollStopped(
-                "shedding or splitting, which the roll had switched off, is on again; set loadBalancerSheddingEnabled and "
-                "loadBalancerAutoBundleSplitEnabled to false, or give --abort"
+                "shedding or splitting, which the roll had switched off, is on again; "
+                "set loadBalancerSheddingEnabled and loadBalancerAutoBundleSplitEnabled to false, or give --abort"
             )
         listed = await self._ask(self._cluster.brokers)
         for broker in expected or self._serving():

@@ -27,7 +27,9 @@ _RECORDED = " recorded"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A value that differs between a refolded and a recorded row: the value in the row `name` and the column `column`."""
+    """A value that differs between a refolded and a recorded row: the value in the row `name` and the column
+    `column`.
+    """
 
     name: str
     column: str

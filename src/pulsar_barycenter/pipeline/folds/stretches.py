@@ -210,7 +210,9 @@ MEMBERS: Final = pa.schema(
 
 
 class NewestReports:
-    """Keeps the newest report of each broker so far, by (time, incarnation, sequence), and the bundles in that report."""
+    """Keeps the newest report of each broker so far, by (time, incarnation, sequence), and the bundles in that
+    report.
+    """
 
     def __init__(self) -> None:
         self._newest_at: dict[str, int] = {}

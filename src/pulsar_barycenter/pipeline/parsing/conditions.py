@@ -7,7 +7,9 @@ from pyspark.sql import Column
 
 
 def all_of(first: Column, *others: Column) -> Column:
-    """Return a column that says whether all conditions are true: false if one is false, otherwise null if one is null."""
+    """Return a column that says whether all conditions are true: false if one is false, otherwise null if one is
+    null.
+    """
     return reduce(and_, others, first)
 
 

@@ -59,7 +59,9 @@ class Configuration(_Document, frozen=True, kw_only=True):
 
 
 class Change(_Document, frozen=True, kw_only=True):
-    """A key of broker.conf that the advice changes. `is_dynamic`: running brokers apply the change without a restart."""
+    """A key of broker.conf that the advice changes. `is_dynamic`: running brokers apply the change without a
+    restart.
+    """
 
     key: str
     today: str

@@ -515,7 +515,9 @@ class Search:
     # ---- bundles without load ----
 
     def _spread_idle(self) -> None:
-        """Choose idle bundles (without load) to move away from brokers that have far more idle bundles than the mean."""
+        """Choose idle bundles (without load) to move away from brokers that have far more idle bundles than the
+        mean.
+        """
         bundles, loads = self._snapshot.bundles, self._loads
         count = len(self._snapshot.brokers)
         owner = self._view.owner

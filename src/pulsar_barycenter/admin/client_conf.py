@@ -116,7 +116,7 @@ def parsed(text: str, source: str) -> dict[str, str]:
             continue
         key, separator, value = line.partition("=")
         if not separator:
-            raise ClientConfError(f"{source}, line {number}: it must have the form key=value")
+            raise ClientConfError(f"{source}, line {number}: the line must have the form key=value")
         if value.strip():
             found[key.strip()] = value.strip()
     return found

@@ -132,7 +132,7 @@ async def policies_of(cluster: AdminCluster, namespaces: Collection[str]) -> Clu
     async with asyncio.timeout(_WITHIN_S):
         isolation, errors = IsolationPolicies.decode(await when_told(cluster.isolation))
         if errors:
-            raise RefusedError(f"{errors[0]}; nothing may move while a policy cannot be followed")
+            raise RefusedError(f"{errors[0]}; the balancer moves nothing while it cannot follow a policy")
         domains = msgspec.convert(await when_told(cluster.failure_domains), dict[str, FailureDomain])
         groups = await _groups(cluster, namespaces)
     return ClusterPolicies(isolation, domains_of_brokers(domains), groups)

@@ -69,7 +69,9 @@ def read_token(folder: Path) -> str:
                 stream.write(secrets.token_urlsafe(32) + "\n")
     token = read_regular(file, _MAX_TOKEN_BYTES).decode("ascii", errors="replace").strip()
     if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable():
-        raise StateError(f"{file} has no token of at least {MIN_TOKEN} characters; delete it, and a new one is made")
+        raise StateError(
+            f"{file} has no token of at least {MIN_TOKEN} characters; delete the file, and a new token is made"
+        )
     return token
 
 

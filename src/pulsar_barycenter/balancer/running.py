@@ -484,7 +484,7 @@ class _Run:
             if await self._prove():
                 return
             await asyncio.sleep(_PAUSE_S)
-        raise NotNowError("the lease cannot be renewed")
+        raise NotNowError("the lease cannot be renewed now")
 
     async def _go_on_with_splits(self) -> None:
         """Finish the splits that a killed process left under way within the hour; older ones are decided anew."""
@@ -527,7 +527,7 @@ class _Run:
         except (NotNowError, RefusedError, TimeoutError) as error:
             assert self._taken_over is not None
             raise BalanceError(
-                f"the cluster did not get back what it had ({self._taken_over.sentence}): "
+                f"the settings of the cluster could not be restored ({self._taken_over.sentence}): "
                 f"{str(error) or 'the cluster did not answer in time'}; start balance again with the same --state, or "
                 "use `barycenter balance restore`"
             ) from error

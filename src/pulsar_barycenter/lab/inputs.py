@@ -112,7 +112,9 @@ def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
             f"give one data folder, one workload file, or only CSV files, not {', '.join(spec.paths)}"
         )
     if spec.shape:
-        raise ReplayInputError(f"--shape is for CSV traces and synthetic load; {first} has its recorded shape")
+        raise ReplayInputError(
+            f"--shape is for CSV traces and synthetic load; {first} is a recorded load, so leave --shape out"
+        )
     return Source(spec, recorded=_of_folder(spec, elsewhere or _local(first)))
 
 

@@ -48,7 +48,7 @@ def check_regex(text: str) -> int:
     unquoted = _unquoted(text)
     if _reads_differently(unquoted):
         raise RegexError(
-            "sets within or next to sets, and {,n}, are not supported, because Java reads them differently"
+            "character sets within or next to sets, and {,n}, are not supported, because Java reads them differently"
         )
     try:
         size: int = re2.compile(unquoted, _options(_ONE_REGEX_BYTES)).programsize

@@ -150,7 +150,7 @@ async def set_drained(new_client: NewClient, url: str, broker: str, *, is_draine
     async def know(name: str) -> None:
         known = drained_names((await cluster.settings(name))[DRAINED_KEY])
         if (broker in known) is not is_drained:
-            raise NotNowError(f"{name} does not use the new value yet")
+            raise NotNowError(f"{name} does not use the new list of drained brokers yet")
 
     try:
         async with asyncio.timeout(_WITHIN_S):

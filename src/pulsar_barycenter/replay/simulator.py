@@ -77,7 +77,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if not 0 <= self.failing <= 1:
-            raise ReplayInputError(f"{self.failing:g} is not a share of unloads that fail; give 0 to 1")
+            raise ReplayInputError(f"{self.failing:g} is not a valid share of unloads that fail; give 0 to 1")
 
 
 def replay(
@@ -152,7 +152,7 @@ class _Run:
         for event in self._events:
             broker = getattr(event, "broker", None)
             if broker is not None and broker not in self._row:
-                raise ReplayInputError(f"{event}: this broker does not exist; there are {self._names}")
+                raise ReplayInputError(f"{event}: this broker does not exist; the brokers are {self._names}")
             if isinstance(event, BrokerSlowed) and not 0 < event.factor < 1e6:
                 raise ReplayInputError(f"{event}: the factor must be more than 0 and less than 1,000,000")
             if isinstance(event, SettingChanged):

@@ -64,7 +64,9 @@ def read_trace(name: str, lines: Iterable[str]) -> Trace:
         times.append(row.at_ms)
         values.append(row.value)
         if len(times) > 1 and times[-1] <= times[-2]:
-            raise ReplayInputError(f"{row.where}: {row.timestamp} is not after the time before; sort the rows by time")
+            raise ReplayInputError(
+                f"{row.where}: {row.timestamp} is not after the time of the row before; sort the rows by time"
+            )
         if len(times) > 2 and times[-1] - times[-2] != times[1] - times[0]:
             apart, usual = (times[-1] - times[-2]) / 1000, (times[1] - times[0]) / 1000
             raise ReplayInputError(

@@ -139,13 +139,15 @@ def _check(snapshot: LoadSnapshot, question: Question) -> None:
         )
     unknown = [name for name in question.without if name not in snapshot.brokers.index]
     if unknown:
-        raise ReplayInputError(f"{unknown[0]} is not registered; there are {', '.join(names[:20])}")
+        raise ReplayInputError(f"{unknown[0]} is not a registered broker; the brokers are {', '.join(names[:20])}")
     if len(set(question.without)) == len(names) and not question.added:
-        raise ReplayInputError("no broker would be left; add some, or let one stay")
+        raise ReplayInputError("no broker would be left in the cluster; add brokers, or let one stay")
     if not (0 < question.scale <= 1000 and 0 <= question.added <= MOST_ADDED):
-        raise ReplayInputError(f"load can be scaled by up to 1000, and up to {MOST_ADDED} brokers can be added")
+        raise ReplayInputError(f"the load can be scaled by at most 1000, and at most {MOST_ADDED} brokers can be added")
     if not 1 <= question.minutes <= LONGEST_MINUTES:
-        raise ReplayInputError(f"the forecast is for {question.minutes} minutes; give 1 to {LONGEST_MINUTES}")
+        raise ReplayInputError(
+            f"a forecast for {question.minutes} minutes is not possible; give 1 to {LONGEST_MINUTES}"
+        )
 
 
 def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:

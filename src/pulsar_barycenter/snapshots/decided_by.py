@@ -144,7 +144,7 @@ def read_memory(file: Path) -> MemoryDocument:
         SnapshotFileError: the file does not contain a memory, or the memory is empty.
         OSError: the file cannot be read.
     """
-    accepted = 'a file of --save-history: {"usage": {"<broker>": <fraction>}, "lowHits": {…}, "highHits": {…}}'
+    accepted = 'give a file of --save-history: {"usage": {"<broker>": <fraction>}, "lowHits": {…}, "highHits": {…}}'
     try:
         memory = decode_json(file.read_bytes(), MemoryDocument)
     except msgspec.DecodeError as error:

@@ -41,7 +41,7 @@ def command(url: str | None, state: Path, yes: bool) -> None:
             if taken_over is None:
                 click.echo(f"nothing to do: by {state}, the balancer left no setting to put back")
                 return
-            click.echo(f"before: {taken_over.sentence}")
+            click.echo(f"before the balancer changed them: {taken_over.sentence}")
             if yes:
                 asyncio.run(_put_back(asked_url(url), folder, taken_over))
             click.echo("put back" if yes else "nothing is done without --yes")

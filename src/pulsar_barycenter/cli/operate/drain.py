@@ -144,7 +144,8 @@ def tell_policy(broker: str, found: Drained) -> None:
     commands = keeping_policy(found.cluster, broker, found.brokers)
     if commands is None:
         click.echo(
-            "no isolation policy keeps new bundles away from it: policies name hosts, and another broker has its host",
+            "no isolation policy can keep new bundles away from the drained broker: policies name hosts,"
+            " and another broker has the same host",
             err=True,
         )
         return

@@ -239,7 +239,7 @@ async def _rolled_back(given: Given, output: Output, cluster: RunningCluster, jo
 async def _aborted(given: Given, output: Output, cluster: RunningCluster, journal: JournalFile[RollEntry]) -> int:
     roll = await _opened(given, output, cluster, journal, lambda: "")
     if roll.progress.state is not RollState.UNDER_WAY:
-        raise RefusedError(f"no roll is under way in {given.journal}: it is {roll.progress.state}")
+        raise RefusedError(f"no roll is under way in {given.journal}: the roll is {roll.progress.state}")
     await _must_be_same(roll, cluster)
     before = condition(roll.progress)
     try:
@@ -415,7 +415,7 @@ async def _must_be_healthy(order: RollOrder, cluster: RunningCluster) -> None:
         if not await cluster.is_healthy(broker):
             raise RefusedError(f"{broker} is not healthy at its own address; repair it first (`barycenter doctor`)")
         if not await cluster.resolves(broker):
-            raise RefusedError(f"the host of {broker} has no address here; repair the name service first")
+            raise RefusedError(f"the host of {broker} has no address on this machine; repair the name service first")
 
 
 async def _findings(given: Given, output: Output) -> int:

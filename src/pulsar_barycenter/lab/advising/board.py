@@ -34,7 +34,7 @@ def print_advice(advice: Advice) -> None:
         if advice.worse:
             print_differences(advice)
         else:
-            click.echo("None of the measures, once the configuration has settled.")
+            click.echo("No measure is worse once the configuration has settled.")
         over, today = advice.advised.going_over, advice.today.going_over
         _print_text(
             "",

@@ -62,7 +62,7 @@ def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
     for row in rows:
         version = snapshot.brokers.versions[row]
         if version is None:
-            raise FilterFailedError(f"{snapshot.brokers.names[row]} reports no version")
+            raise FilterFailedError(f"{snapshot.brokers.names[row]} reports no version, so versions cannot be compared")
         keys[row] = version_key(version)
     latest = max(keys.values())
     kept = np.zeros(len(candidates), bool)

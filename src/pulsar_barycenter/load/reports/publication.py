@@ -121,7 +121,9 @@ class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=T
             length = len(getattr(self, key))
             for column in columns:
                 if len(getattr(self, column)) != length:
-                    raise ValueError(f"column {column} has {len(getattr(self, column))} items, {key} has {length}")
+                    raise ValueError(
+                        f"column {column} has {len(getattr(self, column))} items, but column {key} has {length}"
+                    )
 
     @property
     def id(self) -> PublicationId:
@@ -228,7 +230,7 @@ def _fields(document: bytes) -> dict[str, msgspec.Raw]:
     try:
         return msgspec.json.decode(document, type=dict[str, msgspec.Raw])
     except RecursionError as error:
-        raise msgspec.DecodeError("its brackets are nested too deeply") from error
+        raise msgspec.DecodeError("the brackets of the JSON document are nested too deeply") from error
 
 
 def _made(found: dict[str, Any]) -> PipelinePublication:

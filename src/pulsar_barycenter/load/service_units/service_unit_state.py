@@ -137,7 +137,9 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
     def __post_init__(self) -> None:
         """Raise a ValueError for a record that names no broker although its state needs one, as Pulsar does."""
         if self.state is not ServiceUnitState.FREE and not (is_named(self.dst_broker) or is_named(self.source_broker)):
-            raise ValueError(f"state {self.state}: neither dstBroker nor sourceBroker is named")
+            raise ValueError(
+                f"state {self.state}: the record must name a broker, but has neither dstBroker nor sourceBroker"
+            )
 
     @property
     def is_transfer(self) -> bool:

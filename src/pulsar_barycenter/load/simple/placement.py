@@ -263,4 +263,4 @@ def _place_of(number: int, weights: list[int]) -> int:
         reached += weight
         if number < reached:
             return place
-    raise AssertionError("the number is below the sum of all weights")
+    raise AssertionError("this is a bug: no position was found, although the number is below the sum of all weights")

@@ -343,7 +343,8 @@ class _Import:
         reasons = "; ".join(f"{count:,} {why}" for why, count in self._placing.left_out.most_common(3))
         if "label topic" in reasons:
             raise ImportRefusedError(
-                f"no series can be assigned to a bundle: {reasons}. Without it, only the sums of namespaces are stored;"
+                f"no series can be assigned to a bundle: {reasons}. Without bundles,"
+                " only the sums of namespaces are stored;"
                 f" if {BUNDLE_SERIES[RATE_IN]} is stored, leave out --admin-url and --bundles"
             )
 

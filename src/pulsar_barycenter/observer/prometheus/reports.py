@@ -168,7 +168,8 @@ def _check_targets(alive: list[set[str]], brokers: Mapping[str, str]) -> None:
     for broker, steps in sorted(overlapping.items()):
         if steps > _MOST_OVERLAPPING:
             raise ImportRefusedError(
-                f"{' and '.join(pairs[broker])} are both {broker} for {count_of(steps, 'step')}: it is scraped twice;"
+                f"{' and '.join(pairs[broker])} are both {broker} for {count_of(steps, 'step')}:"
+                " the broker is scraped twice;"
                 " choose one with --match, such as --match job=NAME"
             )
 

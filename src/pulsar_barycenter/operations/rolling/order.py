@@ -61,7 +61,7 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
     others = [name for name in listed if name not in brokers]
     if not wanted.pool and wanted.batch > len(brokers) - (not others):
         raise RefusedError(
-            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: no other could serve"
+            f"of {count_of(len(listed), 'broker')}, {wanted.batch:,} cannot restart at once: no broker would be left"
         )
     return brokers
 
@@ -79,7 +79,8 @@ def ordered(name: str, listed: Sequence[str], leader: str, cluster: Cluster, wan
     canary = tuple(broker for broker in wanted.canary if broker in brokers and broker != leader)
     if wanted.canary and not canary:
         raise RefusedError(
-            f"of the canary brokers {', '.join(wanted.canary)} none can restart first: each leads, or is not to restart"
+            f"of the canary brokers {', '.join(wanted.canary)} none can restart first: each is the leader,"
+            " or is not to restart"
         )
     plan = _plan(cluster, brokers, leader, canary, ready, wanted)
     order = RollOrder(

@@ -463,7 +463,10 @@ class Roll:
             await self._execute(step.moves)
         if left := {broker: len(await self._movable(broker)) for broker in brokers if await self._movable(broker)}:
             told = ", ".join(f"{broker} has {count_of(count, 'bundle')}" for broker, count in left.items())
-            raise RollStopped(f"{told} after {_PASSES} passes: something assigns bundles to it faster than they leave")
+            raise RollStopped(
+                f"{told} after {_PASSES} passes:"
+                " something assigns bundles to this broker faster than the roll moves them away"
+            )
 
     async def _step(self, brokers: tuple[str, ...]) -> Step:
         """Return the moves that empty `brokers`, planned for the cluster as it is now.
@@ -491,7 +494,7 @@ class Roll:
             bundle, why = min(step.stay.items())
             raise RollStopped(
                 f"{count_of(len(step.stay), 'bundle')} of {', '.join(brokers)} cannot leave ({bundle}: {why}); change "
-                "the isolation policy, or give --leave-behind, and their topics are away during the restart"
+                "the isolation policy, or give --leave-behind, then their topics are not served during the restart"
             )
         return step
 

@@ -216,7 +216,9 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _checked(schema: T.StructType, options: SourceOptions) -> SourceOptions:
     if schema.names != MESSAGES.names:
-        raise OptionError("schema", f"messages have the columns {', '.join(MESSAGES.names)}; leave .schema(…) out")
+        raise OptionError(
+            "schema", f"the columns of messages are fixed: {', '.join(MESSAGES.names)}; leave .schema(…) out"
+        )
     return options
 
 

@@ -127,7 +127,9 @@ def _run(command: list[str], environment: Mapping[str, str], result: Path) -> No
     )
     if ran.returncode != 0 or not result.exists():
         said = [line for line in (ran.stdout + ran.stderr).splitlines() if line.strip()]
-        raise CannotMakeError(f"{result.name} was not made (exit code {ran.returncode}): {' '.join(said[-3:])[-500:]}")
+        raise CannotMakeError(
+            f"Java did not create {result.name} (exit code {ran.returncode}): {' '.join(said[-3:])[-500:]}"
+        )
 
 
 def main() -> None:

@@ -134,7 +134,7 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
     for text in sets:
         key = text.partition("=")[0].strip()
         if key in _CHOICE:
-            raise ReplayInputError(f"--set {text}: {key} is chosen by --strategy")
+            raise ReplayInputError(f"--set {text}: {key} is a key that --strategy sets; leave it out")
     scenarios([CONFIGURED], sets, [0], [(0, 1)], {})
     found: dict[str, Knob] = {}
     for text in sets:

@@ -127,7 +127,7 @@ async def policies_of(cluster: AdminCluster, namespaces: Collection[str]) -> Clu
     if len(namespaces) > MAX_NAMESPACES:
         raise RefusedError(
             f"the cluster has load in {count_of(len(namespaces), 'namespace')}, and the policies of at most "
-            f"{MAX_NAMESPACES:,} are read: nothing may move without them"
+            f"{MAX_NAMESPACES:,} are read: without them the balancer moves nothing"
         )
     async with asyncio.timeout(_WITHIN_S):
         isolation, errors = IsolationPolicies.decode(await when_told(cluster.isolation))

@@ -220,7 +220,9 @@ class Rounds:
 
     @property
     def configuration(self) -> BrokerConfig:
-        """The settings of the last look, with those that this run overrides."""
+        """The settings that the last look at the cluster read, with the settings that this run overrides in their
+        place.
+        """
         return self._configuration(self._texts or {})
 
     @property

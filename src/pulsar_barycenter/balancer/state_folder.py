@@ -105,7 +105,9 @@ class StateFolder:
         self._entries.append(entry)
 
     def moves_since(self, since_ms: int) -> list[Entry]:
-        """Return the entries since then (epoch ms), of the last 24 hours at most, oldest first."""
+        """Return the journal's entries about moves since `since_ms` (epoch ms), oldest first; entries older than 24
+        hours are not kept.
+        """
         newest_ms = self._entries[-1].at if self._entries else 0
         while self._entries and newest_ms - self._entries[0].at > _REMEMBERED_MS:
             self._entries.popleft()
@@ -127,7 +129,9 @@ class StateFolder:
         self._split_entries.append(entry)
 
     def splits_since(self, since_ms: int) -> list[SplitEntry]:
-        """Return the entries of splits since then (epoch ms), of the last 24 hours at most, oldest first."""
+        """Return the journal's entries about splits since `since_ms` (epoch ms), oldest first; entries older than 24
+        hours are not kept.
+        """
         newest_ms = self._split_entries[-1].at if self._split_entries else 0
         while self._split_entries and newest_ms - self._split_entries[0].at > _REMEMBERED_MS:
             self._split_entries.popleft()
@@ -183,10 +187,10 @@ class StateFolder:
 
 
 def read_file(file: Path, kind: type[T]) -> T | None:
-    """Return the value in a JSON file; None if there is no file.
+    """Return the value of type `kind` that a JSON file has; None if there is no file.
 
     Raises:
-        StateError: it is not of this kind, or cannot be read.
+        StateError: the content is not of this type, or the file cannot be read.
     """
     try:
         return decode_json(read_regular(file, _MAX_FILE_BYTES), kind)

@@ -68,7 +68,9 @@ class DemoSettings:
     is_compared: bool = False
 
     def beside(self, other: Contender) -> "DemoSettings":
-        """Return the settings of a run with the same load and another strategy, in a folder of its own."""
+        """Return the settings of a second run of the demo with the same load, another strategy, and a folder of its
+        own.
+        """
         return replace(self, out=self.out / other.name, balancing=other, is_compared=True)
 
     def client_plan(self, service_url: str) -> ClientPlan:

@@ -270,7 +270,8 @@ class Collector:
             return None, f"{error}; {_BY_LISTS}"
 
     async def _place_of_records(self, address: str) -> str:
-        """Return the short class name of the storage of ownership records; old versions only have the topic.
+        """Return the short name of Pulsar's class that stores the ownership records on this cluster (a topic or the
+        metadata store); old versions have only the topic.
 
         The broker is queried before the topic is read, because reading a topic that does not exist would create it.
         """

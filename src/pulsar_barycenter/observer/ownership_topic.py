@@ -113,7 +113,7 @@ class OwnershipTopic:
         self._logged: set[str] = set()
 
     def owners(self) -> Mapping[str, str]:
-        """Return the owner of each bundle, from at least all messages that exist at the call.
+        """Return the owner of each bundle. At least all messages that the topic has when this is called are read.
 
         Blocks while the records are read, at most about MAX_SECONDS.
 

@@ -57,7 +57,7 @@ class NoHistoryError(LookupError):
 
 
 class NoTablesError(NoHistoryError):
-    """There are no tables at all: no pipeline has written any yet."""
+    """The data directory has no tables at all: no pipeline has written any yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class History:
         return once.select([name for name in _DECISION_COLUMNS if name != "bundle"])
 
     def moves(self, limit: int, *, bundle: str = "", broker: str = "") -> pa.Table:
-        """Return the last `limit` moves, oldest first.
+        """Return the last `limit` moves of bundles from broker to broker, oldest first.
 
         `bundle` and `broker` select moves of a bundle, and from or to a broker.
 
@@ -238,7 +238,9 @@ class History:
         return [move for move in moves_of(starmap(Owned, intervals)) if self._since <= move.at < self._until]
 
     def _unloads(self, bundles: set[str]) -> "_Unloads":
-        """Return the decisions to unload these bundles, by bundle and broker, newest first."""
+        """Return the decisions to unload these bundles, newest first, grouped by bundle and by the broker that gave the
+        bundle away.
+        """
         columns = ["at", "bundle", "source", *_WHY_COLUMNS]
         condition = (pc.field("kind") == "unload") & pc.field("bundle").isin(list(bundles))
         found: _Unloads = {}
@@ -315,7 +317,8 @@ class History:
         return rows.select([*_BALANCE_COLUMNS]).sort_by("interval_start")
 
     def rows(self, name: str, columns: Sequence[str]) -> pa.Table:
-        """Return columns of a table in the period, in any order; each row once, by the table's key.
+        """Return these columns of the rows that a table has in the period, in any order; a row that is stored twice (by
+        the table's key) is returned once.
 
         Raises:
             NoHistoryError: there are no rows.
@@ -527,7 +530,7 @@ def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
 
 
 def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
-    """Return the decisions of a load manager. Empty: all decisions. PERSON: those that users requested.
+    """Return the decisions of the load manager `manager`. "": all decisions. PERSON: those that users requested.
 
     UNKNOWN: those without a load manager and a user.
     """
@@ -560,7 +563,9 @@ def _figures(rows: pa.Table) -> pa.Table:
 
 
 def _in_part(rows: pa.Table, part: int, parts: int) -> pa.Table:
-    """Return the rows of the bundles of part `part` of `parts`."""
+    """Return the rows of the bundles that belong to part number `part`, if bundles are divided into `parts` parts by a
+    hash of their names.
+    """
     if parts == 1:
         return rows
     codes = rows.column("bundle").combine_chunks().dictionary_encode()

@@ -92,7 +92,7 @@ def run_job(
     on_phase: Callable[[str], None] = lambda phase: None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run the job. Return 0 after an orderly end, 1 after a failure that is in the log.
+    """Run the pipeline. Return 0 after an orderly end, 1 after a failure that is in the log.
 
     A job that runs once returns FELL_SHORT if its tables lack a part of the files' content; the log says why.
     `on_phase` is called with a short text when each phase of the start begins, `on_ready` when reports are being read.
@@ -200,7 +200,9 @@ def _compilers(options: JobOptions, storage: Storage | None) -> Compilers:
 
 
 def _warm_up(session: SparkSession, storage: Storage, options: JobOptions) -> WarmUp | NoWarmUp:
-    """Return the warm-up that makes the first batch fast. It needs a folder that the executors can read."""
+    """Return the warm-up of Spark that makes the first batch fast; a `NoWarmUp` if there is no folder that Spark's
+    executors can read.
+    """
     if options.once:
         return NoWarmUp()
     if is_loopback(master_of(session)):

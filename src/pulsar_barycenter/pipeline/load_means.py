@@ -42,7 +42,9 @@ class _Rows:
 
 
 def report_times(reports: Iterable[pa.Table]) -> dict[str, Times]:
-    """Return the times of all reports of each broker, sorted; tables with broker and reported_at."""
+    """Return the times of all reports of each broker, sorted; `rows` are tables with the columns broker and
+    reported_at.
+    """
     found: dict[str, list[Times]] = {}
     for table in reports:
         codes, brokers = _coded(table, "broker")

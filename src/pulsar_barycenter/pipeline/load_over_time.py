@@ -42,7 +42,7 @@ _TRAFFIC: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits on the data that is read for one answer.
+    """The limits on the data that is read from the tables to answer one question.
 
     `files` and `rows` are per table. `stored_bytes`, as stored in the files, and `seconds` are divided evenly among the
     tables.
@@ -67,7 +67,7 @@ class _Budget:
         return self._files >= 0 and self._now() < self._deadline
 
     def take(self, rows: int, stored_bytes: int) -> bool:
-        """Count `rows` and `stored_bytes` as read; return whether that is within the bounds."""
+        """Count `rows` rows of `stored_bytes` bytes as read; return whether the total is still within the limits."""
         self._rows -= rows
         self._bytes -= stored_bytes
         return self._rows >= 0 and self._bytes >= 0 and self._now() < self._deadline
@@ -146,7 +146,9 @@ def _step_us(question: LoadQuestion) -> int:
 
 
 class _Sums:
-    """The sums of each step and broker. Rows are added from the newest to the oldest, one row per report."""
+    """Adds up the load in each step for each broker. Rows are added from the newest to the oldest, one row per
+    report.
+    """
 
     def __init__(self, question: LoadQuestion, until_ms: int) -> None:
         self._question, self._until_ms = question, until_ms

@@ -137,7 +137,7 @@ def _create_view(
 
 
 def _read(connection: duckdb.DuckDBPyConnection, variable: str, files: Sequence[str], *options: str) -> str:
-    """Return the SQL expression that reads some files.
+    """Return the SQL expression that reads the rows of `files`.
 
     Their names are in a variable, because a view takes no parameters.
     """
@@ -154,7 +154,7 @@ _LACKING: Final = """
 
 
 def _lacks_columns(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[str]) -> bool:
-    """Return whether a file of a table lacks a column of its key. DuckDB would read nulls for it."""
+    """Return whether a file of a table lacks a column of the table's key, for which DuckDB would read nulls."""
     if not files:
         return False
     return connection.execute(_LACKING, {"files": list(files), "needed": list(TABLES[name].key)}).fetchone() is not None

@@ -63,7 +63,8 @@ async def examine(new_client: NewClient, asked: Asked, names: Sequence[str] = ()
 
 
 async def _picture(new_client: NewClient, asked: Asked) -> Picture:
-    """Return the picture from brokers, store, ledger folder and file.
+    """Read the brokers, the store, the ledger folder and the file that were named; return all that was read as a
+    picture.
 
     Raises:
         ClusterUnreadableError, StoreUnreadableError: none of the requested parts can be read.

@@ -103,10 +103,11 @@ def _load(snapshot: LoadSnapshot, unload: Unload) -> tuple[float, int]:
 
 
 def checked_strategy(name: str) -> str:
-    """Return the name of a shedding strategy that can balance from outside.
+    """Check that a shedding strategy exists and can be used by a balancer outside the brokers; return its name.
 
     Raises:
-        WrongWordError: there is none of that name, or it needs the extensible load manager's own brokers.
+        WrongWordError: there is no strategy of this name, or it works only inside brokers with the extensible load
+            manager.
     """
     known = {row.name for row in catalogue() if row.role is Role.SHEDDING and row.manager is ManagerKind.MODULAR}
     if name.rpartition(".")[2] in known:

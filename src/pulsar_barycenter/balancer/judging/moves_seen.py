@@ -45,8 +45,8 @@ class OwnersSeen:
     ) -> list[SeenMove]:
         """Return the moves since the last view, sorted by bundle.
 
-        `owners` are those of this view, `live` the registered brokers. `ours` maps a bundle to the destinations of the
-        moves that this program asked for.
+        `owners` maps bundles to their owners in the present view (reading of the cluster), `live` are the registered
+        brokers. `ours` maps a bundle to the destinations of the moves that this program asked for.
         """
         found = []
         for bundle in sorted(owners):

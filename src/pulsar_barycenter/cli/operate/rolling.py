@@ -280,7 +280,7 @@ def _print_canaries(roll: Roll, output: Output) -> None:
 
 
 def _print_report(order: RollOrder, given: Given, output: Output) -> None:
-    """Print the number of moves, also of earlier runs of the command."""
+    """Print how many moves the roll made, including those of earlier runs of the command."""
     moves = Counter(entry.bundle for entry in _moves_of(given).read() if entry.state is MoveState.SERVED)
     most = max(moves.values(), default=0)
     took_s = time.monotonic() - output.began_s
@@ -335,7 +335,7 @@ async def _checked_statefulset(given: Given, output: Output, cluster: RunningClu
     """Print what the StatefulSet lacks for a roll; return the command that restarts the broker of a pod.
 
     Raises:
-        RefusedError: it cannot be read, or lacks too much for a roll that acts.
+        RefusedError: the StatefulSet cannot be read, or, if --yes was given, lacks what a roll needs.
     """
     found, service = await read_statefulset(given.statefulset)
     async with asyncio.timeout(_BEGIN_WITHIN_S):

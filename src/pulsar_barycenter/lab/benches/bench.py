@@ -38,8 +38,8 @@ def scenario_tables(
 ) -> list[Table]:
     """Return a table for each case, with the medians of all strategies over the seeds.
 
-    `front` maps the text of a band to the text of the strategy LeastDisturbance with that band. These are measured as
-    well, and listed separately.
+    `front` maps the text of a band to the text of the strategy LeastDisturbance with that band. These settings of
+    LeastDisturbance are measured as well, and listed separately.
     """
     run = (*strategies, *front.values())
     jobs = [(case, strategy, seed) for case in cases for strategy in run for seed in seeds]

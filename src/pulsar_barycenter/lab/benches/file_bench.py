@@ -10,7 +10,9 @@ from pulsar_barycenter.replay.scenario_files import MOST_BYTES, ScenarioFile, Ve
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """A scenario with the verdicts of one strategy and seed."""
+    """A run of a scenario file with one strategy and seed, and its verdicts: whether each expectation of the file is
+    met.
+    """
 
     path: Path
     strategy: str

@@ -36,7 +36,9 @@ class Recommendation:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The limits of the recommendation, one sentence each."""
+        """What the recommendation cannot take into account, for example because the history is short, one sentence
+        each.
+        """
         return tuple(self._advice.warnings)
 
     @property

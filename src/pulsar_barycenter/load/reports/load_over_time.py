@@ -98,7 +98,8 @@ LoadTables: TypeAlias = Callable[[LoadQuestion], RecordedLoad]
 
 
 class LoadOverTime(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Loads from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms; 0: as they were measured.
+    """The loads of brokers from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms; `step` 0:
+    at the times when they were measured.
 
     `moments`, oldest first, omit steps of unknown load. Moments before `whole_since` may be missing; `note` says so, or
     why there are no tables.

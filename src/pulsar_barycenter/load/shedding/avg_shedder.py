@@ -51,7 +51,8 @@ class HitCounts:
 
 @dataclass(frozen=True, slots=True)
 class AvgShedder(Shedder[HitCounts]):
-    """The strategy: thresholds are in points of usage, hits in rounds, the minima in msg/s and bytes/s, in + out.
+    """The strategy AvgShedder: thresholds are in percentage points of usage, hits are numbers of rounds, the minima are
+    in msg/s and bytes/s, in + out.
 
     `most` is the maximum number of bundles that one round unloads.
     """

@@ -207,8 +207,9 @@ def memory_groups(bundles: BundleTable) -> Integers:
 def update_quotas(snapshot: LoadSnapshot, quotas: Quotas) -> Quotas:
     """Return the quotas after the reports of `snapshot`; without reports they stay the same.
 
-    Factors are learned above 1000 msg/s and 30 memory groups, the average above 30 bundles (all strict). Bundles that
-    no broker reports any more are dropped. Source: `SimpleLoadManagerImpl.updateRealtimeResourceQuota`.
+    The CPU and memory factors are learned only from more than 1000 msg/s and more than 30 memory groups, the average
+    quota only from more than 30 bundles. Bundles that no broker reports any more are dropped. Source:
+    `SimpleLoadManagerImpl.updateRealtimeResourceQuota`.
     """
     brokers, bundles = snapshot.brokers, snapshot.bundles
     if not len(brokers):

@@ -119,8 +119,8 @@ class Ranking:
         return replace(self, snapshot=snapshot, preallocated=preallocated, pending=pending)
 
     def releasing(self, bundle: str, candidates: Flags, quota: ResourceQuota) -> "Ranking":
-        """Return the ranking in which `bundle` no longer counts for candidates that report it; it still counts for
-        other brokers.
+        """Return the ranking in which the load of `bundle` no longer counts for those candidates that report the
+        bundle; it still counts for other brokers.
         """
         found = [row for row in self._owners(bundle) if candidates[row] and (row, bundle) not in self.released]
         if not found:

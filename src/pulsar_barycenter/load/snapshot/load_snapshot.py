@@ -57,7 +57,7 @@ class MessageColumns:
 
     @staticmethod
     def zeros(count: int) -> "MessageColumns":
-        """Return `count` rows without traffic."""
+        """Return columns of `count` rows in which all traffic is 0."""
         return MessageColumns(np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count))
 
 

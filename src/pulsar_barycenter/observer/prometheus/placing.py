@@ -38,7 +38,7 @@ class Placing(Protocol):
         ...
 
     def name_of(self, metric: Mapping[str, str]) -> str:
-        """Return what the series is about, the name of a topic or a bundle; "" if it has none."""
+        """Return the name of the topic or bundle that the series is about; "" if its labels have none."""
         ...
 
     def bundle_of(self, name: str) -> str:
@@ -75,7 +75,9 @@ class TopicPlacing:
         return found
 
     def _waits(self, name: str) -> bool:
-        """Return whether the boundaries of a topic that was left out are known by now."""
+        """Return whether a topic was left out because the boundaries of its namespace were not known, and they are
+        known now.
+        """
         return str(namespace_of(name)) in self._bundles
 
     def _found(self, name: str) -> tuple[str, str]:

@@ -103,7 +103,9 @@ class Window:
         return self.first_ms + (self.steps - 1) * self.step_ms
 
     def row(self, at_s: float) -> int:
-        """Return the number of the step at a time in epoch seconds; -1 if there is none."""
+        """Return the number of the window's step that is at the time `at_s` (epoch seconds), counted from 0; -1 if no
+        step is at that time.
+        """
         row, rest = divmod(round(at_s * 1000) - self.first_ms, self.step_ms)
         return row if rest == 0 and 0 <= row < self.steps else -1
 

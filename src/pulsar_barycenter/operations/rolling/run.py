@@ -96,7 +96,7 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
         ...
 
     async def groups(self, namespaces: Collection[str]) -> Mapping[str, str]:
-        """Return the anti-affinity groups of those of the namespaces that have one."""
+        """Return the anti-affinity group of each of `namespaces` that has one."""
         ...
 
     async def is_healthy(self, broker: str) -> bool:
@@ -260,9 +260,10 @@ class Roll:
         return self.progress
 
     async def abort(self) -> Mapping[str, str]:
-        """Restore the settings and end the roll; return the settings that stay as they are, with the reason.
+        """Restore the settings that the roll changed, and end the roll; return the settings that are not restored, with
+        the reason.
 
-        Errors as of `Balancing.restore`.
+        Raises the errors of `Balancing.restore`.
         """
         kept = (
             await self._balancing.restore(self.progress.before)

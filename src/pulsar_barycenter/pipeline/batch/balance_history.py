@@ -18,7 +18,7 @@ def balance_intervals(
     as_of: DataFrame,
     settings: BalanceSettings,
 ) -> DataFrame:
-    """Return the balance of every interval that no later report can change.
+    """Return the rows of the table `balance` for every interval that no later report can change.
 
     Input: LOAD_REPORTS, BROKER_USAGE, the output of `ownership_intervals`, DECISIONS; `as_of` has one row, the time of
     the newest report as `newest_ms`. Output: BALANCE.
@@ -96,12 +96,12 @@ def _ends_within(after: Column, until: Column, size: int) -> Column:
 
 
 def _whole(at: Column, size: int) -> Column:
-    """Return `at` divided by `size` as a whole number, rounded towards 0."""
+    """Return a column: `at` divided by `size` as a whole number, rounded towards 0."""
     return F.call_function("div", at, F.lit(size))
 
 
 def _or_forever(at: Column) -> Column:
-    """Return a time, or the greatest possible time if it is null."""
+    """Return the column `at`, with the greatest possible time in place of null."""
     return F.coalesce(at, F.lit(_FOREVER_MS))
 
 

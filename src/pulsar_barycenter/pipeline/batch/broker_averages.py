@@ -26,7 +26,7 @@ def membership(newest: DataFrame) -> DataFrame:
 
 
 def broker_averages(members: DataFrame, bundles: DataFrame) -> DataFrame:
-    """Return the sums of the windows of each broker's bundles.
+    """Return the time averages of each broker: the sums of the windows (averages) of its bundles.
 
     A bundle without data counts with Pulsar's default stats.
 

@@ -51,7 +51,7 @@ class CheckedRange:
     are_logs_whole: bool
 
     def rows(self, table: DataFrame, time: str) -> DataFrame:
-        """Return the rows whose column `time` is in the range."""
+        """Return the rows of a table whose column `time` is in the time range that is checked."""
         at_ms = F.unix_millis(time)
         found = table.where(at_ms >= self.since_ms)
         return found if self.until_ms is None else found.where(at_ms < self.until_ms)

@@ -38,7 +38,8 @@ def sorted_samples(pieces: Iterable[pa.Table], bundles: pa.Array) -> pa.Table:
 
 
 def whole_bundles(batches: Iterable[pa.RecordBatch], least: int = _PIECE_ROWS) -> Iterator[pa.Table]:
-    """Combine sorted batches into pieces of about `least` rows or more; the last piece may be smaller.
+    """Combine batches of rows that are sorted by bundle into pieces of about `least` rows or more; the last piece may
+    be smaller.
 
     No bundle spans two pieces.
     """

@@ -120,7 +120,7 @@ def _greatest_in(figure: str, keys: Sequence[str]) -> Column:
 
 
 def _first(both: pa.Table, key: str) -> pa.Table:
-    """Return the row of each key that was recorded first."""
+    """Return for each key the row of `both` that was recorded first."""
     ordered = both.sort_by([(key, "ascending"), (f"as_of{_RECORDED}", "ascending")])
     names = ordered.column(key).to_pylist()
     first = [row for row, name in enumerate(names) if not row or names[row - 1] != name]

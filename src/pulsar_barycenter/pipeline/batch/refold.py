@@ -70,7 +70,7 @@ samples of all bundles were late, and otherwise about 200 bytes per bundle.
 
 @dataclass(frozen=True, slots=True)
 class Refolded:
-    """The windows and averages as of the newest sample.
+    """The result of a refold: the windows of bundles and averages of brokers at the time of the newest sample.
 
     `bundles` is BUNDLE_STATE sorted by bundle, `brokers` BROKER_DATA sorted by broker. Bundles and brokers without a
     sample in the history gap before the newest sample are left out. A broker whose newest report lists no bundle has no
@@ -175,7 +175,7 @@ def _folded_by_files(run: "_Run", files: Sequence[_File], tasks: int, gap_ms: in
 
 
 def _in_order(files: Sequence[str]) -> list[_File]:
-    """Return the files that have rows, in the order of the last sample in their footers.
+    """Return the files that have rows, sorted by the time of their last sample, which the footer of a file has.
 
     A file may have one late sample among newer ones. So the last sample says where most of its samples belong; the
     first does not.
@@ -273,7 +273,7 @@ def _run_here(work: _Work, tasks: int) -> list[_Answer]:
 
 
 def _run(session: SparkSession, work: _Work, tasks: int) -> list[_Answer]:
-    """Run `work` with 0..tasks - 1 on Spark's workers, and return the answers in this order."""
+    """Call `work` with each number from 0 to `tasks` - 1 on Spark's workers, and return the results in this order."""
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # Spark has given this worker one core
@@ -303,7 +303,7 @@ def _folded_by_spark(session: SparkSession, files: Sequence[str], tasks: int, ga
 
 
 def _cuts(rows: DataFrame, tasks: int) -> list[int]:
-    """Return the times (ms) at which the stretches begin, without the first.
+    """Return the times (ms) at which the stretches of time begin, without that of the first stretch.
 
     Stretches have about the same number of rows.
     """
@@ -315,7 +315,7 @@ def _cuts(rows: DataFrame, tasks: int) -> list[int]:
 
 
 def _at_ms() -> Column:
-    """Return the time of a sample in ms."""
+    """Return a column with the time of a sample in epoch ms."""
     return F.unix_millis("reported_at")
 
 
@@ -427,7 +427,8 @@ def _sorted_fold(session: SparkSession, files: Sequence[str], gap_ms: int, late:
 
 
 def _averaged(members: pa.Table, bundles: pa.Table, as_of: pa.Scalar) -> pa.Table:
-    """Return the sums of the windows of each broker's bundles, with the schema BROKER_DATA, sorted by broker.
+    """Return the averages of each broker (the sums of its bundles' windows), with the schema BROKER_DATA, sorted by
+    broker.
 
     All of these bundles are in `bundles`.
     """

@@ -49,7 +49,7 @@ def mark_ready(storage: Storage) -> None:
 
 
 def refuse_unfinished(storage: Storage) -> None:
-    """Check that no deletion is unfinished.
+    """Check that no deletion of a tenant's data was interrupted before its end.
 
     Raises:
         UnfinishedDeletionError: a deletion was interrupted; the text says how to finish it.

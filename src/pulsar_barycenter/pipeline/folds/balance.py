@@ -128,7 +128,9 @@ def settle_intervals(
 def _next_interval(
     start: int | None, known: Mapping[str, list[BrokerFigures]], settings: BalanceSettings
 ) -> int | None:
-    """Return the start of the first interval from `start` on at whose end a broker is known; None if there is none."""
+    """Return the start of the first interval, from the time `start` on, at whose end at least one broker has a valid
+    report; None if there is no such interval.
+    """
     size = settings.interval_ms
     if start is not None and _newest_before(start + size, known, settings.history_gap_ms):
         return start

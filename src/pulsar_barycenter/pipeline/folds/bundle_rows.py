@@ -25,7 +25,7 @@ _BUCKET_US: Final = 1_000_000
 
 
 class BundleRows:
-    """The rows of BUNDLE_STATE of all known bundles."""
+    """Keeps the windows of all known bundles: the rows of BUNDLE_STATE."""
 
     def __init__(self, state: pa.Table) -> None:
         """Start with the bundles in `state`, which has the columns BUNDLE_STATE and one row for each bundle."""

@@ -62,8 +62,8 @@ def fold_samples(before: pa.Table, samples: pa.Table, *, history_gap_ms: int) ->
 
 
 def overtaken_reports(before: pa.Table, samples: pa.Table) -> list[tuple[str, str, int]]:
-    """Return (broker, incarnation, sequence) of the reports with a sample that is not newer than its bundle's newest
-    one.
+    """Return (broker, incarnation, sequence) of the overtaken reports: those with a sample that is not newer than the
+    newest sample of its bundle in `before`.
 
     Input: as `fold_samples`. Such samples are folded after newer ones, so the averages are not those of the order of
     time.
@@ -100,7 +100,7 @@ def without_silent(state: pa.Table, *, as_of_ms: int, history_gap_ms: int) -> pa
 
 
 def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) -> pa.Table:
-    """Return the sums of the windows of each broker's bundles.
+    """Return the averages of each broker: the sums of the windows of its bundles.
 
     A bundle without data counts with Pulsar's default stats. `members` are (broker, bundle), the rows of a broker next
     to one another; a broker without bundles is (broker, None) and has zeros. Output: BROKER_DATA without `as_of`, in

@@ -66,7 +66,9 @@ class Owners:
             self._add_ended(interval)
 
     def record(self) -> Ownership:
-        """Return the state to store. It is not a copy, so write it before the next change."""
+        """Return the state of ownership to be stored. It is not a copy, so the caller must write it before the next
+        change.
+        """
         return Ownership(self.holdings, list(self._ended.values()), self._date)
 
     def owners_of(self, bundle: str) -> tuple[str, ...]:
@@ -176,7 +178,9 @@ class Owners:
         return {i.bundle for i in self._ended.values() if i.lost_at <= at < i.lost_at + history_gap_ms}
 
     def starts_in(self, namespaces: Iterable[str]) -> dict[str, list[tuple[str, str, int]]]:
-        """Return, for each namespace, the (lower end, upper end, begin) of all its known intervals."""
+        """Return for each namespace a triple for each known interval of ownership of its bundles: lower and upper end
+        of the bundle's range, and the begin of the interval.
+        """
         return {
             namespace: [
                 (*parts_of(bundle)[1:], interval.owned_from)

@@ -34,7 +34,7 @@ class Holding(msgspec.Struct, rename="camel"):
 
 
 class Interval(msgspec.Struct, frozen=True, rename="camel"):
-    """A term of one owner of a bundle, in epoch ms.
+    """An interval in which one broker owned a bundle; times are epoch ms.
 
     `lost_at` is when the end became known. It is later than `owned_to` if the broker is gone.
     """
@@ -49,7 +49,8 @@ class Interval(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Ownership(msgspec.Struct, rename="camel"):
-    """The stored state: what each broker owns, and the intervals that ended recently.
+    """The state of ownership that is stored: which bundles each broker owns, and the intervals of ownership that ended
+    recently.
 
     `date` is the last date whose intervals were all written. This is the form of a file; batches change
     `owners.Owners`.
@@ -61,7 +62,7 @@ class Ownership(msgspec.Struct, rename="camel"):
 
 
 class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
-    """The change of a broker's bundles by one report.
+    """How one report changes the bundles that a broker owns.
 
     `is_new`: the broker is new or restarted, and owns nothing from before. Gained bundles begin at `reported_at`.
     `lost` and `gained` are in the order of names.

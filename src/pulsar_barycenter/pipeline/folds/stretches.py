@@ -63,7 +63,7 @@ class Counts:
         )
 
     def grown(self, size: int) -> "Counts":
-        """Return these counts with room for `size` bundles, the new ones without samples."""
+        """Return these counts extended to `size` bundles; the new bundles have no samples."""
         more = size - len(self.samples)
         return Counts(
             np.append(self.samples, np.zeros(more, np.int64)),
@@ -76,7 +76,7 @@ class Counts:
 
 @dataclass(slots=True)
 class _Names:
-    """Assigns codes to names: 0, 1, and so on, in the order in which they first appear."""
+    """Assigns a number (code) to each name: 0, 1, and so on, in the order in which the names first appear."""
 
     codes: dict[str, int] = field(default_factory=dict)
     _last: tuple[pa.Array, NDArray[np.int64]] | None = None
@@ -169,7 +169,9 @@ def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.b
 
 
 def count_samples(pieces: Iterable[pa.Table], gap_ms: int) -> pa.Table:
-    """Return the `Counts` of the bundles in `pieces`: a stretch in the order of time, with the columns COUNTED."""
+    """Count the samples of each bundle in `pieces`, the rows (columns COUNTED) of a stretch in the order of time;
+    return the `Counts` as a table.
+    """
     names, counts = _Names(), Counts.none()
     for rows in _arranged_pieces(pieces, names):
         counts = counts.grown(len(names.codes))
@@ -286,7 +288,7 @@ class StretchFold:
         self._topics = np.append(self._topics, np.zeros(more, np.int64))
 
     def fold(self, pieces: Iterable[pa.Table]) -> pa.Table:
-        """Fold the bundles in `pieces` into a table with the schema STRETCH.
+        """Fold the samples in `pieces` into the windows of their bundles; return a table with the schema STRETCH.
 
         The pieces are in the order of time and have the columns FOLDED.
         """

@@ -67,7 +67,9 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class TopicsPattern:
-    """The topics of a namespace whose local name matches as a whole; listed by the admin REST at `admin_url`."""
+    """The option topicsPattern: the topics of `namespace` whose whole local name matches the regular expression
+    `local_name`; the admin REST at `admin_url` lists the topics.
+    """
 
     namespace: str
     local_name: str

@@ -22,7 +22,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 class ClientMessageId(Protocol):
-    """A message id of the Pulsar client."""
+    """What is used of a message id of the Pulsar client."""
 
     def ledger_id(self) -> int: ...
 
@@ -78,10 +78,12 @@ Positions = dict[str, Position]
 
 
 def positions_from_json(offset: Mapping[str, Any]) -> Positions:
-    """Return the positions of an offset from the checkpoint."""
+    """Return the position of each topic from `offset`, the JSON that Spark keeps in the checkpoint."""
     return {topic: Position.from_json(value) for topic, value in offset.items()}
 
 
 def positions_to_json(positions: Mapping[str, Position]) -> dict[str, dict[str, int]]:
-    """Return an offset for the checkpoint, sorted by topic, because Spark compares offsets as text."""
+    """Return the positions of topics as JSON for Spark's checkpoint, sorted by topic, because Spark compares offsets as
+    text.
+    """
     return {topic: positions[topic].to_json() for topic in sorted(positions)}

@@ -42,7 +42,7 @@ _MOVING: Final = (
 
 
 class MessagesGoneError(PulsarSourceError):
-    """Messages of a planned range are missing from the topic."""
+    """Messages that a query was to read are missing from the topic: they were deleted meanwhile."""
 
     def __init__(self, topic: str, reached: Position, end: Position) -> None:
         super().__init__(

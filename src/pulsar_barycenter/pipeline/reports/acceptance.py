@@ -30,7 +30,9 @@ _LEAST: Final = -(2**63)
 
 
 class ReportKey(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """Identifies a report, and orders reports: `reported_at` is `lastUpdate`, epoch ms."""
+    """The key that identifies a load report, and by which reports are sorted: `reported_at` is the report's
+    `lastUpdate`, epoch ms.
+    """
 
     reported_at: int
     broker: str
@@ -92,7 +94,7 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
         return is_of_before and sequence < self.last - _REACH_OF_BEFORE and self.has(sequence)
 
     def plus(self, key: ReportKey) -> "SeenSequences":
-        """Return a copy with one more report, whose sequence was not taken before."""
+        """Return a copy in which one more report counts as taken; its sequence was not taken before."""
         number = key.sequence
         gaps = [part for gap in self._gaps for part in _without(gap, number)]
         if number > self.last + 1:
@@ -264,7 +266,7 @@ class _Sorter:
         return SeenSequences(key.broker, key.incarnation, below, (), key.reported_at, (), below, key.reported_at)
 
     def _is_former(self, group: list[ReportHeader], *, is_known: bool) -> bool:
-        """Return whether the broker restarted after this incarnation.
+        """Return whether the reports in `group` are of a former incarnation, after which the broker restarted.
 
         An incarnation that is not in the memory is older than the present one if its first report is older than the
         first report of the present one.

@@ -22,7 +22,7 @@ class ReportTables:
 
 @dataclass(frozen=True, slots=True)
 class ReportColumns:
-    """The reports of a batch: those read from files, and those held back by the batch before.
+    """The reports of a batch as columns: those read from files, and those that the previous batch held back.
 
     `table` has one row per report, with the columns of `parsing.report_rows`. `headers` has the keys of the reports,
     each with its row number in `table`. `corrupt_files` are files with a line that is not a report.
@@ -81,7 +81,9 @@ def columns_of(structs: pa.ChunkedArray) -> pa.Table:
 
 
 def exploded(lists: pa.ChunkedArray) -> tuple[pa.Array, pa.Table]:
-    """Return, for each struct in `lists`, the row number of its list; and the fields of the structs as columns."""
+    """Flatten a column of lists of structs: return for each struct the row number of its list, and the fields of all
+    structs as columns.
+    """
     combined = lists.combine_chunks()
     return combined.value_parent_indices(), pa.Table.from_arrays(
         combined.flatten().flatten(), names=[field.name for field in lists.type.value_type]

@@ -106,7 +106,7 @@ def read_decisions(storage: Storage, offsets: Mapping[str, int], *, until_ms: in
 
 
 def has_new_decisions(storage: Storage, offsets: Mapping[str, int]) -> bool:
-    """Return whether the logs have whole lines after `offsets`."""
+    """Return whether the decision logs have complete lines after `offsets`, which were not read yet."""
     found = read_decisions(storage, offsets)
     return any(end != offsets.get(name) for name, end in found.offsets.items())
 

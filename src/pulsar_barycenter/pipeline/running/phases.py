@@ -44,7 +44,9 @@ class TriggerPhases:
                     self._totals[phase] = self._totals.get(phase, 0) + ms
 
     def times(self) -> dict[str, PhaseTimes]:
-        """Return the times by phase, in the order of names; {} before the first trigger that read reports."""
+        """Return the times of each phase, by its name and in the order of names; {} before the first trigger that read
+        reports.
+        """
         with self._lock:
             return {
                 phase: PhaseTimes(

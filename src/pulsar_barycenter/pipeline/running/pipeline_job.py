@@ -89,7 +89,9 @@ class PipelineJob:
         on_ready: Callable[[], None] = lambda: None,
         on_no_reports: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_ready` is called when reports are being read, `on_no_reports` if the first look found none."""
+        """Prepare the job; nothing runs yet. `on_ready` is called when the job begins to read reports, `on_no_reports`
+        if its first look found none.
+        """
         self._session = session
         self._storage = storage
         self._settings = settings
@@ -211,7 +213,9 @@ class PipelineJob:
         return waiting_files(self._storage) - self._left_in_log
 
     def _fold_backlog(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
-        """If more files wait in the log than a batch takes, fold them in the order of their reports."""
+        """If more files wait in the report log than one batch takes, fold them without Spark's stream, in the order of
+        the times of their reports.
+        """
         most = self._settings.stream.max_files
         paths = self._waiting_files()
         if len(paths) <= most:

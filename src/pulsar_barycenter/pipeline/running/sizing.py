@@ -62,7 +62,8 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """What a workload needs. Sizes are bytes, times seconds; `tables` is for all days that are kept.
+    """What the pipeline needs for a workload. Sizes are bytes, times seconds; `tables` is the size for all days that
+    are kept.
 
     `batch_s` is for a batch of `batch_samples`, which arrive between two triggers (or in one report, if reports are
     rarer). A batch that writes the whole publication or state takes `whole_s` more. `utilization` is the fraction of

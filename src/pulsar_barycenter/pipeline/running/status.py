@@ -21,7 +21,8 @@ STATES: Final = ("starting", "running", "retrying", "stopped", "failed")
 
 
 class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The status; `state` is one of STATES. Counts are since the process started. `failures` counts failed batches.
+    """The status of a pipeline; `state` is one of STATES. Counts are since the process started. `failures` counts
+    failed batches.
 
     `reports` counts accepted reports, including late ones, and `held_reports` those that wait for a predecessor now.
     `corrupt_reports` and `corrupt_decisions` went to the quarantine. `late_reports`, `overdue_reports` and
@@ -82,11 +83,11 @@ class StatusFile:
         return msgspec.structs.replace(self._status, phases=self._phases.times())
 
     def note_trigger(self, durations_ms: Mapping[str, int]) -> None:
-        """Count the phases of a trigger of Spark's stream. They are in the next write. Thread-safe."""
+        """Count the phases of a trigger of Spark's stream; the next write of the status has them. Thread-safe."""
         self._phases.add(durations_ms)
 
     def enter(self, state: str, *, now_ms: int, error: str | None = None) -> None:
-        """Record a change of state; each time of "retrying" is a failure."""
+        """Record that the pipeline enters a state; each entry of the state "retrying" counts as a failure."""
         failures = self._status.failures + (state == "retrying")
         self._write(
             msgspec.structs.replace(self._status, state=state, updated_at=now_ms, error=error, failures=failures)

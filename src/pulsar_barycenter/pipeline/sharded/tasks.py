@@ -27,7 +27,7 @@ REPORT = "report"
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """The plan of one batch, for all shards.
+    """What the tasks of all shards need to know to fold one batch.
 
     `before` and `folder` are the folders of the batch before and of this batch. `orders` has, for each part, the rank
     of each of its reports among the kept reports, or -1. `accepted` has, for each rank, whether the report is accepted.

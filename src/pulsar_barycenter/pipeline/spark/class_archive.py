@@ -103,7 +103,7 @@ class ClassArchive:
             os.utime(self.folder)
 
     def note_failure(self) -> None:
-        """Record that the archive could not be made or used, so that not every start tries again."""
+        """Record that the archive could not be created or used, so that not every start of Java tries again."""
         with suppress(OSError):
             self.folder.with_suffix(_FAILED).touch()
 

@@ -55,7 +55,7 @@ class HadoopStorage:
     local_root = None
 
     def __init__(self, session: SparkSession, address: str) -> None:
-        """Open the file system. Raises OSError if no file system answers at the address."""
+        """Open the file system at `address`. Raise OSError if no file system answers there."""
         context = session.sparkContext
         self._gateway: Any = context._gateway
         self._java: Any = context._jvm.org.apache.hadoop  # type: ignore[union-attr]

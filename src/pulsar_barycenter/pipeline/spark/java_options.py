@@ -28,7 +28,9 @@ SMALL_WORK_BYTES: Final = 32 << 20
 
 
 class Compilers(Enum):
-    """Which of Java's compilers work. `FIRST`: code is ready soon but runs slower. `BOTH`: for work of hours."""
+    """Which of Java's two compilers are used. `FIRST`: only the first, whose code is ready soon but runs slower.
+    `BOTH`: both, for work of hours.
+    """
 
     # With the first compiler alone, Java reserves 48 MB for code. When that is full, it drops code and compiles again.
     FIRST = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")

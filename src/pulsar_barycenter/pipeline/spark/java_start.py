@@ -63,8 +63,8 @@ logger.gateway.level = error
 class JavaPlan:
     """How Java is to be started; `told` describes this in a short text for the user.
 
-    `used` is the archive that Java maps, `missing` the one to make; at most one of them is not None. `environment` is
-    the environment of this process before it was changed for Java.
+    `used` is the archive of classes that Java maps, `missing` the archive that is to be created; at most one of the two
+    is not None. `environment` is the environment of this process before it was changed for Java.
     """
 
     options: JavaOptions

@@ -119,7 +119,9 @@ def _connected_session(app_name: str, server: str, conf: Mapping[str, str]) -> S
 
 
 def is_connected(session: SparkSession) -> bool:
-    """Return whether the session is one of Spark Connect, without a Java process or a SparkContext here."""
+    """Return whether the session is one of Spark Connect, so that this process has neither a Java process nor a
+    SparkContext.
+    """
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 

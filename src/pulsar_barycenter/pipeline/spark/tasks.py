@@ -39,7 +39,9 @@ SETTINGS: Final = {
 
 
 class TaskError(Exception):
-    """Spark abandoned a job. `place` is the index of the question on which it failed, None if Spark does not say."""
+    """Spark abandoned a job because a task failed. `place` is the index of the question that the failed task worked on,
+    None if Spark does not say.
+    """
 
     def __init__(self, place: int | None, reason: str) -> None:
         super().__init__(reason)

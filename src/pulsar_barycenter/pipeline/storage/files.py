@@ -72,7 +72,8 @@ class ReadableStorage(Protocol):
         ...
 
     def path_of(self, address: str) -> str:
-        """Return the path of the file that Spark names `address`: the inverse of the method `address`.
+        """Return the path, in the data directory, of the file with the full path or URL `address`, as Spark names
+        files: the inverse of the method `address`.
 
         Raises:
             ValueError: the file is not in the data directory.

@@ -58,6 +58,6 @@ def _generation(first_batch: int) -> str:
 
 
 def _generations(storage: Storage) -> list[int]:
-    """Return the first batch ids of all checkpoints, ascending."""
+    """Return the id of the first batch of each generation (checkpoint), ascending."""
     names = (entry.name for entry in storage.entries(CHECKPOINTS))
     return sorted(int(name.removeprefix(_GENERATION)) for name in names if name.startswith(_GENERATION))

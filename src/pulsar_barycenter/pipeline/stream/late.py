@@ -38,7 +38,8 @@ def overdue_reports(
 def refold_due(
     before: RefoldDue | None, acceptance: Acceptance, overdue: Sequence[ReportHeader], decisions: Sequence[int]
 ) -> RefoldDue | None:
-    """Return the range `before` extended by the late and overdue reports and decisions of a batch.
+    """Return the time range that a refold has to compute again: the range `before`, extended by the late and overdue
+    reports and decisions of a batch.
 
     None if nothing came too late within `REFOLD_MEMORY_MS`. `decisions` are the times (epoch ms) of overdue decisions.
     The range ends at the newest report, because a wrong average affects later ones.

@@ -71,7 +71,8 @@ class LiveState:
         return PriorState(self.batch_id, memory, self.rows.table(), self.held)
 
     def keep(self, states: StateFolder, change: StateChange, *, whole_below: int) -> None:
-        """Write the state of `batch_id`; `change` is its difference from the state before.
+        """Write the state after the batch `batch_id` to the disk; `change` is the difference of this state from the
+        previous one.
 
         Only the change is written, except in these cases: it is the first state, it has fewer than `whole_below`
         bundles, the changes since the last whole state would have more rows than the state, or there are

@@ -168,7 +168,9 @@ class BatchFold:
         """Unreadable files in the report log that were already reported."""
 
     def run(self, lines: DataFrame, spark_batch: int) -> None:
-        """Carry out one batch over `lines` (LOAD_REPORT_LINE and `file`); `spark_batch` is Spark's batch id."""
+        """Fold one batch: the lines of report files in `lines` (LOAD_REPORT_LINE and `file`). `spark_batch` is Spark's
+        id of the batch.
+        """
         started = time.perf_counter()
         batch_id = self._first_batch + spark_batch
         live = self._before(batch_id)

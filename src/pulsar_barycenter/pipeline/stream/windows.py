@@ -31,7 +31,8 @@ class FoldedWindows:
 
 
 class Windows(Protocol):
-    """Reads the reports of a batch, then folds the samples of the accepted reports.
+    """The way to fold a batch: reads the reports of the batch, then folds the samples of the accepted reports into
+    windows.
 
     For each batch `read`, `fold` and `held` are called in this order; if the batch fails, from `read` on again.
     """

@@ -268,7 +268,9 @@ class _Changing(Generic[T]):
 
 
 def _reasons(entries: Sequence[Entry], at_ms: int) -> Mapping[tuple[str, str], str]:
-    """Return the reasons of the moves that began within _JOURNAL_MS before then (epoch ms)."""
+    """Return the reasons of the moves in the journal that began at most _JOURNAL_MS before `at_ms` (epoch ms), by
+    bundle and destination.
+    """
     return {
         (entry.bundle, entry.destination): entry.why or "no reason was given"
         for entry in entries

@@ -63,7 +63,7 @@ class GrowingMap(Mapping[_Key, _Value]):
 
     @property
     def most(self) -> int:
-        """An upper bound of the number of keys, in constant time."""
+        """An upper bound of the number of keys of the map, computed in constant time."""
         return len(self._first) + self._count
 
     def get_or_none(self, key: _Key) -> _Value | None:

@@ -46,7 +46,7 @@ class PolicyError(ValueError):
 
 
 def drained_names(text: str) -> tuple[str, ...]:
-    """Return the brokers that a value of DRAINED_KEY names, in its order."""
+    """Return the brokers that `text`, a value of DRAINED_KEY, names, in their order there."""
     return tuple(name for name in (piece.strip() for piece in text.split(",")) if name)
 
 
@@ -120,7 +120,7 @@ class BrokerHosts:
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """One checked policy. With fewer than `min_limit` live primary brokers the secondary ones are used as well.
+    """A checked isolation policy. With fewer than `min_limit` live primary brokers the secondary ones are used as well.
 
     Namespaces and brokers are regexes, as the user wrote them; `steps` is their size in steps of RE2's program.
     """
@@ -162,7 +162,9 @@ class IsolationPolicy:
 
 @dataclass(frozen=True, eq=False)
 class IsolationPolicies:
-    """The policies of a cluster in the order of the stored map; the first that matches a namespace counts."""
+    """The isolation policies of a cluster, in the order of the stored map; for a namespace the first policy counts that
+    matches it.
+    """
 
     policies: tuple[IsolationPolicy, ...] = ()
     _found: dict[str, IsolationPolicy | None] = field(default_factory=dict, repr=False)
@@ -172,7 +174,9 @@ class IsolationPolicies:
 
     @staticmethod
     def decode(stored: Mapping[str, Any]) -> "tuple[IsolationPolicies, tuple[PolicyError, ...]]":
-        """Return the valid policies of a stored map, and the errors of the others."""
+        """Return the valid isolation policies in `stored`, the map of the metadata store, and the errors of the invalid
+        ones.
+        """
         found, errors, room = [], [], MAX_STEPS
         for name, value in stored.items():
             try:
@@ -200,7 +204,9 @@ class IsolationPolicies:
 
     @cached_property
     def _namespaces(self) -> tuple[RegexSet, list[IsolationPolicy]]:
-        """The regexes of namespaces in the order of the policies, and the policy of each."""
+        """The regexes of the namespaces of all policies, in the order of the policies, and for each regex its
+        policy.
+        """
         pairs = [(regex, policy) for policy in self.policies for regex in policy.namespaces]
         return RegexSet(regex for regex, _ in pairs), [policy for _, policy in pairs]
 
@@ -217,7 +223,7 @@ class IsolationPolicies:
 
 @dataclass(frozen=True, eq=False)
 class ClusterPolicies:
-    """All rules that placement has to follow.
+    """All rules of administrators that placement has to follow.
 
     `domains` maps broker id to failure domain. `groups` maps namespace to its anti-affinity group, normalized by
     `group_key`; it has at least the namespaces that were requested, and none without a group. `drained` are the ids of
@@ -238,7 +244,9 @@ class ClusterPolicies:
         return self.domains.get(broker_id, DEFAULT_DOMAIN)
 
     def members_of(self, namespace: str) -> tuple[str, ...] | None:
-        """Return the known namespaces in the anti-affinity group of this one; None: it has no group."""
+        """Return the known namespaces that are in the same anti-affinity group as `namespace`; None: it has no
+        group.
+        """
         group = self.groups.get(namespace)
         return None if group is None else self._members[group]
 

@@ -49,7 +49,7 @@ class SizingRule(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def usable(self) -> float:
-        """The load that a broker may carry, as a fraction of a broker."""
+        """How much load a broker may carry by this rule, as a fraction of the capacity of a broker."""
         return 1 - self.head_room - self.idle
 
     def needed(self, load: float) -> int:

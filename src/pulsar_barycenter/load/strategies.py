@@ -93,7 +93,7 @@ class StrategyRow:
 
 @dataclass(frozen=True, slots=True)
 class PluginRow:
-    """A strategy of another package, as a row of the modular load manager."""
+    """A row of the catalogue for a strategy of another package, which the modular load manager can use."""
 
     plugin: Plugin
     role: Role
@@ -190,7 +190,7 @@ def catalogue() -> tuple[AnyRow, ...]:
 
 
 def of_role(manager: ManagerKind, role: Role, version: PulsarVersion = VERSIONS[0]) -> tuple[AnyRow, ...]:
-    """Return the strategies of a load manager and role, in a version of Pulsar."""
+    """Return the strategies that a load manager has for a role, in this version of Pulsar."""
     return (*_built_in(manager, role, version), *_of_plugins(manager, role))
 
 

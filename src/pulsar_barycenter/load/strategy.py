@@ -79,13 +79,13 @@ class Remembered(msgspec.Struct, frozen=True):
         return memory
 
     def then(self, strategy: Strategy[Memory], memory: Memory) -> "Remembered":
-        """Return a `Remembered` with `memory`, the next memory of `strategy`."""
+        """Return a `Remembered` that has `memory` as the memory of `strategy`, which is now the strategy used last."""
         if memory is self.memory and type(strategy) is self.strategy:
             return self
         return Remembered(type(strategy), memory)
 
     def document(self, strategy: Strategy[Any]) -> MemoryDocument:
-        """Return the memory of `strategy` as a document."""
+        """Return the memory of `strategy` as a document that can be stored."""
         return strategy.document(self.of(strategy))
 
 

@@ -50,7 +50,7 @@ def version_key(text: str) -> VersionKey:
 
 
 def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
-    """Remove the brokers whose version is older than the latest version of a candidate.
+    """Remove the candidates whose version is older than the latest version among the candidates.
 
     Raises:
         FilterFailedError: there is no candidate, or a candidate reports no version, or not a semantic one.

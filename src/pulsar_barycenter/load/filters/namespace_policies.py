@@ -57,7 +57,7 @@ class IsolationColumns:
 
     @cached_property
     def shared(self) -> Flags:
-        """Brokers that are primary in no policy."""
+        """One flag per broker, set if the broker is primary in no isolation policy."""
         return ~self._matching(self.isolation.primary)
 
     @cached_property

@@ -54,7 +54,7 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def left(self) -> int:
-        """The number of brokers kept."""
+        """The number of brokers that the filter kept."""
         return int(np.count_nonzero(self.kept)) if self.counted is None else self.counted
 
     def alternatives(self, names: Sequence[str], brokers: Sequence[int]) -> list[Alternative]:

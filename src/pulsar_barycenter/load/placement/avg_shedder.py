@@ -40,7 +40,7 @@ _KEYS: Final = (OVERLOAD_KEY,)
 
 
 class PlannedTransfer(NamedTuple):
-    """The source and the destination of a planned transfer, by broker id."""
+    """A transfer of a bundle that the AvgShedder planned: source and destination, as broker ids."""
 
     source: str
     destination: str
@@ -114,7 +114,7 @@ class AvgShedderPlacement(Placer[Planned]):
 
 
 def drawn(candidates: Flags, rng: random.Random, code: Code, *compared: Compared) -> PlacementChoice:
-    """Choose one of `candidates` at random; no broker if there is no candidate."""
+    """Return a random one of `candidates` as the choice; no broker if there is no candidate."""
     rows = candidates.nonzero()[0]
     if not len(rows):
         return no_choice(NAME)

@@ -31,7 +31,9 @@ _MAX_ALTERNATIVES: Final = 10
 
 
 class BrokerCount(msgspec.Struct, frozen=True, gc=False):
-    """The number of bundles that a broker has or gets, and the kinds of topics that it serves."""
+    """The number of bundles that a broker has or is about to get, and the kinds of topics (persistent, non-persistent)
+    that it serves.
+    """
 
     bundles: int = 0
     persistent: bool = True

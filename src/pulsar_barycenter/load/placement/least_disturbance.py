@@ -60,8 +60,8 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundKnowledge:
-    """The knowledge of the last round about bundles and brokers. The round was at `at_ms` (epoch ms) and used
-    `snapshot`.
+    """What the last shedding round of LeastDisturbance knew about bundles and brokers. The round was at `at_ms` (epoch
+    ms) and used `snapshot`.
     """
 
     at_ms: int
@@ -77,7 +77,7 @@ class RoundKnowledge:
         return typical_work(self.snapshot, self.loads)
 
     def work(self, bundle: str) -> float:
-        """Return the work of a bundle: the higher one of its recent and its settled estimate."""
+        """Return the work (load) of a bundle: the higher one of its recent and its settled estimate."""
         found = self.loads.of(bundle)
         if found is None:
             found = self.typical.get(namespace_of(bundle), self.typical[""])
@@ -251,7 +251,9 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return expected
 
     def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
-        """Remember the moves of a LeastDisturbance plan, and the knowledge of its round."""
+        """Return the memory with the moves of `plan`, if LeastDisturbance made the plan, and with the knowledge of its
+        round.
+        """
         if not isinstance(plan, DisturbancePlan):
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
@@ -268,7 +270,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return PlacementMemory(known, moves)
 
     def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
-        """Forget the moves of the plan."""
+        """Return the memory without the moves of a plan, after the plan was carried out or failed."""
         return PlacementMemory(memory.known, {}, memory.expected, memory.pending)
 
 

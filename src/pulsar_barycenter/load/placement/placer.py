@@ -41,7 +41,7 @@ class PlacementChoice(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 
 class Placer(Strategy[Memory]):
-    """Chooses the owner of a bundle among candidates."""
+    """A placement strategy: chooses the owner of a bundle among candidates."""
 
     __slots__ = ()
 
@@ -49,7 +49,9 @@ class Placer(Strategy[Memory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Memory
     ) -> tuple[PlacementChoice, Memory]:
-        """Return which of `candidates` (flags over the brokers) owns `bundle`, and the next memory."""
+        """Return the choice of the broker, among `candidates` (one flag per broker), that is to own `bundle`, and the
+        strategy's memory for the next call.
+        """
 
     def planned(self, plan: SheddingPlan, memory: Memory) -> Memory:
         """Return the memory with which the bundles of a shedder's plan are then placed."""

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 class ExtensibleResourceWeights(NamedTuple):
-    """The weights of `BrokerLoadData.weighted_max_ema`; unlike those of the modular load manager, with memory."""
+    """The weights of resources in the usage of a broker with the extensible load manager
+    (`BrokerLoadData.weighted_max_ema`). Unlike with the modular load manager, memory has a weight.
+    """
 
     cpu: float = 1.0
     memory: float = 0.0

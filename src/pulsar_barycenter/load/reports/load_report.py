@@ -31,7 +31,9 @@ _LONG_MAX = 2**63 - 1
 
 
 def narrow_to_float32(value: float) -> float:
-    """Return the nearest 32-bit float, widened again; infinite out of its range, as a cast in Java."""
+    """Return the 32-bit float that is nearest to `value`, as a Python float; infinite if `value` is out of the range of
+    32 bits, as with a cast in Java.
+    """
     try:
         return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
     except OverflowError:
@@ -57,7 +59,9 @@ def percent_usage(usage: float, limit: float) -> float:
 
 
 class ResourceUsage(msgspec.Struct, frozen=True, gc=False):
-    """The amount used and the capacity, in one unit; (-1, -1) means unknown."""
+    """The usage of one resource of a broker: the amount used and the capacity, in the same unit; (-1, -1) means
+    unknown.
+    """
 
     usage: float = 0.0
     limit: float = 0.0
@@ -127,7 +131,9 @@ class AdvertisedListener(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
 
 class ResourceWeights(NamedTuple):
-    """The weights of `weighted_resource_usage`; as in Pulsar 4.x, memory has none."""
+    """The weights of resources in the usage of a broker with the modular load manager (`weighted_resource_usage`); as
+    in Pulsar 4.x, memory has no weight.
+    """
 
     cpu: float = 1.0
     direct_memory: float = 0.0
@@ -207,7 +213,9 @@ class BundleData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=F
 
 
 class TimeAverageBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """Sums of the windows of a broker's bundles: the value at /loadbalance/broker-time-average/<broker>."""
+    """The time averages of a broker, which are the sums of the windows of its bundles: the value at
+    /loadbalance/broker-time-average/<broker>.
+    """
 
     short_term_msg_throughput_in: float = 0.0
     short_term_msg_throughput_out: float = 0.0
@@ -254,8 +262,8 @@ def default_bundle_data() -> BundleData:
 
 
 def bundle_data_of_quota(quota: ResourceQuota) -> BundleData:
-    """Return the data of a bundle of which only the quota is known. Both windows have the quota as average and count as
-    full.
+    """Return the data of a bundle of which only the resource quota is known. Both windows have the quota as average and
+    count as full.
     """
     stats = NamespaceBundleStats(
         msg_rate_in=quota.msg_rate_in,
@@ -321,7 +329,9 @@ def percent_change(old: float, new: float) -> float:
 
 
 def exact_sum(values: Iterable[float]) -> float:
-    """Return the sum, rounded only once, so that the order does not matter; a plain sum if a partial sum overflows."""
+    """Return the sum of the values, rounded only once, so that their order does not matter; a plain sum if a partial
+    sum overflows.
+    """
     items = list(values)
     try:
         return math.fsum(items)
@@ -330,7 +340,9 @@ def exact_sum(values: Iterable[float]) -> float:
 
 
 def sum_stats(stats: Iterable[NamespaceBundleStats]) -> NamespaceBundleStats:
-    """Return the sums of all fields; exact for floats, so that the order does not matter."""
+    """Return the sums of all fields over `stats`; sums of floats are rounded only once, so that the order does not
+    matter.
+    """
     items = list(stats)
     return NamespaceBundleStats(
         msg_rate_in=exact_sum(s.msg_rate_in for s in items),

@@ -152,7 +152,7 @@ class PublicationChange(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
 
     @property
     def rows(self) -> int:
-        """The number of bundles that were changed or removed."""
+        """The number of bundles that this change changes or removes."""
         return len(self.changed.bundle) + len(self.bundles_gone)
 
 

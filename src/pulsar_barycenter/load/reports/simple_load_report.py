@@ -249,7 +249,7 @@ def gains_and_losses(
 
 
 def is_above_load_level(usage: SystemResourceUsage, percent: float) -> bool:
-    """Return whether CPU, direct memory or a bandwidth is above `percent` of its limit (strict); memory never counts.
+    """Return whether CPU, direct memory or a bandwidth uses more than `percent` of its limit; memory never counts.
 
     Source: `SimpleLoadManagerImpl.isAboveLoadLevel`.
     """
@@ -257,7 +257,7 @@ def is_above_load_level(usage: SystemResourceUsage, percent: float) -> bool:
 
 
 def is_below_load_level(usage: SystemResourceUsage, percent: float) -> bool:
-    """Return whether CPU, direct memory and both bandwidths are below `percent` of their limits (strict).
+    """Return whether CPU, direct memory and both bandwidths all use less than `percent` of their limits.
 
     Source: `SimpleLoadManagerImpl.isBelowLoadLevel`.
     """

@@ -208,13 +208,13 @@ class LiveFold:
         return report.last_update > seen.last_update
 
     def unknown(self, report: LocalBrokerData) -> list[str]:
-        """Return the bundles of `report` without data here. The caller passes their stored data to `remember` before it
-        calls `accept`.
+        """Return the bundles of `report` of which this object has no data. The caller reads their stored data, if any,
+        and passes it to `remember` before it calls `accept`.
         """
         return [name for name in report.last_stats if name not in self.bundles]
 
     def remember(self, name: str, data: BundleData, as_of_ms: int) -> None:
-        """Set the data of a bundle, as of this time (epoch ms), unless the bundle already has data."""
+        """Set the data of a bundle, which was valid at `as_of_ms` (epoch ms), unless the bundle already has data."""
         if name not in self.bundles:
             self.bundles[name] = data
             self._as_of[name] = as_of_ms
@@ -258,7 +258,7 @@ class LiveFold:
         self._none_before_ms = min(self._none_before_ms, min(times, default=self._none_before_ms))
 
     def forget(self, name: str) -> None:
-        """Drop a bundle that no longer exists."""
+        """Drop the data of a bundle that no longer exists."""
         self.bundles.pop(name, None)
         self._as_of.pop(name, None)
 

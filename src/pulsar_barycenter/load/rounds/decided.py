@@ -59,7 +59,7 @@ class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
-    """Return one state for each broker that reports the bundle."""
+    """Return the state of a bundle for each broker that reports it; several while the bundle moves."""
     bundles = snapshot.bundles
     found = []
     for row in range(bisect_left(bundles.names, bundle), bisect_right(bundles.names, bundle)):
@@ -88,7 +88,8 @@ def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
 def concerning(
     lines: Iterable[Decided], snapshot: LoadSnapshot, *, bundle: str = "", namespace: str = "", broker: str = ""
 ) -> list[Decided]:
-    """Return the lines about a bundle, a namespace or a broker; the caller passes exactly one of the three.
+    """Return those of `lines` that are about a bundle, a namespace or a broker; the caller passes exactly one of the
+    three.
 
     For a bundle this includes the verdict on its owner.
     """

@@ -83,7 +83,9 @@ class Selection(ABC, Generic[Memory]):
         rng: random.Random,
         requests: Requests = PlacementRequest,
     ) -> Destinations[Memory]:
-        """Return the destinations of a round that carries out `plan`; `snapshot` is the present load."""
+        """Return the object that chooses the destinations in a round that carries out `plan`; `snapshot` is the present
+        load.
+        """
 
     @abstractmethod
     def place(
@@ -101,7 +103,8 @@ Choose = Callable[[LoadSnapshot, PlacementRequest, random.Random, SelectionMemor
 
 @dataclass(frozen=True, slots=True)
 class FilteredSelection(Selection[SelectionMemory]):
-    """The selection of the modular and the extensible load manager: policies, filters, then the placement strategy.
+    """The way in which the modular and the extensible load manager choose owners: by policies, then filters, then the
+    placement strategy.
 
     Bundles of `excluded_namespaces` stay. With `vetoes` policies can keep a bundle on its broker, and placement decides
     whether to use the shedder's destination. Without `vetoes` the shedder has checked the policies, and its destination

@@ -108,7 +108,7 @@ def moves(
 
 @dataclass(frozen=True, slots=True)
 class RoundMemory(Generic[Memory]):
-    """The memory between rounds: the shedder's, and the selection's (see `Selection`)."""
+    """What is remembered between rounds: the memory of the shedder, and that of the selection (see `Selection`)."""
 
     shedding: Any
     selection: Memory
@@ -116,7 +116,9 @@ class RoundMemory(Generic[Memory]):
 
 @dataclass(frozen=True, slots=True)
 class Round(Generic[Memory]):
-    """A round of the leader: the strategies that shed bundles and choose their destinations."""
+    """Carries out rounds of the leader with two strategies: `shedder` chooses the bundles that leave, `selection` their
+    destinations.
+    """
 
     shedder: Shedder[Any]
     selection: Selection[Memory]
@@ -139,7 +141,8 @@ class Round(Generic[Memory]):
         rng: random.Random,
         takes: Callable[[Unload], bool] = lambda _unload: True,
     ) -> tuple[RoundOutcome, RoundMemory[Memory]]:
-        """Return what the leader would do if every unload succeeds that `takes` accepts, and its next memory.
+        """Return what the leader would do in a round if every unload succeeds for which `takes` returns True, and the
+        memory for the next round.
 
         `takes` is called once for each unload, in the order of the round; the others count as failed.
         """
@@ -168,7 +171,7 @@ def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR)
 
 
 def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Selection[Any]:
-    """Return how this load manager chooses owners with a configuration.
+    """Return the object that chooses owners as this load manager does with this configuration.
 
     Raises:
         StrategyError: the configuration names a placement strategy that does not exist.

@@ -109,7 +109,9 @@ class SimpleDestinations(Destinations[SimpleMemory]):
 
 
 class NextLookup(Destinations[None]):
-    """Chooses no destination: a live leader of the simple load manager leaves that to the next lookup."""
+    """Chooses no destination for any bundle, as a live leader of the simple load manager, which leaves the choice to
+    the next lookup.
+    """
 
     def __init__(self, snapshot: LoadSnapshot, excluded_namespaces: Collection[str]) -> None:
         self._load = snapshot
@@ -126,4 +128,4 @@ class NextLookup(Destinations[None]):
         return Placement.because(unload.reason, unload.bundle, None)
 
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Do nothing: the destination is not known yet."""
+        """Do nothing, because the destination of the bundle is not known yet."""

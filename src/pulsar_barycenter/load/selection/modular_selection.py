@@ -93,7 +93,9 @@ def select_broker(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[Placement, SelectionMemory]:
-    """Return the owner of the bundle with its reason, and the next memory; the caller preallocates the bundle."""
+    """Return the owner that the modular load manager chooses for the bundle, with the reason, and the memory for the
+    next choice. The caller records the bundle as preallocated to that broker.
+    """
     policies = policy_candidates(snapshot, request)
     outcomes, notes, left = _narrowed(snapshot, request, settings, policies)
     chosen_by = next_in_turn if request.namespace in settings.excluded_namespaces else choose
@@ -137,8 +139,8 @@ def next_in_turn(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[PlacementChoice, SelectionMemory]:
-    """Return the next of `candidates` in turn, without the placement strategy: for namespaces excluded from
-    shedding.
+    """Return the next one of `candidates` in a fixed order, without asking the placement strategy: for namespaces that
+    are excluded from shedding.
     """
     choice, round_robin = _IN_TURN.decide(snapshot, candidates, request.bundle, rng, memory.round_robin)
     return choice, SelectionMemory(memory.placement, round_robin)

@@ -92,5 +92,7 @@ def role_of(record: ServiceUnitStateData | None, me: str) -> Role:
 
 
 def duty_of(role: Role, held: Held) -> Duty:
-    """Return what a broker in this role, which has `held` of a bundle, has to do next about the bundle."""
+    """Return what a broker has to do next about a bundle, from its role in the bundle's ownership record and from what
+    it has of the bundle (`held`).
+    """
     return DUTIES.get((role, held), Duty.NOTHING if held is Held.NOTHING else Duty.LET_GO)

@@ -63,7 +63,9 @@ def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, e
 
 @dataclass(slots=True)
 class Findings:
-    """The repairs that the leader has to make, found in all records. Bundles are in the order of their records."""
+    """The ownership records that the leader has to repair, found among all records. Bundles are in the order of their
+    records.
+    """
 
     lost_brokers: set[str] = field(default_factory=set)
     orphans: dict[str, ServiceUnitStateData] = field(default_factory=dict)

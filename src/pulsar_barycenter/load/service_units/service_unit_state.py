@@ -180,7 +180,7 @@ def state_of(record: ServiceUnitStateData | None) -> ServiceUnitState:
 
 
 def next_version(record: ServiceUnitStateData | None) -> int:
-    """Return the version of the record that replaces this one."""
+    """Return the version number of the ownership record that replaces `record`."""
     if record is None:
         return FIRST_VERSION
     return LEAST_VERSION if record.version_id == GREATEST_VERSION else record.version_id + 1
@@ -190,7 +190,7 @@ _DECODER: Final = msgspec.json.Decoder(ServiceUnitStateData)
 
 
 def decode_record(document: bytes) -> ServiceUnitStateData:
-    """Return the record in `document`; unknown fields are ignored.
+    """Return the ownership record in the JSON `document`; unknown fields are ignored.
 
     Raises:
         msgspec.DecodeError: it is not JSON, a field has the wrong type or is out of bounds (numbers: 64 bits), the
@@ -200,5 +200,5 @@ def decode_record(document: bytes) -> ServiceUnitStateData:
 
 
 def encode_record(record: ServiceUnitStateData) -> bytes:
-    """Return the JSON of a record, without fields that are None, as Pulsar writes it."""
+    """Return the JSON of an ownership record, without fields that are None, as Pulsar writes it."""
     return encode_without_none(record)

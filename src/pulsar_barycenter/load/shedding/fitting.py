@@ -64,7 +64,9 @@ class FittingPlan(ShedPlan):
         return Unload(bundles.names[row], brokers.names[owner], reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of each bundle whose `unload` has one; builds no reasons."""
+        """Return a mapping from bundle to destination, for the bundles whose destination the strategy chose. No reasons
+        are built.
+        """
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         goals = self.verdicts.destination[self.snapshot.bundles.owner[self.rows]].tolist()
         pairs = zip(self.rows.tolist(), goals, strict=True)

@@ -31,7 +31,9 @@ NAME: Final = "OverloadShedder"
 
 @dataclass(frozen=True, slots=True)
 class OverloadShedder(Shedder[None]):
-    """The strategy: `limit` is a fraction of usage; `most` is the maximum number of bundles that one round unloads."""
+    """The strategy OverloadShedder: `limit` is a usage as a fraction; `most` is the maximum number of bundles that one
+    round unloads.
+    """
 
     name: ClassVar[str] = NAME
 

@@ -28,7 +28,9 @@ _FIRST_LOOK: Final = 1024
 
 
 class Verdicts(Protocol):
-    """The verdicts of one run of a strategy: columns over brokers, and the reasons made of them."""
+    """The verdicts of one run of a shedder: columns over brokers that say whether and how much each broker sheds, and
+    the reasons made of them.
+    """
 
     @property
     def sheds(self) -> Flags:
@@ -45,7 +47,7 @@ class Verdicts(Protocol):
         ...
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
-        """Return why the run chose bundles, or chose none."""
+        """Return the reason why the run of the shedder chose bundles, or chose none."""
         ...
 
     def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
@@ -102,7 +104,7 @@ class ShedPlan:
 
     @property
     def usage_spread(self) -> UsageSpread | None:
-        """Mean and deviation of the brokers' usages, if the strategy compared those."""
+        """Mean and standard deviation of the brokers' usages, if the strategy compared usages; else None."""
         return None
 
     def broker_reason(self, broker: int) -> Reason:
@@ -138,7 +140,9 @@ class ShedPlan:
             yield self._unload(position, why[giver])
 
     def _giver(self, position: int) -> int:
-        """Return the row of the broker whose verdict makes the bundle leave."""
+        """Return the row of the broker that the bundle at `position` leaves: the broker whose verdict makes it
+        leave.
+        """
         return self.snapshot.bundles.owner.item(self.rows.item(position))
 
     def _unload(self, position: int, cause: Reason) -> Unload:
@@ -160,7 +164,7 @@ class ShedPlan:
         return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of each bundle whose destination the strategy chose."""
+        """Return a mapping from bundle to destination, for the bundles whose destination the strategy chose."""
         return {}
 
     def refusals(self) -> Iterator[Refusal]:

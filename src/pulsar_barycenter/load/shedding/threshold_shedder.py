@@ -41,7 +41,8 @@ UsageHistory = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class ThresholdShedder(Shedder[UsageHistory]):
-    """The strategy: `threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in + out.
+    """The strategy ThresholdShedder: `threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in
+    + out.
 
     `most` is the maximum number of bundles that one round unloads.
     """

@@ -75,7 +75,8 @@ UNLOAD_REASONS: Final[Mapping[Code, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TransferShedderSettings:
-    """`target_deviation` and `overload_limit` are fractions; `hit_threshold` is cycles, `maximum` brokers a cycle.
+    """The settings of the TransferShedder. `target_deviation` and `overload_limit` are fractions; `hit_threshold` is a
+    number of cycles, `maximum` a number of brokers for each cycle.
 
     A load that was measured longer ago than `load_ttl_ms` does not count. A load that was measured less than
     `cool_down_ms` after bundles left the broker stops the cycle. Without `transfer` bundles get no destination, and
@@ -263,7 +264,7 @@ class TransferVerdicts:
         )
 
     def _why(self, snapshot: LoadSnapshot, found: Imbalance) -> tuple[Compared, ...]:
-        """Return the comparisons behind an imbalance, or behind the balance."""
+        """Return the comparisons that show that brokers are out of balance (`found`), or in balance."""
         load, options, mean = extensible_load(snapshot), self.settings, self.statistics.mean
         share = options.underloaded_share
         usage = float(load.weighted_max_ema[found.greatest])
@@ -296,7 +297,9 @@ class TransferVerdicts:
         return self._about(snapshot, found.greatest, turn.outcome, *compared, detail=detail)
 
     def bundle(self, snapshot: LoadSnapshot, turn: Turn, row: int) -> Reason | None:
-        """Return why the bundle in this row stayed in this turn; None if it moves or was not examined."""
+        """Return why the bundle in `row` stayed on its broker in the turn `turn`; None if the bundle moves or was not
+        examined.
+        """
         load, bundles = extensible_load(snapshot), snapshot.bundles
         compared: tuple[Compared, ...] = ()
         if not load.owned[row]:

@@ -103,7 +103,7 @@ class TransferShedder(Shedder[TransferMemory]):
         return TransferMemory()
 
     def decide(self, snapshot: LoadSnapshot, memory: TransferMemory) -> tuple[TransferPlan, TransferMemory]:
-        """Return the plan, each bundle with its destination, and the next memory.
+        """Return the plan of bundles to unload, each with its destination, and the memory for the next cycle.
 
         Brokers are out of balance if the standard deviation of usages is above the target, the least loaded one is
         underloaded or the most loaded one overloaded. After more than `hit_threshold` such cycles in a row, brokers
@@ -213,7 +213,7 @@ class _Cycle:
         return Imbalance(cause, greatest, least, self._deviation)
 
     def run(self) -> Code:
-        """Let brokers take their turns; return why no further turn was taken."""
+        """Let brokers give bundles, one turn after the other; return why no further turn was taken."""
         top = TopBundles(self._snapshot, self._settings.excluded_namespaces)
         while True:
             if self._givers >= self._settings.maximum:
@@ -320,7 +320,7 @@ class _Cycle:
         self._low += 1
 
     def plan(self, hits: int, first: Imbalance | None, ended: Code) -> TransferPlan:
-        """Return the chosen bundles with everything that their reasons need."""
+        """Return the plan: the chosen bundles, with all values that the reasons need."""
         snapshot, turns, chosen = self._snapshot, self._turns, self._chosen
         brokers, numbers = len(snapshot.brokers), np.arange(len(turns), dtype=np.int32)
         greatest = np.array([turn.imbalance.greatest for turn in turns], np.int32)
@@ -365,7 +365,9 @@ def _sums_that_fit(traffic: Sequence[float], allowed: Sequence[bool], target: fl
 
 @dataclass(slots=True)
 class _Walk:
-    """How a walk over a broker's top bundles ended, see `Turn`; `out` bytes/s leave the broker."""
+    """How the walk over the top bundles of the broker that gives bundles ended (the fields are those of `Turn`); `out`
+    bytes/s leave the broker.
+    """
 
     refused: list[int] = field(default_factory=list)
     stopped: int = -1

@@ -121,7 +121,7 @@ def _spread(values: Floats) -> Spread:
 
 
 def _difference(spread: Spread) -> float:
-    """Return how far the greatest is above the least, in percent of the least."""
+    """Return how far the greatest value of a `Spread` is above the least, in percent of the least."""
     return (spread.greatest - spread.least) * 100 / spread.least
 
 
@@ -160,7 +160,8 @@ def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Intege
 
 @dataclass(frozen=True)
 class UniformVerdicts:
-    """The compared values. `amount` is the traffic that may leave the source: msg/s if `rates`, else bytes/s.
+    """The values that the strategy compared. `amount` is the traffic that may leave the source: in msg/s if `rates` is
+    True, else in bytes/s.
 
     Columns over brokers are built once, because every bundle of a plan reads them.
     """

@@ -68,7 +68,9 @@ class SimpleMemory:
 def rank(
     snapshot: LoadSnapshot, quotas: Quotas, memory: SimpleMemory, settings: SimpleSettings
 ) -> tuple[Ranking, SimpleMemory]:
-    """Return the ranking after new reports, and the memory without bundles that arrived or whose broker left."""
+    """Rank the brokers after new reports; return the ranking, and the memory without the bundles that arrived at their
+    broker or whose broker left.
+    """
     memory = replace(memory, preallocated=settled(memory.preallocated, snapshot))
     return rank_brokers(snapshot, quotas, memory.preallocated, settings.strategy), memory
 
@@ -84,7 +86,8 @@ def select_broker(
     *,
     policies: Policies = policy_candidates,
 ) -> tuple[Placement, Ranking, SimpleMemory]:
-    """Return the owner of the bundle with its reason, and the ranking and memory with the bundle on its way there.
+    """Return the owner that the simple load manager chooses for the bundle, with the reason; and the ranking and the
+    memory in which the bundle counts as on its way to that broker.
 
     `live` are the ids of the brokers that are registered now; other ranked brokers are not candidates. A bundle on its
     way to a broker that policies now forbid is placed again; until the next ranking it counts for both brokers.

@@ -63,7 +63,8 @@ def build_snapshot(
 
 
 class SnapshotBuilder:
-    """Builds one snapshot after the other, with the result of `build_snapshot`, and reuses what did not change.
+    """Builds snapshots one after the other. Each is equal to the result of `build_snapshot`; parts that did not change
+    are reused.
 
     The rows of a broker are kept while its report is the same object and the data of its bundles are equal. The order
     of all rows is kept while every broker has the same bundles. So a snapshot after one report costs little, and
@@ -305,7 +306,7 @@ def _joined(columns: Iterable[NDArray[_Item]], kind: type[_Item]) -> NDArray[_It
 
 
 def _bundle_table(tables: Sequence[_Rows], layout: _Layout) -> BundleTable:
-    """Return the table of all brokers' rows, without recently unloaded ones."""
+    """Return the table of the bundles of all brokers, in which no bundle counts as recently unloaded."""
 
     def column(of: Callable[[_Rows], NDArray[_Item]], kind: type[_Item]) -> NDArray[_Item]:
         return _joined(map(of, tables), kind)[layout.order]

@@ -45,7 +45,9 @@ class Ownership(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TrafficFigures(enum.StrEnum):
-    """The source of the traffic by which brokers of the extensible load manager are compared."""
+    """Where the traffic comes from by which brokers of the extensible load manager are compared: the newest reports, or
+    the windows of the pipeline.
+    """
 
     NEWEST = "newest"
     """The newest reports, as in Pulsar."""

@@ -63,7 +63,7 @@ class MessageColumns:
 
 @dataclass(frozen=True)
 class BrokerTable:
-    """One row per live broker, sorted by id.
+    """The load of the brokers as columns: one row per live broker, sorted by id.
 
     `usage` and `limit` have one row for each of `load_report.RESOURCES`, in its units. `latest` is the traffic of the
     whole broker in its newest report, `short` and `long` are the sums of the short and the long windows of its bundles.
@@ -337,7 +337,8 @@ class ExtensibleLoad:
 
 @dataclass(frozen=True)
 class LoadSnapshot:
-    """Everything that a strategy may read. `namespaces` is sorted; `BundleTable.namespace` are indexes of it.
+    """The load of a cluster at one moment: everything that a strategy may read. `namespaces` is sorted;
+    `BundleTable.namespace` has indexes of it.
 
     `taken_at_ms` (epoch ms) is the time from which ages are computed. `extensible` is set if brokers of the extensible
     load manager reported. `policies` are the rules of administrators for placement.
@@ -353,7 +354,7 @@ class LoadSnapshot:
 
     @property
     def on_their_way(self) -> Preallocations:
-        """The preallocations; empty if the snapshot was built without preallocations."""
+        """The bundles that are on their way to a broker; empty if the snapshot was built without preallocations."""
         return self.preallocations or Preallocations.none(len(self.brokers))
 
     @property

@@ -42,7 +42,7 @@ class ReportedLoad:
 
 
 def reported_load(report: Report) -> ReportedLoad:
-    """Return the load of the broker that wrote a report."""
+    """Return the load in `report`, of the broker that wrote it."""
     usages = {name: getattr(report, name).percent for name in RESOURCES}
     if isinstance(report, LocalBrokerData):
         own = sum(is_of_a_broker_itself(name) for name in report.last_stats)

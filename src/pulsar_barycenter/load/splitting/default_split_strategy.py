@@ -230,7 +230,7 @@ def _edges(splitting: Iterable[str]) -> frozenset[tuple[str, int]]:
 
 
 def _rows_of(names: Sequence[str], name: str) -> range:
-    """Return the rows of a bundle, several if several brokers report it."""
+    """Return the rows of a bundle in the sorted `names`; several if several brokers report the bundle."""
     first = last = bisect_left(names, name)
     while last < len(names) and names[last] == name:
         last += 1

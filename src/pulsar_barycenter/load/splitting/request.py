@@ -12,7 +12,7 @@ MEBIBYTE: Final = 1_048_576
 
 
 class SplitRefusedError(ValueError):
-    """The algorithm cannot be applied to the request; the text says what is missing."""
+    """A split algorithm cannot be applied to a request; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class LargeBundles:
 def large_bundles(
     snapshot: LoadSnapshot, traffic: MessageColumns, settings: BundleLimits, *, window: str
 ) -> LargeBundles:
-    """Return which bundles exceed which limits with this `traffic`; all comparisons are strict."""
+    """Return which bundles exceed which limits with this `traffic`; a value that equals a limit does not exceed it."""
     figures = (snapshot.bundles.topics, snapshot.bundles.sessions, traffic.rate, traffic.throughput)
     limits = (float(settings.max_topics), float(settings.max_sessions), settings.max_rate, settings.max_bandwidth)
     topics, sessions, rate, throughput = (column > limit for column, limit in zip(figures, limits, strict=True))

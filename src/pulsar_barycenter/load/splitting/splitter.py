@@ -25,7 +25,7 @@ class Splitter(Strategy[Memory]):
     def decide(
         self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], boundaries: Boundaries, memory: Memory
     ) -> tuple[SplitPlan, Memory]:
-        """Return the bundles to split, and the next memory.
+        """Return the bundles to split, and the strategy's memory for the next run.
 
         `bundle_counts` is the present number of bundles by namespace; a namespace without an entry has the reported
         ones.

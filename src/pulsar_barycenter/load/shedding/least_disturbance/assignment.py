@@ -174,7 +174,7 @@ class Search:
     # ---- the bundles of givers ----
 
     def _prepare(self, brokers: Integers) -> None:
-        """Collect the bundles of these brokers, if that was not done before."""
+        """Collect the bundles that these brokers may give away, if that was not done before in this search."""
         wanted = np.zeros(len(self._snapshot.brokers), bool)
         wanted[[broker for broker in brokers.tolist() if broker not in self._givers]] = True
         if wanted.any():
@@ -208,7 +208,9 @@ class Search:
         return now
 
     def _offers(self) -> dict[int, Offer]:
-        """Return for each broker, by its row, its best single move, if that gains more than the least gain."""
+        """Return the best single move of each broker, by the row of the broker; only moves that gain more than the
+        least gain.
+        """
         settings = self._settings
         uneven = Unevenness(self._apart[RECENT], self._gives, settings.scale)
         sources = uneven.promising(settings.least_gain)
@@ -371,8 +373,8 @@ class Search:
         return True
 
     def _room(self, limit: float) -> Floats:
-        """Return how much work each broker can take until it is `limit` above its reachable usage; -1: it can take
-        none.
+        """Return how much work (load) each broker can take until it is `limit` above its reachable usage; -1: the
+        broker can take none.
         """
         return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 

@@ -80,7 +80,7 @@ def is_new_structure(before: BundleLoads, after: BundleLoads) -> bool:
 
 
 def made(moves: tuple[RowMove, ...], budget: int, settings: Settings) -> int:
-    """Return the number of `moves` that a round makes; it makes the first ones.
+    """Return how many of `moves` a round may make, counted from the first.
 
     An exchange is made whole or not at all: it may use one move more than the budget, but not more than the maximum of
     a round.

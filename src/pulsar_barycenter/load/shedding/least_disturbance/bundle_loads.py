@@ -140,7 +140,7 @@ class BundleLoads:
         return None if found is None else found.broker
 
     def was_split_into(self, bundle: str) -> bool:
-        """Return whether `bundle` is a part of a bundle that has a row here."""
+        """Return whether `bundle` is a part of a bundle that has a row in these columns, that is, was split from it."""
         row, part = self._found(bundle)
         return row >= 0 and part < 1
 
@@ -254,7 +254,7 @@ def next_loads(
 
 
 def _sums(owner: Indices, columns: tuple[Floats, Floats, Floats], brokers: int) -> Floats:
-    """Return the sums of three columns for each broker, and its number of rows."""
+    """Return for each broker the sums of three columns over its bundles, and the number of its bundles."""
     found = [np.bincount(owner, column, brokers) for column in columns]
     return np.array([*found, np.bincount(owner, minlength=brokers)], float)
 
@@ -337,7 +337,7 @@ def _share_rest(measured: Floats, snapshot: LoadSnapshot, before: BundleLoads, m
 
 
 def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, settings: Settings) -> BundleLoads:
-    """Return the loads in the rows of this snapshot; the estimates of new bundles are NaN."""
+    """Return the loads `before`, rearranged for the bundles of this snapshot; the estimates of new bundles are NaN."""
     names, owner, brokers = snapshot.bundles.names, snapshot.bundles.owner, snapshot.brokers.names
     index = snapshot.brokers.index
     left = _recent_only(before.left, now_ms - 2 * settings.grace_ms)

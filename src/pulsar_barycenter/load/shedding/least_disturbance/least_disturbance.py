@@ -87,7 +87,7 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
         return DisturbanceMemory()
 
     def decide(self, snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[DisturbancePlan, DisturbanceMemory]:
-        """Return what to unload, each bundle with its destination, and the next memory."""
+        """Return the plan of bundles to unload, each with its destination, and the memory for the next round."""
         settings = self.settings
         now_ms, minutes = _times(snapshot, memory)
         budget = memory.budget.grown(settings.moves_of_an_hour(len(snapshot.brokers)), minutes)

@@ -66,11 +66,15 @@ class Settings:
         )
 
     def recent_weight(self, minutes: float) -> float:
-        """Return the weight of a new measurement in the recent estimate, after this many minutes."""
+        """Return the weight that a new measurement has in the recent estimate of load if the last one is `minutes`
+        minutes old.
+        """
         return _weight(minutes, min(self.patience_min / 2, _RECENT_MIN))
 
     def settled_weight(self, minutes: float) -> float:
-        """Return the weight of a new measurement in the settled estimate, after this many minutes."""
+        """Return the weight that a new measurement has in the settled estimate of load if the last one is `minutes`
+        minutes old.
+        """
         return _weight(minutes, self.patience_min * _SETTLED)
 
     @property

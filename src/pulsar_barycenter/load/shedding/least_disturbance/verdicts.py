@@ -192,6 +192,6 @@ class DisturbancePlan(ShedPlan):
         return Unload(name, source, reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the destination of every bundle that moves."""
+        """Return a mapping from each bundle that moves to its destination."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         return {bundles[move.row]: brokers[move.destination] for move in self.moves}

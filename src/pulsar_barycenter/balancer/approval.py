@@ -92,7 +92,9 @@ def answer(folder: Path, given: Answer) -> None:
 
 
 def answer_to(folder: Path, proposal: Proposal) -> Answer | None:
-    """Return the answer to a proposal; None if there is none, or it is to another one or cannot be read."""
+    """Return the answer that a person gave to a proposal; None if there is no answer, it is to another proposal, or it
+    cannot be read.
+    """
     try:
         given = read_file(folder / _APPROVAL, Answer)
     except StateError:

@@ -105,8 +105,9 @@ def _balancing_keys() -> frozenset[str]:
 
 
 def balancing_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return those settings of a broker that a decision uses; values that are not allowed here are left out, and their
-    defaults apply."""
+    """Return those settings of a broker that decisions use. Values that this program does not allow are left out, so
+    that their defaults apply.
+    """
     return {key: text for key, text in settings.items() if key in _balancing_keys() and _is_allowed(key, text)}
 
 

@@ -28,7 +28,7 @@ _MAX_NOTE: Final = 1 << 16
 
 
 class LeaseError(Exception):
-    """The lease topic cannot be used; the text says what to do."""
+    """The topic of the lease cannot be used; the text says what to do."""
 
 
 class LeaseLostError(Exception):
@@ -74,7 +74,7 @@ class Lease:
 
     @property
     def is_held(self) -> bool:
-        """Whether the lease was proven within `valid_s`."""
+        """Whether it was proven within the last `valid_s` seconds that this process holds the lease."""
         return self._producer is not None and time.monotonic() - self._proven_s < self._valid_s
 
     async def try_to_take(self) -> tuple[bool, Note | None]:

@@ -38,7 +38,7 @@ class Numbers:
 
 
 def rendered(numbers: Numbers) -> str:
-    """Return the numbers in Prometheus's text format."""
+    """Return the metrics in Prometheus's text format."""
     watch, score = numbers.watch, numbers.score
     may_act = numbers.mode.moves and numbers.is_lease_held and watch.may_act
     groups = (
@@ -101,7 +101,9 @@ def _group(name: str, kind: str, text: str, values: dict[str, float]) -> str:
 
 
 class MetricsServer:
-    """Serves the numbers on a port of 127.0.0.1, and what `add` adds to the server; port 0 serves nothing."""
+    """Serves the metrics on a port of 127.0.0.1, together with the routes that the function `add` adds; with port 0
+    there is no server.
+    """
 
     def __init__(self, numbers: Numbers, port: int, add: Callable[[web.Application], None]) -> None:
         self._numbers = numbers

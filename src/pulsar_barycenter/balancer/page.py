@@ -100,7 +100,7 @@ class BalancePage:
     record: RoundRecord | None = None
 
     def add_to(self, app: web.Application) -> None:
-        """Add the routes of the page and of the answer."""
+        """Add two routes to the server: of the page, and of the request that approves or rejects a round."""
         app.router.add_get("/", self._show)
         app.router.add_post("/approval", self._take_answer)
 

@@ -315,7 +315,7 @@ class Rounds:
         state: str,
         held_up: str,
     ) -> RoundRecord:
-        """Keep the score and the record of a round; return the record.
+        """Store the score and the record of a round in the state folder, and return the record.
 
         Raises:
             OSError: the state folder cannot be written.

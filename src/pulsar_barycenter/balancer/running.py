@@ -541,7 +541,7 @@ class _Run:
         self._state.remember(None)
 
     async def _renew(self) -> None:
-        """Renew the lease; note when it is lost."""
+        """Renew the lease; if another process has it, record that it is lost."""
         while True:
             await asyncio.sleep(self._wanted.lease_s / _RENEWALS)
             if not self._is_holder:

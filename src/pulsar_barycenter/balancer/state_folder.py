@@ -56,11 +56,11 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StateError(Exception):
-    """The folder cannot be used; the text says what to do."""
+    """The state folder of a balancer cannot be used; the text says what to do."""
 
 
 class StateFolder:
-    """The files of a balancer below `path`."""
+    """The folder `path` in which a balancer keeps its state, and the files in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -63,7 +63,9 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def _begin_end(number: int) -> None:
-    """Print one line, suppress all later output, and end the processes that this process started."""
+    """React to the signal `number`: print one line, suppress all later output, and end the processes that this process
+    started.
+    """
     if _ended_by:
         return
     _ended_by.append(number)

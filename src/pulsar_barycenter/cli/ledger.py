@@ -44,7 +44,9 @@ DAMAGED: Final = 3
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The output of `--json`; `damaged` are the ledgers that were damaged before a repair."""
+    """The last object that `--json` prints, with counts; `damaged` is the number of ledgers that were damaged before a
+    repair.
+    """
 
     data: str
     topics: int
@@ -214,7 +216,9 @@ def _store_of(data: Path, metadata: Path | None, url: str, config_path: str) -> 
 
 
 def _go_through(data: Path, store: _Store, topic: str, work: Callable[[str, ListedLedger], LedgerReport]) -> Summary:
-    """Run `work` on every ledger while no broker can start; end the program if folder or store have an error."""
+    """Call `work` for every ledger of the folder, while no broker can start on it; end the program if the folder or the
+    metadata store cannot be used.
+    """
     keep_private()
     ledgers = str(data / LEDGERS)
     try:

@@ -65,11 +65,11 @@ class AdminCluster:
 
     @property
     def url(self) -> str:
-        """The web address of the broker that is asked."""
+        """The web address of the broker to which requests are sent."""
         return self._url
 
     def turn_to(self, url: str) -> None:
-        """Ask the broker at this web address from now on; it belongs to the same cluster."""
+        """Send requests to the broker at this web address from now on; it must belong to the same cluster."""
         self._url = url
 
     async def brokers(self) -> list[str]:
@@ -81,7 +81,7 @@ class AdminCluster:
         return sorted(msgspec.convert(await self._call("GET", self._url, "/admin/v2/brokers"), list[str]))
 
     async def leader(self) -> str:
-        """Return the broker that leads.
+        """Return the id of the broker that is the leader.
 
         Raises:
             NotNowError, RefusedError: it is not known, or no broker leads now.
@@ -210,7 +210,7 @@ class AdminCluster:
         await self._call("DELETE", self._url, f"/admin/v2/brokers/configuration/{quote(key)}")
 
     async def stores(self) -> dict[str, Any]:
-        """Return the addresses of the cluster's stores, as a broker tells them.
+        """Return the addresses of the cluster's metadata stores and of its ledgers' storage, as a broker returns them.
 
         Raises:
             NotNowError, RefusedError: they cannot be read.
@@ -291,7 +291,9 @@ class AdminCluster:
         return next((broker for broker, known in self._addresses.items() if known == address), urlsplit(address).netloc)
 
     async def _owner_of_apache_pulsar(self, bundle: str, addresses: Mapping[str, str]) -> str:
-        """Return the owner of a bundle: the broker that lists its non-persistent topics. `addresses` map to brokers."""
+        """Return the owner of a bundle of Apache Pulsar: the broker that lists the bundle's non-persistent topics.
+        `addresses` maps web addresses to broker ids.
+        """
         await self._topic_in(bundle)  # raises RefusedError if the bundle does not exist
         path = f"/admin/v2/non-persistent/{quote(bundle)}"
         url = self._url.rstrip("/") if self._url.rstrip("/") in addresses else min(addresses, key=addresses.__getitem__)
@@ -316,7 +318,8 @@ class AdminCluster:
         return self._cluster
 
     async def _topic_in(self, bundle: str) -> TopicName | None:
-        """Return a topic of the bundle, None if no name that falls into the bundle is found.
+        """Return the name of a topic in the bundle, which need not exist; None if no name is found whose hash is in the
+        bundle's range.
 
         Raises:
             NotNowError, RefusedError: topics cannot be listed, or the bundle does not exist.

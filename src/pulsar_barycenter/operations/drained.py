@@ -45,7 +45,7 @@ def _bounded(figure: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The brokers of a cluster, and the moves that drain one of them.
+    """The brokers of a cluster, which of them are drained, and the moves that empty one of them.
 
     `drained` is None if the cluster cannot keep brokers empty. `moves` would empty the broker; `stay` says why its
     other bundles cannot leave; `cluster` is the name of the cluster. `loads` has the load of each broker before the

@@ -37,7 +37,7 @@ class RefusedError(Exception):
 
 
 class Cluster(Protocol):
-    """A running cluster, as the executor needs it. Every method raises NotNowError or RefusedError."""
+    """What the executor of moves needs of a running cluster. Every method raises NotNowError or RefusedError."""
 
     async def serves(self, broker: str, bundle: str) -> bool:
         """Return whether the broker serves the bundle."""
@@ -123,7 +123,9 @@ class _Run:
         self._next_at = asyncio.get_running_loop().time()
 
     async def wait_turn(self) -> None:
-        """Take a slot when another move may begin or the plan is stopped; `move` releases the slot."""
+        """Wait until another move may begin or the plan is stopped, and take one of the `at_once` slots; `move`
+        releases the slot.
+        """
         await self._room.acquire()
         loop = asyncio.get_running_loop()
         self._heed()
@@ -154,7 +156,7 @@ class _Run:
             self._room.release()
 
     async def _moved(self, move: PlannedMove) -> None:
-        """Return once the destination serves the bundle.
+        """Carry out a move, and return once the destination serves the bundle.
 
         Raises:
             RefusedError: the bundle was moved by something else, or a broker refuses.
@@ -191,7 +193,9 @@ class _Run:
                 return None
 
     async def look_back(self) -> None:
-        """Report each bundle that its destination served and that another broker serves now."""
+        """After the moves, report each bundle that has moved again: its destination served it, and another broker
+        serves it now.
+        """
         bundles: dict[str, list[PlannedMove]] = {}
         for move in self._done:
             bundles.setdefault(move.destination, []).append(move)

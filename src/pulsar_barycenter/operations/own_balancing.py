@@ -51,8 +51,9 @@ class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Restoration(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes that restore keys: `values` are set, then the overrides of `deleted` are removed. `kept` says which
-    keys stay as they are, and why."""
+    """The changes that restore the settings of a cluster: the keys in `values` are set, then the overrides of the keys
+    in `deleted` are removed. `kept` says which keys are not restored, and why.
+    """
 
     values: Mapping[str, str]
     deleted: tuple[str, ...]
@@ -60,7 +61,9 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControlledSettings(Protocol):
-    """A cluster whose settings can be read and changed. Every method raises NotNowError or RefusedError."""
+    """A running cluster whose dynamic settings can be read and changed. Every method raises NotNowError or
+    RefusedError.
+    """
 
     async def brokers(self) -> list[str]: ...
     async def settings(self, broker: str = "") -> dict[str, str]: ...

@@ -30,7 +30,7 @@ _SEEN_WITHIN_S: Final = 5.0
 
 
 class PlannedSplit(msgspec.Struct, frozen=True, kw_only=True):
-    """A bundle to split, and the broker that serves it. `sentence` is the reason."""
+    """A planned split: the bundle to split, and the broker that serves it. `sentence` is the reason."""
 
     bundle: Annotated[str, msgspec.Meta(max_length=4_096)]
     broker: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]

@@ -60,12 +60,12 @@ class Bundles:
         return len(self.names)
 
     def advance(self, step: int) -> None:
-        """Set `figures`, `sessions` and `topics` to those of a step."""
+        """Set `figures` (rates), `sessions` and `topics` to the values of the step `step`."""
         self._step = step
         self.figures = self.at(step)
 
     def at(self, step: int) -> Floats:
-        """Return the four rates of the present bundles at a step."""
+        """Return the four rates (msg/s and bytes/s, in and out) of the bundles that exist now, at the step `step`."""
         wanted = self._demand.figures(step)[:, self._source] * self._share
         return np.array([summed(self._row, each, len(self)) for each in wanted])
 
@@ -85,7 +85,7 @@ class Bundles:
     topics: Integers
 
     def row_of(self, name: str) -> int:
-        """Return the row of an existing bundle."""
+        """Return the row of the bundle `name`, which must exist."""
         return bisect_left(self.names, name)
 
     def is_there(self, name: str) -> bool:
@@ -183,5 +183,5 @@ class Bundles:
 
 
 def _even(within: BundleRange, count: int) -> list[int]:
-    """Return `count` hashes that are evenly spaced in a range."""
+    """Return `count` hashes that are evenly spaced in the hash range `within`."""
     return [within.lower + (2 * number + 1) * within.width // (2 * count) for number in range(count)]

@@ -60,7 +60,9 @@ class CapacityModel:
 
 
 def limits(capacities: list[Capacity]) -> Floats:
-    """Return the limits of brokers in the units of reports: a row for each of `load_report.RESOURCES`."""
+    """Return how much of each resource the brokers have, in the units of load reports: a row for each of
+    `load_report.RESOURCES`, a column for each broker.
+    """
     rows = [
         (each.cores * 100, each.memory_mib, each.memory_mib, each.network_kbits, each.network_kbits)
         for each in capacities

@@ -19,7 +19,8 @@ SPREAD: Final = -1
 
 @dataclass(frozen=True)
 class Demand:
-    """The traffic of `sources` over time, and the bundles in which they start.
+    """The load of a cluster over time, the input of a replay: the traffic of each source (topic, or bundle whose topics
+    are not known), and the bundle in which it is at the start.
 
     Step k is from `start_ms + k * step_ms`, inclusive, to the begin of the next step, exclusive. The four rates (msg/s
     and bytes/s) have one row per step and one column per source. `sessions` (producers and consumers) and `topics` are
@@ -98,7 +99,9 @@ class Demand:
         return len(self.bundle_of)
 
     def figures(self, step: int) -> Floats:
-        """Return the four rates of all sources at a step, one row each."""
+        """Return the four rates (msg/s in and out, bytes/s in and out) of all sources at a step, one row for each
+        rate.
+        """
         rows = (getattr(self, name)[step] for name in FIGURES)
         return np.array([row.astype(np.float64) for row in rows])
 

@@ -22,7 +22,8 @@ EVEN_STEPS: Final = 3
 
 
 class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The measures of one run. Usages are fractions of a broker, `area` is usage-hours.
+    """The measures of one replayed run, which say how well it balanced and at what cost. Usages are fractions of a
+    broker, `area` is in usage-hours.
 
     `even_after_s` has one value for the start and one for each event: the seconds until the load was even. None: it was
     not even before the next event or the end.
@@ -51,7 +52,7 @@ class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The name, title, unit and description of a measure."""
+    """Describes a measure: its name, title, unit and what it measures."""
 
     name: str
     title: str

@@ -69,12 +69,16 @@ class Samples:
         self._taken: list[tuple[int, list[str], Floats]] = []
 
     def take(self, step: int, names: list[str], rate: Floats) -> None:
-        """Keep the rates of the bundles if the step is one of the sampled steps. Do not change `names` afterwards."""
+        """Store the rates of the bundles if the step is one of the sampled steps. The caller must not change `names`
+        afterwards.
+        """
         if step % self._every == 0:
             self._taken.append((step, names, rate.astype(np.float32)))
 
     def of(self, bundles: Iterable[str]) -> BundleRates:
-        """Return the rates of the first `MOST_CARRIED` of these bundles, without duplicates."""
+        """Return the stored rates of these bundles without duplicates; if there are more than `MOST_CARRIED`, of the
+        first ones only.
+        """
         wanted = tuple(dict.fromkeys(bundles))[:MOST_CARRIED]
         rate = np.full((len(self._taken), len(wanted)), np.nan)
         rows: dict[str, int] = {}
@@ -90,7 +94,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run. Arrays have a row for each step and a column for each broker.
+    """The outcome of a replayed run. Arrays have a row for each step and a column for each broker.
 
     `usage` is the largest of the true usages of CPU and bandwidths; 1.0 is full, and it may be higher. `cpu` is the
     usage of CPU; `rate` and `throughput` are in + out. `live` flags the brokers in the cluster. `floor` is, for each

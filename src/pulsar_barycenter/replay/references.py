@@ -51,7 +51,7 @@ class Reference:
 
     @property
     def at_once(self) -> int:
-        """The maximum number of moves every `every_ms`."""
+        """The maximum number of moves that the reference makes each time it acts, which is every `every_ms`."""
         return _MOST_AT_ONCE if self.moves_an_hour is None else max(1, self.moves_an_hour * self.every_ms // 3_600_000)
 
     def steps(self, present: int, end: int) -> list[int]:

@@ -98,7 +98,7 @@ class _Lists:
 
 @dataclass(frozen=True, slots=True)
 class _Loads:
-    """The loads of the brokers in `of`, measured at `at_ms`, with the smoothed usage and throughput."""
+    """The loads that the brokers in `of` measured at `at_ms`, with the moving averages of usage and throughput."""
 
     of: Flags
     at_ms: int
@@ -126,7 +126,7 @@ def change_percent(before: Floats, now: Floats) -> Floats:
 
 
 class Reports:
-    """The newest reports of all brokers, and the windows of all bundles."""
+    """What the simulated leader knows: the newest reports of all brokers, and the windows of all bundles."""
 
     def __init__(
         self, brokers: Sequence[str], bundles: Bundles, delivery: Delivery = PERFECT, *, seed: int = 0
@@ -169,7 +169,7 @@ class Reports:
         self.started_at_ms[broker] = now_ms
 
     def forget(self, broker: int) -> None:
-        """Drop the reports of a broker, also those on their way."""
+        """Drop all reports of a broker that left, also those that have not arrived yet."""
         self.told_at_ms[broker] = self._sent_at_ms[broker] = self._listed_at_ms[broker] = NEVER
         others = np.arange(len(self._brokers)) != broker
         self._on_their_way = [
@@ -298,7 +298,7 @@ class Reports:
             self._list(lists)
 
     def _sample(self, lists: _Lists, tellers: Flags) -> None:
-        """Add a sample to the windows of the bundles of `tellers`."""
+        """Add a sample to the windows of all bundles that the brokers `tellers` list in `lists`."""
         rows = np.flatnonzero((lists.owner != NOBODY) & tellers[lists.owner])
         for most, (average, samples) in self._windows.items():
             averages, counts = average.copy(), samples.copy()
@@ -306,7 +306,7 @@ class Reports:
             self._windows[most] = (averages, counts)
 
     def _list(self, lists: _Lists) -> None:
-        """Update the known owners and rates of bundles."""
+        """Update the owners and rates of bundles that the leader knows by the received `lists`."""
         tellers, owner, known = lists.of, lists.owner, self._owner.copy()
         self._listed_at_ms = np.where(tellers, lists.at_ms, self._listed_at_ms)
         known[(known != NOBODY) & tellers[known] & (known != owner)] = NOBODY
@@ -414,7 +414,7 @@ class Reports:
         )
 
     def _with_preallocations(self, found: LoadSnapshot, bundles: Bundles, known: Flags, place: Indices) -> LoadSnapshot:
-        """Add a preallocation for each bundle that its owner does not report yet."""
+        """Return the snapshot `found` with a preallocation for each bundle that its owner does not report yet."""
         waiting = np.flatnonzero((bundles.owner != self._owner) & (bundles.owner != NOBODY) & known[bundles.owner])
         if not len(waiting):
             return found

@@ -125,7 +125,7 @@ _Wanting = Callable[[int, float, int], int]
 
 
 def _lead_ms(step_ms: int) -> int:
-    """Return the time from asking for a broker until it serves, in whole steps."""
+    """Return how long (ms, in whole steps) it takes from the decision to add a broker until the broker serves."""
     return -(-START_MS // step_ms) * step_ms
 
 

@@ -181,7 +181,9 @@ def steady(share: Floats, rate: float, steps: int, seed: int, noise: float = 0.0
 
 
 def balanced(share: Floats, brokers: Iterable[str], strength: Mapping[str, float] | None = None) -> tuple[str, ...]:
-    """Return owners that balance the shares: the largest bundle first, each to the least loaded broker so far."""
+    """Return an owner for each bundle so that the brokers are balanced: the largest bundle first, each to the broker
+    that is least loaded so far.
+    """
     load = dict.fromkeys(brokers, 0.0)
     owners = [""] * len(share)
     for row in np.argsort(-share, kind="stable").tolist():

@@ -219,7 +219,7 @@ class Verdict:
 
 
 def scenario_of(name: str, content: bytes) -> ScenarioFile:
-    """Return the scenario in a TOML file.
+    """Return the scenario that the content of a TOML file describes.
 
     Raises:
         ReplayInputError: the file is not a scenario; the message says which key is wrong.
@@ -296,7 +296,7 @@ _NOT_NUMBERS: Final = {"even_after_s", "last_unload_s"}
 
 
 def delivery_of(found: ScenarioFile) -> Delivery:
-    """Return how reports reach the leader.
+    """Return how load reports reach the leader in this scenario.
 
     Raises:
         ReplayInputError: the shares are more than 1 together.
@@ -307,7 +307,7 @@ def delivery_of(found: ScenarioFile) -> Delivery:
 
 
 def setup_of(found: ScenarioFile, seed: int) -> Setup:
-    """Return the input of a replay, drawn from a seed."""
+    """Return the input of a replay of this scenario, drawn from a seed."""
     names = broker_names(max([found.brokers, *(each.broker for each in found.events if isinstance(each, Adds))]))
     at_start = names[: found.brokers]
     cores = {name: found.cores[place % len(found.cores)] for place, name in enumerate(at_start)}
@@ -331,7 +331,7 @@ def _sizes(load: Load, rng: np.random.Generator) -> Floats:
 
 
 def _factors(found: ScenarioFile, rng: np.random.Generator) -> Floats:
-    """Return a factor for each minute (row) and bundle."""
+    """Return the factor by which each bundle's load differs from its mean in each minute (row)."""
     load, shape = found.load, (found.minutes, found.load.bundles)
     factors: Floats = rng.lognormal(0.0, load.noise, shape) if load.noise else np.ones(shape)
     if load.drift:

@@ -62,7 +62,7 @@ MOST_BROKERS: Final = 10_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """The brokers at the start, and the model of their load and delays.
+    """The simulated cluster: its brokers at the start, and the model of their load and delays.
 
     `gap_ms` is the time without service of a bundle that changes its owner. `session_ms` is the time after a crash
     until a broker's bundles can be assigned. `failing` is the share (0 to 1) of unloads that fail: the bundle stays
@@ -90,7 +90,8 @@ def replay(
     reference: Reference | None = None,
     delivery: Delivery = PERFECT,
 ) -> Outcome:
-    """Return the outcome of a cluster with this demand and these settings. A `reference` acts instead of the rounds.
+    """Simulate a cluster with this demand and these settings, and return the outcome. If a `reference` is given, it
+    moves bundles instead of the leader's rounds.
 
     `delivery` says how reports reach the leader; a reference does not see them.
 
@@ -240,7 +241,9 @@ class _Run:
             self._unserved_topic_s += int(self._bundles.topics[row]) * (end_ms - since_ms) / 1000
 
     def _carried(self) -> tuple[Floats, Floats]:
-        """Return the four rates of all brokers, and how much of their resources they would use without limits."""
+        """Return the four rates (in and out) of all brokers, and how much of each resource they would use if resources
+        had no limits.
+        """
         owner, count = self._bundles.owner, len(self._names)
         served = owner != NOBODY
         owners = owner[served]
@@ -266,7 +269,9 @@ class _Run:
         return float(max(cpu, *network, self._indivisible(strength, served)))
 
     def _indivisible(self, strength: Floats, served: Flags) -> float:
-        """Return the usage of the strongest broker with nothing but the largest load that no split can divide."""
+        """Return the usage that the strongest broker would have if it had only one load: the largest one that no split
+        can divide.
+        """
         model, bundles = self._cluster.model, self._bundles
         figures, share = bundles.figures[:, served], bundles.least_share()[served]
         cost = model.cpu_per_message * (figures[0] + figures[1]) + model.cpu_per_byte * (figures[2] + figures[3])
@@ -328,7 +333,7 @@ class _Run:
     # ---- placement ----
 
     def _place_free(self, now_ms: int) -> None:
-        """Assign bundles without an owner, after the session of their former owner has ended."""
+        """Assign the bundles that have no owner to brokers, once the session of their former owner has ended."""
         free = [
             name
             for row in np.flatnonzero(self._bundles.owner == NOBODY).tolist()
@@ -343,7 +348,9 @@ class _Run:
             self._move("assign", bundle, source, broker, now_ms, gap_ms, why)
 
     def _chosen(self, bundles: Collection[str], now_ms: int) -> list[tuple[str, str, str]]:
-        """Return for each bundle without an owner the bundle, a broker for it, and the reason."""
+        """Choose an owner for each of `bundles`, which have none; return for each the bundle, the broker and the
+        reason.
+        """
         snapshot = self._snapshot(now_ms)
         if self._kind is ManagerKind.NOOP or not len(snapshot.brokers):
             counts = np.bincount(self._bundles.owner[self._bundles.owner != NOBODY], minlength=len(self._names))

@@ -85,7 +85,9 @@ class BrokerForecast(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True)
 class Forecast:
-    """The result of a forecast. `limit` is the usage above which a broker counts as overloaded."""
+    """The forecast for a cluster: its brokers, moves and splits. `limit` is the usage above which a broker counts as
+    overloaded.
+    """
 
     brokers: tuple[BrokerForecast, ...]
     moves: tuple[PlannedMove, ...]
@@ -151,7 +153,9 @@ def _check(snapshot: LoadSnapshot, question: Question) -> None:
 
 
 def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:
-    """Return the brokers with their limits, and the factors by which their CPU differs from the common model."""
+    """Return the simulated cluster, whose brokers have the limits that they report; and for each broker the factor by
+    which its use of CPU differs from the common model.
+    """
     usual = Capacity()
     limits = _bounded(brokers.limit)
     capacities = {
@@ -174,7 +178,9 @@ def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:
 
 
 def _bounded(figures: Floats) -> Floats:
-    """Return the values within the bounds of calculation. Values that are too small to be measured become 0."""
+    """Return the values bounded so that calculations with them stay finite. Values that are too small to be measured
+    become 0.
+    """
     found: Floats = np.where(np.isfinite(figures) & (figures >= _LEAST), np.minimum(figures, _MOST), 0.0)
     return found
 

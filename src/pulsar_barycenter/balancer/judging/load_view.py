@@ -40,7 +40,7 @@ class LoadView:
         """Do nothing: this log of reports is in memory and has no file to close."""
 
     def published(self, document: SnapshotDocument) -> None:
-        """Note when brokers of the extensible load manager published their load."""
+        """Record when brokers with the extensible load manager published their load, from `document`."""
         if document.extensible is not None:
             self.is_published = True
             self._published_ms = {broker: load.reported_at for broker, load in document.extensible.loads.items()}
@@ -56,7 +56,7 @@ class LoadView:
 
     @property
     def bundles(self) -> Mapping[str, BundleData]:
-        """The windows of each known bundle."""
+        """The windows (averages over time) of each known bundle."""
         return self._fold.bundles
 
     def measured_ms(self, broker: str) -> int:

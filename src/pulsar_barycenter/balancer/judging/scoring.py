@@ -21,7 +21,7 @@ class Side(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def mean(self) -> float:
-        """The mean usage above the mean, a fraction of a broker; 0 before the first round."""
+        """The mean over the rounds of the usage above the mean, as a fraction of a broker; 0 before the first round."""
         return self.above_mean_sum / self.rounds if self.rounds else 0.0
 
     def with_balance(self, balance: Balance) -> "Side":

@@ -170,7 +170,7 @@ def unset(key: str, url: str | None, yes: bool, why: str) -> None:
 
 
 def _dynamic(key: str, settings: Sequence[Setting]) -> Setting:
-    """Return the setting of a key that can change at run time; end the program if the key cannot."""
+    """Return the setting of a key that can be changed while brokers run; end the program if the key cannot."""
     known = {setting.key: setting for setting in settings}
     dynamic = [setting.key for setting in settings if setting.is_dynamic]
     if key not in dynamic:
@@ -256,7 +256,9 @@ def _print_settings(settings: Sequence[Setting], form: str, *, none: str = "") -
 
 
 def _source(setting: Setting, value: str) -> str:
-    """Return the source of a value; for a dynamic setting also the principal, the time and the reason of its change."""
+    """Return a text that names the source of a setting's value; for a dynamic setting also the principal, the time and
+    the reason of its last change.
+    """
     source, changed = setting.sources[value], setting.changed
     if source is not Source.DYNAMIC or changed is None:
         return str(source)

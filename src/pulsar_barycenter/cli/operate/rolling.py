@@ -66,8 +66,9 @@ _SUBSCRIPTION: Final = "barycenter-roll"
 
 @dataclass(slots=True)
 class Given:
-    """The options of `roll` that its parts share. `hooks` gets the usual command to restart a broker, blank if there is
-    none; `acts`: --yes was given."""
+    """The options of the command `roll`. `hooks` is called with the usual command to restart a broker, blank if there
+    is none, and returns the hooks; `acts`: --yes was given.
+    """
 
     urls: tuple[str, ...]
     wanted: Wanted
@@ -253,7 +254,7 @@ async def _aborted(given: Given, output: Output, cluster: RunningCluster, journa
 
 
 async def _ended(roll: Roll, given: Given, output: Output, stop: _Stop) -> int:
-    """Run a roll to its end or stop; print the report; return the exit code."""
+    """Run a roll until it is finished or stopped, print its report, and return the exit code of the command."""
     try:
         await roll.run()
     except RollStopped as stopped:

@@ -147,7 +147,9 @@ def _phases(phases: Mapping[str, PhaseTimes]) -> str:
 
 
 def _refold(due: RefoldDue, data: str) -> str:
-    """Return the time range in which the tables are wrong, and the command that computes them again."""
+    """Return a text with the time range in which the tables are incomplete, and the command that computes them
+    again.
+    """
     what = f"{count_of(due.reports, 'report')} and {count_of(due.decisions, 'decision')}"
     return (
         f"averages, owners and balance from {_utc(due.since)} to {_utc(due.until)} lack {what} that came too late;"

@@ -134,7 +134,7 @@ def command(
 
 
 def _check_folder_options(data: Path | None, metadata_store_url: str, *, ephemeral: bool) -> None:
-    """Refuse options that contradict each other.
+    """Check that the options about folders do not contradict each other.
 
     Raises:
         click.UsageError: two options contradict each other; the text names them, and what to give instead.
@@ -249,7 +249,7 @@ def _what_to_do(settings: ClusterSettings) -> str:
 
 
 class Running(Protocol):
-    """A running cluster (`StandaloneCluster`), as `end` needs it."""
+    """What the function `end` needs of a running cluster (`StandaloneCluster`)."""
 
     async def stop(self) -> None:
         """Stop all brokers in order, and wait until they have ended."""

@@ -61,7 +61,7 @@ class OverflowTo(enum.StrEnum):
 
 
 class _Occupied:
-    """The bundles and the load of each broker, changed in place while a plan is made."""
+    """The bundles and the load of each broker at a point of a plan; changed in place while the plan is made."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class RollPlan:
 
     @property
     def moves(self) -> int:
-        """The number of moves, with the refill."""
+        """The number of moves of the whole plan, including the refill."""
         return sum(len(step.moves) for step in self.steps) + len(self.refill)
 
     @property
@@ -175,7 +175,7 @@ class RollPlan:
         return sum(len(step.no_room) for step in self.steps)
 
     def moves_of_bundles(self) -> dict[str, int]:
-        """Return how often each bundle moves."""
+        """Return for each bundle how often the plan moves it."""
         found: dict[str, int] = {}
         for move in itertools.chain(*(step.moves for step in self.steps), self.refill):
             found[move.bundle] = found.get(move.bundle, 0) + 1
@@ -372,7 +372,8 @@ def best_plan(
     restarted: Collection[str] = (),
     refills: bool = True,
 ) -> RollPlan:
-    """Return the best of the plans that were tried: the fewest bundles without room, then the fewest moves.
+    """Try several orders of brokers, and return the best plan: with the fewest bundles without room, then with the
+    fewest moves.
 
     The leader is last, if it is one of the `brokers`. Up to 5 other brokers all orders are tried; of more, each broker
     as the first, as far as the cluster is small enough, and then those with more bundles before those with fewer.

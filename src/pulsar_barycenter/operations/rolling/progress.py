@@ -213,7 +213,9 @@ class Progress:
 
     @property
     def canaries(self) -> tuple[str, ...]:
-        """The canary brokers that have restarted, if a person is to look at them now."""
+        """The canary brokers that have restarted, if the roll is to stop now so that a person can look at them; else
+        none.
+        """
         done = tuple(broker for broker in self.order.canary if broker in self.settled)
         is_over = self.batch and not set(self.batch) & set(self.order.canary)
         return done if is_over and not self.is_shown else ()
@@ -315,7 +317,7 @@ def _to_start(now: Progress) -> tuple[str, ...]:
 
 
 def with_leader_last(now: Progress, leader: str) -> RollOrder:
-    """Return the order in which the present leader is in the last step, as far as it is still to restart.
+    """Return the order changed so that the present leader restarts in the last step, if it has not restarted yet.
 
     The order is unchanged if the leader's step is the last one, or if a restart of the present step has been asked for.
     """

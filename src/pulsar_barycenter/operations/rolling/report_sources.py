@@ -31,7 +31,7 @@ class ReportSource(Protocol):
     async def report(self, broker: str) -> SeenReport: ...
 
     async def loads(self, brokers: Sequence[str]) -> Mapping[str, float]:
-        """Return the throughput of bundles in bytes/s, in + out."""
+        """Return the throughput of each bundle in bytes/s, in + out, by the newest reports."""
         ...
 
 

@@ -82,13 +82,13 @@ class RollStopped(Exception):  # noqa: N818 - it is no error if an operator aske
 
 
 class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
-    """A running cluster, as a roll needs it. Every method raises NotNowError or RefusedError."""
+    """What a roll needs of a running cluster. Every method raises NotNowError or RefusedError."""
 
     async def leader(self) -> str: ...
     async def owned(self, broker: str) -> frozenset[str]: ...
 
     async def loads(self) -> Mapping[str, float]:
-        """Return the throughput of bundles in bytes/s, as far as it is known."""
+        """Return the throughput of bundles in bytes/s; bundles of unknown throughput are left out."""
         ...
 
     async def may_serve(self, brokers: Collection[str]) -> MayServe:
@@ -117,7 +117,7 @@ class RolledCluster(executor.Cluster, ControlledSettings, Protocol):
 
 
 class Hooks(Protocol):
-    """What restarts, ends and starts brokers.
+    """Restarts, ends and starts brokers for a roll: by commands, or by asking a person.
 
     Raises:
         RollStopped: the hook failed or took too long.
@@ -230,7 +230,9 @@ class Roll:
     # ---- begin, and run ----
 
     async def begin(self, order: RollOrder) -> None:
-        """Remember the settings, and write the order to the journal."""
+        """Begin a roll: record the settings that it changes, so that they can be restored, and write the order to the
+        journal.
+        """
         before = await self._balancing.remembered()
         self._note(RollEvent.BEGUN, order=order, before=before)
 
@@ -542,7 +544,9 @@ class Roll:
             await self._pause_for(pauses.next_s())
 
     async def _judge_of_reports(self, broker: str, time_s: float) -> Callable[[SeenReport, float], Arrival]:
-        """Return the function from a report and the time waited to whether the report of the broker has arrived."""
+        """Return a function that judges whether the load report of the broker has arrived, from the newest report and
+        the time waited (s).
+        """
         now = await self._ask(partial(self._cluster.report, broker))
         restarted = dict(self.progress.reported_at)
         if broker in restarted:

@@ -24,7 +24,9 @@ def fragment(advice: Advice) -> str:
 
 
 def commands(advice: Advice) -> str:
-    """Return a shell script that sets the dynamic settings; its comments name those that need a restart first."""
+    """Return a shell script that sets the advised dynamic settings on running brokers; its comments name the settings
+    that need a restart first.
+    """
     lines = ["#!/bin/sh", *_comment(advice.sentence), "set -e"]
     restarts = [change for change in advice.changes if not change.is_dynamic]
     dynamic = [change for change in advice.changes if change.is_dynamic]

@@ -102,7 +102,8 @@ class OfSeed(_Document, frozen=True, kw_only=True):
 
 
 class Observed(_Document, frozen=True, kw_only=True):
-    """The values of the recorded history itself, for comparison with its replay under today's configuration.
+    """What happened in the recorded cluster itself, for comparison with the replay of the same load under today's
+    configuration.
 
     `departures` are moves because a broker left. None: the tables do not have the value.
     """

@@ -100,7 +100,7 @@ def attempt(
 
 
 def within(outcome: Outcome, first: int, end: int) -> Outcome:
-    """Return the steps of an outcome from `first`, inclusive, to `end`, exclusive.
+    """Return the outcome of a run reduced to the steps from `first`, inclusive, to `end`, exclusive.
 
     The time without service is that of the moves in these steps.
     """

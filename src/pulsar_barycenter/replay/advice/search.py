@@ -146,7 +146,9 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
 
 
 def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
-    """Return the configurations to run next, with seed 0; an empty list once the advice can be given."""
+    """Return the configurations that the search needs to be run next, with seed 0; an empty list once the advice can be
+    given.
+    """
     missing = _missing(question.starts(), known)
     if missing:
         return missing

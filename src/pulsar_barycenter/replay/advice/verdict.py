@@ -46,7 +46,9 @@ def advice_of(
     findings: Sequence[AdviceFinding] = (),
     warnings: Sequence[str] = (),
 ) -> Advice:
-    """Return the advice. Call it when `search.wanted` returns no more configurations to run."""
+    """Return the advice, the result of a search. The caller calls this when `search.wanted` returns no more
+    configurations to run.
+    """
     teller = _Teller(question, known)
     found = candidate(question, known)
     if found == question.today:
@@ -108,7 +110,7 @@ class _Teller:
         return f"Change to {self.name(scenario)}"
 
     def name(self, scenario: Scenario) -> str:
-        """Return the name of a configuration in a sentence."""
+        """Return the words by which a sentence names the configuration of `scenario`."""
         words = self._config_words(scenario)
         settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
         return (

@@ -95,7 +95,9 @@ def _error(values: Floats) -> float:
 
 
 class Weighed(msgspec.Struct, frozen=True, kw_only=True):
-    """The key that ranks configurations: the mean cost; among equally good ones, the other fields in this order."""
+    """The key by which configurations are ranked: the mean cost; if configurations are equally good, the other fields
+    in this order.
+    """
 
     cost: float
     unloads: float

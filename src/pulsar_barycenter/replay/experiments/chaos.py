@@ -114,7 +114,9 @@ class Evenness:
 
 
 def evenness(outcome: Outcome) -> Evenness:
-    """Return how balanced the brokers were at the end of each round."""
+    """Return how balanced the brokers were at the end of each round (period) of the chaos experiment, from the outcome
+    of a replay.
+    """
     ends = np.arange(MINUTES - 1, len(outcome.at_ms), MINUTES)
     live, usage = outcome.live[ends], outcome.usage[ends]
     mean = np.where(live, usage, 0.0).sum(axis=1) / live.sum(axis=1)

@@ -142,7 +142,8 @@ def experiments() -> dict[str, Experiment]:
 def carrying(
     brokers: Sequence[str], mib_in: Sequence[float], bundles: int, seed: int
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Return the MiB/s in and the owner of each bundle, such that each broker gets its MiB/s in `mib_in`.
+    """Generate bundles for brokers with the given loads: return the MiB/s in and the owner of each bundle, such that
+    the bundles of each broker have together its MiB/s in `mib_in`.
 
     The number of a broker's bundles is proportional to its load, and at least one. The sizes of a broker's bundles are
     log-normal.

@@ -72,7 +72,7 @@ class Usages:
 
 @dataclass(frozen=True)
 class Recording:
-    """The replay input of a history, with warnings about the data."""
+    """The input of a replay that was made from a recorded history, with warnings about the data."""
 
     demand: Demand
     cluster: Cluster
@@ -82,7 +82,7 @@ class Recording:
 
 
 def recording(samples: Samples, usages: Usages, *, step_ms: int = 60_000) -> Recording:
-    """Return the demand of the time from the first sample to the last.
+    """Return the input of a replay for the time from the first sample to the last.
 
     Raises:
         ReplayInputError: there is no sample, a name or figure is wrong, or no broker reported for a long time.
@@ -230,7 +230,7 @@ def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: 
 
 
 def _movable(samples: Samples) -> Samples:
-    """Return the samples of bundles that do not belong to one broker."""
+    """Return the samples without those of bundles that are bound to one broker, such as its heartbeat."""
     bound = {name for name in set(samples.bundle) if is_broker_bound(_bundle(name).namespace)}
     if not bound:
         return samples
@@ -282,7 +282,8 @@ def _stretches(
 
 
 def smallest(bundles: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
-    """Return, for each bundle, the smallest bundles that it consists of, each with its share of the width.
+    """Return for each bundle the smallest bundles of the history that are in its range, each with the share of the
+    range that it covers.
 
     Raises:
         ReplayInputError: a name is not the name of a bundle.

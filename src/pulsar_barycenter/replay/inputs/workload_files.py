@@ -44,7 +44,7 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def workload_of(name: str, content: bytes) -> Workload:
-    """Return the workload in a YAML file.
+    """Return the workload that a YAML file of the OpenMessaging benchmark describes.
 
     Raises:
         ReplayInputError: the file is not a workload, or its rate is the maximum that brokers can take.

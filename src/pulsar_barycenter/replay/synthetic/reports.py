@@ -51,7 +51,7 @@ _IDLE_MEMORY_MIB: Final = 512.0
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTraces:
-    """A namespace's traces, one for each of its topics."""
+    """A namespace and its traces (counts of events over time), one for each of its topics."""
 
     namespace: str
     traces: tuple[Trace, ...]
@@ -84,7 +84,7 @@ class LoadPlan:
 
 
 class LoadGenerator:
-    """Generates the reports of a plan."""
+    """Generates the load reports that a `LoadPlan` describes."""
 
     def __init__(self, plan: LoadPlan) -> None:
         self.plan = plan
@@ -115,7 +115,7 @@ class LoadGenerator:
         return self.plan.start_ms + turn * self.plan.interval_ms + broker * self.plan.interval_ms // self.plan.brokers
 
     def report(self, number: int) -> LocalBrokerData:
-        """Return report `number`; see `time_of`."""
+        """Return the generated report number `number`, counted as by `time_of`."""
         plan = self.plan
         turn, broker = divmod(number, plan.brokers)
         at = self.time_of(number)
@@ -202,7 +202,7 @@ def _bundles(plan: LoadPlan) -> tuple[list[str], list[_Shape]]:
 
 
 def _shared(traces: Sequence[Trace], bundles: int) -> list[_Shape]:
-    """Give bundle i the traces i, i + bundles, and so on.
+    """Distribute traces over bundles: bundle i gets the traces i, i + bundles, and so on.
 
     Further bundles reuse traces, shifted to a later time of the day.
     """

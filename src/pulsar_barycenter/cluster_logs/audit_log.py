@@ -102,7 +102,7 @@ class AuditLog:
         request_id: str,
         why: str = "",
     ) -> Administered:
-        """Store one change and return it."""
+        """Store a record of one request that changed something, and return the record."""
         self._number += 1
         record = Administered(
             at=at_ms,

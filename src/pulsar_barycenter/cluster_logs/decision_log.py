@@ -140,7 +140,9 @@ class DecisionLog:
         return self._number
 
     def count_command(self) -> int:
-        """Count a command to another broker; return the number of commands since this log began."""
+        """Count a command that the leader sends to another broker; return the number of commands since this log
+        began.
+        """
         self._commands += 1
         return self._commands
 
@@ -171,7 +173,7 @@ def read_decisions(data: Path) -> list[DecisionRecord]:
 
 
 def _strategy(reason: Reason) -> str:
-    """Return the strategy of the reason, or of the reason that caused it."""
+    """Return the name of the strategy in a reason, or, if it names none, in the reason that caused it."""
     found: Reason | None = reason
     while found is not None and not found.strategy:
         found = found.cause

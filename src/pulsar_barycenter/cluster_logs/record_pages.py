@@ -81,7 +81,7 @@ def cursor_of(key: Key) -> str:
 
 
 def parse_cursor(text: str) -> Key:
-    """Return the key that `cursor_of` turned into text.
+    """Return the key of a record from the text of a cursor, which `cursor_of` made.
 
     Raises:
         ValueError: the text is not such a cursor.
@@ -162,7 +162,7 @@ class _Newest(Generic[R]):
 
     @property
     def oldest_ms(self) -> int | None:
-        """The time of the oldest collected record if the limit is reached; None before."""
+        """The time of the oldest collected record if `limit` records were collected; None before."""
         return self._heap[0][0][0] if len(self._heap) == self._most else None
 
     def records(self) -> list[R]:
@@ -193,7 +193,9 @@ def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Q
 
 
 class _BackwardReader(Generic[R]):
-    """A log, read from its end backwards. Unread records are older than `frontier_ms`, apart from the clock slack."""
+    """Reads a log file from its end backwards. Records that were not read yet are older than `frontier_ms`, apart from
+    the clock slack.
+    """
 
     def __init__(self, path: Path, opened: ExitStack, times: list[int], decode: Callable[[bytes], R]) -> None:
         self._decode = decode
@@ -278,7 +280,7 @@ def _decoded(decode: Callable[[bytes], T], line: bytes) -> T | None:
 
 
 def _logs_of(folder: Path) -> list[Path]:
-    """Return the logs to read. `folder` may be a single log.
+    """Return the paths of the log files to read: those in `folder`, which may also be a single log file.
 
     A current file comes before its previous file, so that none is missed if it is renamed in between.
     """

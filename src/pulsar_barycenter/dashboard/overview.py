@@ -86,7 +86,7 @@ class WatchedFrom(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A cluster as its leader sees it.
+    """The overview of a cluster that the dashboard shows, as the leader sees the cluster.
 
     `decisions` is the number of decisions that this leader has taken since it started; a page compares it to find new
     decisions. `epoch` is the epoch of the leader's term. `drained` brokers get no bundles. `drain_change` is the last

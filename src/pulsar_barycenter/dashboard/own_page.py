@@ -29,7 +29,7 @@ class Headers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Strange:
-    """Why a request is refused: the status of the answer, and the reason as text."""
+    """The refusal of a request: the HTTP status of the answer, and the reason as text."""
 
     status: int
     reason: str

@@ -52,8 +52,8 @@ class TopicClients:
         )
 
     def send_due(self, at_s: float, passed_s: float) -> None:
-        """Send the messages that are due for `passed_s` seconds, at the rate that the trace has at `at_s`. Both are
-        clock time.
+        """Send the messages that are due for the last `passed_s` seconds, at the rate that the trace has at `at_s`,
+        seconds since the start of the run. Both are by the clock, not in trace time.
         """
         rate = self._trace.rate_at(at_s * self._run.speedup) * self._run.speedup
         self._credit += min(max(rate, self._run.least_rate), self._run.most_rate) * passed_s

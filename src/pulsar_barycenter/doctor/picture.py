@@ -48,7 +48,8 @@ class Part(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
-    """The answers of one broker. If `failure` is not blank, the broker did not answer, and `failure` says why.
+    """What one broker answered to the doctor's requests. If `failure` is not blank, the broker did not answer, and
+    `failure` says why.
 
     `clock_ms` is the least and the greatest time by which the broker's clock may be ahead of the doctor's. `leader` is
     the leader that the broker names, "" if none; `leads` is whether the broker acts as the leader. `owned` maps the
@@ -105,7 +106,7 @@ class Lock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreView:
-    """The content of the metadata store.
+    """The content of the metadata store that the checks need.
 
     `brokers` are registrations, None for one that cannot be read. `leaders` maps each election path to the broker that
     is recorded there. `copies` are the boundaries in the policies. `ledgers_folder` is the identity of the brokers'

@@ -45,7 +45,7 @@ class Row:
 
 
 def heading(figure: Measure) -> str:
-    """Return the title of a column."""
+    """Return the title of the column for a measure in the results table."""
     return f"{figure.title}{', ' if ' ' in figure.title and figure.unit else ' '}{figure.unit}".strip()
 
 

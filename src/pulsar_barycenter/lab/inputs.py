@@ -66,7 +66,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Source:
-    """The data read from an input; it yields an `Input` for each seed."""
+    """The data that was read from an input; its method `input` returns the `Input` of a replay for each seed."""
 
     spec: InputSpec
     traces: tuple[Trace, ...] = ()
@@ -218,7 +218,7 @@ def _of_folder(spec: InputSpec, storage: Storage) -> Input:
 
 
 def _missing(folder: Path | None) -> tuple[str, ...]:
-    """Return what an imported history does not have; empty for a recorded one."""
+    """Return texts that name what an imported history does not have; empty for a recorded one."""
     try:
         progress = read_progress(folder) if folder is not None else None
     except ImportRefusedError as error:
@@ -291,7 +291,7 @@ def usages_of(rows: pa.Table, reports: pa.Table) -> Usages:
 
 
 def shape_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the pairs of `--shape key=value`.
+    """Return the keys and values that the user gave with `--shape key=value`.
 
     Raises:
         ReplayInputError: a pair is not valid.

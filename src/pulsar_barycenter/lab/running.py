@@ -118,7 +118,7 @@ def read_run(out: Path, scenario: Scenario) -> RunFile | None:
 
 
 class Ended(NamedTuple):
-    """A run that is completed and written, or that failed with a reason."""
+    """How a run of a scenario ended: it is completed and its file is written, or it failed, for the reason `reason`."""
 
     scenario: Scenario
     reason: str = ""
@@ -151,7 +151,9 @@ class Runner:
 
 
 def waiting_of(scenarios: Sequence[Scenario], out: Path) -> list[Scenario]:
-    """Return the scenarios without a completed run, ordered by seed, so that a process rarely changes its input."""
+    """Return the scenarios that have no completed run yet, ordered by seed, so that a process rarely has to load
+    another input.
+    """
     return sorted((scenario for scenario in scenarios if read_run(out, scenario) is None), key=lambda one: one.seed)
 
 
@@ -175,7 +177,8 @@ def kept(out: Path, scenario: Scenario, answer: Answer) -> Ended:
 
 @contextmanager
 def one_command(out: Path) -> Iterator[None]:
-    """Lock the folder while the block runs; delete the shared input afterwards.
+    """Lock the folder `out` while the block runs, so that one command at a time uses it; delete the shared input at the
+    end.
 
     Raises:
         ReplayInputError: another command uses the folder.

@@ -46,7 +46,9 @@ class Series(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return unpacked(self.usage_of, len(self.names)) * USAGE_UNIT
 
     def rates(self) -> Floats:
-        """Return msg/s in + out of each of `bundles`, one row for each of `rated_at`; NaN while there was no bundle."""
+        """Return the rate (msg/s in + out) of each of `bundles`, one row for each step in `rated_at`; NaN while a
+        bundle did not exist.
+        """
         return unpacked(self.rate_of, len(self.bundles))
 
 

@@ -30,8 +30,8 @@ _CANNOT_START: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueE
 
 @contextmanager
 def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["SparkGrid"]:
-    """Run Spark while the block runs. Without a master it runs on one core of this machine, which is enough to read an
-    input.
+    """Start Spark, and stop it when the block ends. Without a `master` Spark uses one core of this machine, which is
+    enough to read an input.
 
     Raises:
         GridError: Spark does not start.

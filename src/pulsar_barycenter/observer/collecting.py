@@ -183,7 +183,9 @@ def binary_client(service_url: str, conf: ClientConf, *, logger: logging.Logger 
 
 
 def _binary_options(conf: ClientConf) -> dict[str, Any]:
-    """Return the options of Pulsar's client for the same credentials and trust on the binary protocol."""
+    """Return the options with which Pulsar's client uses the credentials and trusted authorities of `conf` on the
+    binary protocol.
+    """
     import pulsar
 
     shows, tls = conf.shows, conf.tls

@@ -162,7 +162,7 @@ class Collector:
         return self._address
 
     async def collect(self) -> Round:
-        """Query all brokers once and append their reports.
+        """Query all brokers once, and append their load reports to the log.
 
         Raises:
             CollectError: the brokers cannot be listed, the topics of the extensible load manager cannot be opened, or
@@ -231,7 +231,9 @@ class Collector:
         return list(live)
 
     async def _ask(self, broker: str, source: str, gate: asyncio.Semaphore) -> LocalBrokerData | str | None:
-        """Return the broker's present report, or why there is none; None if its load manager has no report."""
+        """Query a broker for its present load report; return the report, or a text that says why there is none; None if
+        its load manager has no report.
+        """
         async with gate:
             try:
                 if broker not in self._address:
@@ -332,7 +334,9 @@ class Collector:
             raise CollectError(f"cannot write the snapshot: {error}") from error
 
     def _from_topics(self, broker: str, owned: Sequence[str]) -> LocalBrokerData | str:
-        """Return the published data and the owned bundles of a broker as a report, else why there is none."""
+        """Return a load report made of the data that a broker published and the bundles that it owns; if that is not
+        possible, a text that says why.
+        """
         if self._topics is None:
             return "it runs the extensible load manager; give --service-url to read its topics"
         load = self._topics.loads.get(broker)

@@ -97,7 +97,7 @@ class PulsarExtensibleTopics:
                 self._tell("", message.topic_name(), f"not a broker id, or more than {MAX_BROKERS:,} brokers")
 
     def _tell(self, broker: str, topic: str, reason: str) -> None:
-        """Log once for a broker and topic that a message there is ignored."""
+        """Log that a message of a broker in a topic is ignored; once for each broker and topic."""
         logged = (broker[:_MAX_ID_LENGTH], topic)
         if logged not in self._logged and len(self._logged) < _MAX_LOGGED:
             self._logged.add(logged)

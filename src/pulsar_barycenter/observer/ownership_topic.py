@@ -64,7 +64,9 @@ class OwnershipRecords:
         }
 
     def take(self, key: str, value: bytes) -> None:
-        """Apply one message; messages come in the order of the topic. An empty value is a tombstone."""
+        """Update the records by one message of the topic; the caller passes messages in the order of the topic. An
+        empty value is a tombstone, which deletes the record.
+        """
         try:
             bundle, record = _decoded(key, value)
         except (InvalidNameError, msgspec.DecodeError) as error:
@@ -91,7 +93,7 @@ class OwnershipRecords:
 
 
 def _decoded(key: str, value: bytes) -> tuple[Bundle, ServiceUnitStateData | None]:
-    """Return the bundle and its record, None for a tombstone.
+    """Return the bundle and the ownership record that a message has; the record is None for a tombstone.
 
     Raises:
         InvalidNameError: the key is not the name of a bundle.
@@ -105,10 +107,10 @@ def _decoded(key: str, value: bytes) -> tuple[Bundle, ServiceUnitStateData | Non
 
 
 class OwnershipTopic:
-    """Reads the ownership channel if it is a topic."""
+    """Reads the ownership channel, the records of the bundles' owners, of a cluster that keeps it in a topic."""
 
     def __init__(self, client: pulsar.Client) -> None:
-        """Read with `client`, which the caller closes."""
+        """Use `client`, which the caller closes, to read the topic."""
         self._client = client
         self._logged: set[str] = set()
 

@@ -39,7 +39,7 @@ class RecordedSettings(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     settings: dict[str, str] = {}
 
     def is_like(self, other: "RecordedSettings") -> bool:
-        """Return whether both are equal but for their time."""
+        """Return whether this record and `other` are equal except for their times."""
         return structs.replace(self, at=0) == structs.replace(other, at=0)
 
 

@@ -59,7 +59,9 @@ def of_files(data: Path) -> Ask:
 
 
 def _whole(ask: Ask, question: DecisionQuestion) -> tuple[list[DecisionRecord], DecisionPage]:
-    """Return the decisions of all pages, up to the requested number, and the last page."""
+    """Read page after page, and return the decisions of all pages, up to the number that `question` asks for, and the
+    last page.
+    """
     found: list[DecisionRecord] = []
     for _ in range(_MAX_PAGES):
         page = ask(question)

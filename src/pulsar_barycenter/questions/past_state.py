@@ -29,7 +29,7 @@ class Subject:
 
     @staticmethod
     def of(text: str) -> "Subject":
-        """Return the subject of a name: host:port is a broker, tenant/namespace/0x…_0x… a bundle, else it is a topic.
+        """Return what a name means: host:port is a broker, tenant/namespace/0x…_0x… a bundle, any other name a topic.
 
         Raises:
             InvalidNameError: the name is none of them.
@@ -115,7 +115,7 @@ def known_range(page: DecisionPage) -> str:
 
 
 def in_words(state: PastState) -> list[str]:
-    """Return the state as lines of text."""
+    """Return lines of text that describe the past state."""
     head = f"{_moment(state.at)} UTC  {state.subject} {state.name}"
     if state.subject == "broker":
         lines = [head, *_block("last arrivals and departures", state.recent)]

@@ -286,7 +286,7 @@ class TopScreen(App[None]):
             self.push_screen(_Story(bundle, [record for record in self._seen.decisions if record.bundle == bundle]))
 
     def _show(self) -> None:
-        """Fill the visible table; the cursor stays on its row."""
+        """Fill the visible table with the present rows; the cursor stays on the row that it is on."""
         if self._seen is None:
             return
         table, rows = self._table, self._rows

@@ -85,7 +85,7 @@ def configuration_of(
     strategy: str | None = None,
     placement: str | None = None,
 ) -> BrokerConfig:
-    """Return the configuration for a decision.
+    """Return the configuration with which a decision is made, from several sources.
 
     It starts with `configuration`, of which unknown keys are ignored. `conf` overrides it, then `changes` (key=value),
     then the strategies that `strategy` and `placement` name.

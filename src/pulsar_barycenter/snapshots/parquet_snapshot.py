@@ -94,7 +94,7 @@ def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None
 
 
 def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
-    """Return the snapshot in a file of `write_columns`, and the leader's state.
+    """Return the snapshot in a file that `write_columns` wrote, and the leader's state in it.
 
     Raises:
         NoSnapshotError: the file is not a Parquet file, or not a snapshot.
@@ -222,7 +222,7 @@ def _column_of(name: str, items: list[Any]) -> Any:
 
 
 def _rows(table: pa.Table, name: str, names: list[str]) -> Any:
-    """Return the index in `names` of each text of a column."""
+    """Return for each text of the column `name` its index in `names`."""
     column, value_set = table.column(name), pa.array(names, pa.string())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()

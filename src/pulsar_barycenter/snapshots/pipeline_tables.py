@@ -127,7 +127,7 @@ def _all_rows(file: Path, name: str) -> pa.Table:
 
 
 def _needed(name: str) -> Iterable[str]:
-    """Return the columns that a file of a table must have to be read here."""
+    """Return the columns that a file of the table `name` must have so that a snapshot can be made of it."""
     table = TABLES[name]
     if name == "load_reports":
         return table.key

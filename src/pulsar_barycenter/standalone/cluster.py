@@ -131,7 +131,7 @@ class BrokerProcess(ChildProcess):
 
 
 class StandaloneCluster:
-    """Start, watch and stop the processes of a cluster on one machine.
+    """Starts, watches and stops the processes of a cluster on one machine.
 
     The caller holds the `DataDirectoryLock` of the directory.
     """
@@ -168,7 +168,9 @@ class StandaloneCluster:
         return [*self.brokers, *([self.pipeline] if self.pipeline else [])]
 
     def ready(self) -> ClusterReady:
-        """Return the ready message of the cluster, when all brokers serve clients."""
+        """Return the ready message of the cluster (its URLs and brokers). Call this only when all brokers serve
+        clients.
+        """
         brokers = [broker.ready for broker in self.brokers if broker.ready is not None]
         return ClusterReady.of(
             brokers,
@@ -245,7 +247,7 @@ class StandaloneCluster:
             await self.pipeline.terminate(timeout_s=_STOP_TIMEOUT_S)
 
     async def kill(self) -> None:
-        """End all child processes at once."""
+        """Kill all processes of the cluster at once, without leaving the cluster in order."""
         self._expected_to_end.update(child.name for child in self.children)
         await self._cancel_watches()
         await asyncio.gather(*(child.kill() for child in self.children))

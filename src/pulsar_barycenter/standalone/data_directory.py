@@ -48,7 +48,7 @@ class DataDirectory:
         return self.root / "decisions"
 
     def create(self) -> None:
-        """Create the folders.
+        """Create the folders of the data directory.
 
         Raises:
             DataDirectoryUnusableError: a folder cannot be created.

@@ -91,7 +91,7 @@ def _also(web: str, service_url_tls: str | None, web_urls_tls: Sequence[str]) ->
 
 
 def _joined(urls: Sequence[str | None]) -> str | None:
-    """Return one URL with the addresses of all `urls`, None if there are none."""
+    """Return one URL that has the addresses of all `urls`; None if there are none."""
     found = [url for url in urls if url]
     if not found:
         return None

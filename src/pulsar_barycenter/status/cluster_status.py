@@ -88,7 +88,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def is_well(self) -> bool:
-        """Whether there is no finding that is a warning or worse."""
+        """Whether no finding about the cluster is a warning or worse."""
         return self.worst is None or self.worst.severity.rank < Severity.WARNING.rank
 
 

@@ -28,7 +28,7 @@ _PARTS: Final = re.compile(r"[^/,=]*[/,=]+|[^/,=]+")
 
 
 class Kind(Enum):
-    """The kind of a column's cells: numbers are right-aligned; numbers and times are never wrapped."""
+    """The kind of the cells in a column of a table: numbers are right-aligned; numbers and times are never wrapped."""
 
     FIGURE = auto()
     TIME = auto()

@@ -205,7 +205,9 @@ class Answers:
         return self._decided
 
     def _about(self, kind: str, name: str) -> tuple[dict[str, str], dict[str, Any]]:
-        """Return what is to be explained, and the facts about a named topic, bundle, namespace or broker."""
+        """Return two things about a named topic, bundle, namespace or broker: the names by which it is explained, and
+        the facts that the answer has about it.
+        """
         owners = {bundle: broker for broker, bundle, _ in owned_bundles(self._cluster.document)}
         match kind:
             case "topic":

@@ -88,7 +88,9 @@ def _is_allowed(key: str, text: str) -> bool:
 
 
 def strategy_of(config: BrokerConfig) -> str:
-    """Return the name of the shedder in force, as it is configured if it is not known here."""
+    """Return the short name of the shedder in force; if this program does not know the shedder, its name as
+    configured.
+    """
     try:
         return shedder_name(config)
     except StrategyError:
@@ -167,7 +169,7 @@ def _lookup(report: LocalBrokerData) -> BrokerLookupData:
 
 
 def document_for(view: LoadView, extensible: ExtensibleLoads, facts: Facts, manager: ManagerKind) -> SnapshotDocument:
-    """Return the snapshot on which this load manager decides."""
+    """Return the snapshot of recorded load on which a leader with this load manager would decide."""
     if manager is ManagerKind.EXTENSIBLE:
         return extensible.document(view, facts)
     found = document_of(view.reports, view.bundles, facts)

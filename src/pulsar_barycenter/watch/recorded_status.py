@@ -37,7 +37,7 @@ def recorded_board(cluster: WatchedCluster) -> Board:
 
 
 def recorded_status(cluster: WatchedCluster, source: str, problems: Sequence[str]) -> RecordedStatus:
-    """Return the status; ages are relative to the last look."""
+    """Return the status of a recorded cluster; ages of reports are relative to the last look."""
     board, leader = recorded_board(cluster), cluster.beside.leader
     minutes = min(60.0, cluster.config.load_balancer_report_update_max_interval_minutes)
     shares = Shares().of(cluster.document, cluster.live)

@@ -118,7 +118,7 @@ async def status_of_recording(data: Path) -> RecordedStatus:
 
 @asynccontextmanager
 async def opened(new_client: NewClient, conf: ClientConf, wanted: Wanted) -> AsyncIterator[Source]:
-    """Open the source that is wanted.
+    """Open the source of load that the options name: the brokers, or a folder.
 
     Raises:
         WatchError: it cannot be read.

@@ -211,7 +211,7 @@ class WatchedCluster:
 
     @property
     def strategy(self) -> str:
-        """The name of the shedder of the cluster."""
+        """The name of the cluster's shedding strategy."""
         return self._recomputer.strategy
 
     @property

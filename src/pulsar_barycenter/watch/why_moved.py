@@ -94,7 +94,9 @@ def _agreeing(move: SeenMove, round_: RecomputedRound, made: RecomputedMove, ass
 
 
 def _disagreeing(move: SeenMove, rounds: Sequence[RecomputedRound], assumed: str) -> Why:
-    """Return the reason of the newest round that sheds bundles of the same broker, else of the newest round."""
+    """Return what to say of a move that no recomputed round makes: the reason of the newest round that sheds bundles of
+    the same broker, else of the newest round.
+    """
     from_same = [round_ for round_ in rounds if any(made.source == move.source for made in round_.moves)]
     round_ = (from_same or rounds)[-1]
     others = [made.bundle for made in round_.moves if made.source == move.source]

@@ -42,7 +42,7 @@ def position_of(flag: str, text: str) -> dict[str, int]:
 
 
 def partition_index(topic: str) -> int:
-    """Return the index in the name of a partition, -1 for any other topic."""
+    """Return the partition index in the name of a topic; -1 if the topic is not a partition."""
     index = topic.rpartition(_PARTITION)[2] if _PARTITION in topic else ""
     return int(index) if index.isascii() and index.isdecimal() else -1
 

@@ -96,7 +96,7 @@ def _json_or_text(text: str) -> Any:
 
 
 def _read(values: Values) -> Any:
-    """Return the content of a JSON file, as the body of a request.
+    """Return the content of the JSON file of --filename, as the body of a request.
 
     Raises:
         WrongUsageError: the file cannot be read, is too large, or is not JSON.

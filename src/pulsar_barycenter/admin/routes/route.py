@@ -64,7 +64,7 @@ class Route:
 
     @property
     def parts(self) -> dict[str, str | None]:
-        """The parts of the path with their regexes, None for any segment."""
+        """The names of the parts of the path with the regex that each must match; None: any segment matches."""
         return {part[1]: part[2] for part in _PART.finditer(self.template)}
 
 

@@ -83,7 +83,7 @@ def lines(summaries: Sequence[dict[str, Any]]) -> list[Line]:
 
 
 def table(runs: Sequence[SeenRun]) -> str:
-    """Return the values of runs as a table for a terminal, one line per value, with the best run marked."""
+    """Return a table for a terminal that compares the results of runs: one line per value, with the best run marked."""
     rows = [("", *(run.contender.title for run in runs))]
     for line in lines([run.summary for run in runs]):
         marked = (f"{text} *" if place == line.best else text for place, text in enumerate(line.texts))

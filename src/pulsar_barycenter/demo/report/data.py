@@ -162,7 +162,7 @@ class ReportData:
 
 
 def letters_of_brokers(record: Record) -> dict[str, str]:
-    """Return a letter for each broker that the record names, in the order in which they started."""
+    """Return a letter (A, B, …) for each broker that the record names, in the order in which the brokers started."""
     names = [event.destination for event in record.events if event.kind == "broker joined"]
     names += sorted({sample.broker for sample in record.samples})
     names += [place for event in record.events for place in (event.source, event.destination)]

@@ -238,7 +238,9 @@ async def _with_topics(
 
 
 async def _topics(broker: _Asked, namespace: NamespaceView) -> NamespaceView:
-    """Return a namespace with the number of persistent topics of each bundle; unchanged if there is no answer."""
+    """Return the view `namespace` with the number of persistent topics of each bundle added; unchanged if the broker
+    does not answer.
+    """
     names = await broker.get("topics", f"/admin/v2/persistent/{quote(namespace.name)}", list[_Text])
     bundles = _parsed(namespace)
     if names is None or bundles is None:
@@ -298,7 +300,7 @@ async def _settings(broker: _Asked) -> None:
 
 
 async def _changes(broker: _Asked) -> None:
-    """Query who changed settings; brokers of older releases do not have this."""
+    """Query a broker for the records of who changed settings, which brokers of older releases do not have."""
     what = "who changed settings"
     answer = await broker.ask(what, "/barycenter/v1/setting-changes", _GONE)
     if answer is not None and answer.status == 200:
@@ -310,7 +312,9 @@ async def _changes(broker: _Asked) -> None:
 
 
 async def _report(broker: _Asked) -> None:
-    """Query the load report of a broker of Apache Pulsar; the extensible load manager has none."""
+    """Query a broker of Apache Pulsar for its load report, which brokers with the extensible load manager do not
+    have.
+    """
     answer = await broker.ask("load report", "/admin/v2/broker-stats/load-report", 500)
     if answer is not None and answer.status == 200:
         try:
@@ -321,7 +325,7 @@ async def _report(broker: _Asked) -> None:
 
 
 async def _leading(broker: _Asked) -> None:
-    """Query the leader that a broker names, and the leader's load data, which only the leader returns."""
+    """Query a broker for the leader that it names, and for the leader's load data, which only the leader returns."""
     answer = await broker.ask("leader", "/admin/v2/brokers/leaderBroker", 404)
     if answer is not None and answer.status == 200:
         try:
@@ -399,7 +403,7 @@ def _leader(answering: Sequence[_Asked], unseen: list[Unseen]) -> _Asked | None:
 
 
 def _missing(answering: Sequence[_Asked]) -> list[Unseen]:
-    """Return the data that brokers did not return; brokers with the same reason are combined."""
+    """Return which parts brokers did not return, and why; brokers with the same reason are combined."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for broker in answering:
         for what, why in broker.silent_on.items():

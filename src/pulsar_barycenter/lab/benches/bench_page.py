@@ -18,7 +18,9 @@ Figures: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A scenario with the medians of each strategy, and the medians of LeastDisturbance for each band."""
+    """The results of a scenario: the medians of the measures for each strategy, and for LeastDisturbance with each
+    band.
+    """
 
     case: Case
     figures: Mapping[str, Figures]

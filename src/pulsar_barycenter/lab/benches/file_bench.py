@@ -35,7 +35,7 @@ def scenario_files(paths: Iterable[Path]) -> dict[Path, ScenarioFile]:
 
 
 def run_files(files: dict[Path, ScenarioFile], strategies: Sequence[str], seeds: Sequence[int]) -> Iterable[FileRun]:
-    """Yield the runs: of each file, with each strategy, with each seed."""
+    """Run each scenario file with each strategy and each seed; yield each run with its verdicts."""
     for path, scenario in files.items():
         for strategy in strategies:
             for seed in seeds:

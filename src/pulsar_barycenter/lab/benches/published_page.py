@@ -14,7 +14,7 @@ from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRuns:
-    """An experiment with the values of each run, by strategy."""
+    """A published experiment, and the values of the measures in each of our replayed runs, by strategy."""
 
     experiment: Experiment
     runs: dict[str, list[dict[str, float]]]

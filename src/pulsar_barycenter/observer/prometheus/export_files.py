@@ -54,7 +54,9 @@ class ExportFiles:
     """A source of metrics that a Prometheus exported to files."""
 
     def __init__(self, every: Iterable[Series], labels: Sequence[tuple[str, str]] = ()) -> None:
-        """Make a source of series, each with the label `__name__`. Only series with all of `labels` count."""
+        """Start with the series `every`, each of which has the label `__name__`. Only series with all of `labels`
+        count.
+        """
         self._by_name: dict[str, list[Series]] = {}
         for series in every:
             name = series.metric.get(_NAME, "")
@@ -64,7 +66,7 @@ class ExportFiles:
 
     @property
     def spacing_s(self) -> float:
-        """The most frequent time between two points of a series, in seconds; 0 if none has two."""
+        """The most frequent time between two values of a series, in seconds; 0 if no series has two values."""
         counts: dict[float, int] = {}
         for every in self._by_name.values():
             for series in every[:100]:

@@ -67,8 +67,8 @@ class PrometheusApi:
         back_off: BackOff,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Make a source. Only series with all of `labels` count. `client` has the credentials and the limit of an
-        answer; the caller closes it.
+        """Prepare to read from the API at `url`. Only series with all of `labels` count. `client` has the credentials
+        and the limit of an answer; the caller closes it.
         """
         self._url = url.rstrip("/")
         self._client = client
@@ -177,7 +177,7 @@ class PrometheusApi:
 
 
 def usual_back_off() -> BackOff:
-    """Return the delays between the tries of a request."""
+    """Return the growing delays between the attempts of a request."""
     return BackOff(random.Random(), FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S)
 
 

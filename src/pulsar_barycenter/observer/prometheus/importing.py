@@ -94,7 +94,7 @@ class Boundaries:
         self._url = url
 
     async def learn(self, names: Sequence[str]) -> None:
-        """Ask for the boundaries of the namespaces of topics that are not known yet.
+        """Read from the broker the boundaries of those topics' namespaces whose boundaries are not known yet.
 
         Raises:
             ImportRefusedError: the broker does not answer, or boundaries are missing and there is no broker to ask.

@@ -42,7 +42,9 @@ class Placing(Protocol):
         ...
 
     def bundle_of(self, name: str) -> str:
-        """Return the bundle of a name that `name_of` returned; "" if it is left out."""
+        """Return the bundle that belongs to a name which `name_of` returned; "" if the name's bundle is not known, so
+        that its series are left out.
+        """
         ...
 
 

@@ -57,7 +57,7 @@ class Hardware(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return ResourceUsage(percent * cores, 100.0 * cores)
 
     def network(self, percent: float | None) -> ResourceUsage:
-        """Return the usage of the network in one direction, in kbit/s."""
+        """Return the usage of the network in one direction and its limit, in kbit/s, for a usage in percent."""
         if percent is None or self.network_gbits is None:
             return UNKNOWN_USAGE
         limit = self.network_gbits * _KBITS_A_GBIT
@@ -209,7 +209,7 @@ def _owned(
 
 
 def owner_of(holders: list[str], before: list[str]) -> str:
-    """Return which of the instances that have metrics of a bundle owns it.
+    """Return which instance owns a bundle: one of `holders`, the instances that have metrics of the bundle at a step.
 
     `before` are those of the step before, the owner first, or none.
     """

@@ -68,7 +68,7 @@ class Series(msgspec.Struct, frozen=True):
 
 
 def check_times(every: Iterable[Series], where: str) -> None:
-    """Check the times of series.
+    """Check that all times of these series are between the years 1970 and 9999.
 
     Raises:
         ImportRefusedError: a time is before 1970 or after 9999; the text names `where`.
@@ -91,7 +91,7 @@ class Matrix(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The steps at `first_ms`, `first_ms + step_ms`, …; `steps` of them. Times are epoch ms."""
+    """A window of an import: `steps` steps at the times `first_ms`, `first_ms + step_ms`, and so on (epoch ms)."""
 
     first_ms: int
     step_ms: int
@@ -99,7 +99,7 @@ class Window:
 
     @property
     def last_ms(self) -> int:
-        """The time of the last step."""
+        """The time of the last step of the window (epoch ms)."""
         return self.first_ms + (self.steps - 1) * self.step_ms
 
     def row(self, at_s: float) -> int:

@@ -57,7 +57,7 @@ class WindowSums:
         self._placing = placing
 
     def add(self, figure: str, every: Sequence[Series]) -> None:
-        """Add all series of a figure of topics or bundles.
+        """Add all series of one metric (`figure`) of topics or bundles to the sums.
 
         Raises:
             ImportRefusedError: two series are about the same topic on the same instance at the same time.
@@ -89,7 +89,7 @@ class WindowSums:
         self.seen.add(figure)
 
     def add_of_brokers(self, figure: str, every: Iterable[Series]) -> None:
-        """Add the series of a figure of BROKER_SERIES.
+        """Add all series of one metric of brokers, a key of BROKER_SERIES.
 
         Raises:
             ImportRefusedError: two series are about the same instance at the same time.
@@ -106,7 +106,7 @@ class WindowSums:
             self.seen.add(figure)
 
     def alive(self) -> list[set[str]]:
-        """Return the instances that are brokers with a value, for each step."""
+        """Return for each step the instances that are running brokers, which have a value of the metric for that."""
         found: list[set[str]] = [set() for _ in range(self.window.steps)]
         for instance, told in self.instances.items():
             for figure, values in told.values.items():

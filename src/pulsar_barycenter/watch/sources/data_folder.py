@@ -56,7 +56,7 @@ class DataFolder:
     """
 
     def __init__(self, path: Path, *, span_ms: int) -> None:
-        """Check the folder.
+        """Check that `path` is a folder of recorded load.
 
         Raises:
             WatchError: it is not a folder of recorded load, or has none.
@@ -197,7 +197,7 @@ class DataFolder:
     # ---- beside the load ----
 
     def _read_beside(self) -> None:
-        """Read the settings and the journal again if they have changed.
+        """Read the recorded settings and the journal of `balance` again if their files have changed.
 
         Raises:
             WatchError: the folder has records of two clusters.

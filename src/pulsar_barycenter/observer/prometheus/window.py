@@ -106,7 +106,7 @@ class WindowSums:
             self.seen.add(figure)
 
     def alive(self) -> list[set[str]]:
-        """Return for each step the instances that are running brokers, which have a value of the metric for that."""
+        """Return for each step the instances that are brokers: those with a value of a metric that only brokers have."""
         found: list[set[str]] = [set() for _ in range(self.window.steps)]
         for instance, told in self.instances.items():
             for figure, values in told.values.items():

@@ -241,7 +241,7 @@ def test_what_does_not_fit_stops_the_roll_and_it_goes_on_later() -> None:
         assert "c:1 is not healthy" in await stopped(operator) or "b:1" in cluster.restarts
         cluster.sick.clear()
         cluster.hook_comes_back = False
-        assert "is not among the running brokers" in await stopped(operator)
+        assert "is not listed among the brokers" in await stopped(operator)
         (away,) = cluster.restarts
         assert f"{away} was asked to restart" in condition(operator.open().progress)
         cluster.come(away)

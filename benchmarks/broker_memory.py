@@ -1,4 +1,6 @@
-"""Memory of a broker process: idle, where it leads and where it does not, and with many loaded topics."""
+"""Measures the memory of a broker process: of an idle one that leads, of an idle one that does not lead, and of one
+with many loaded topics.
+"""
 
 import argparse
 import asyncio

@@ -1,8 +1,9 @@
-"""How long the leader's duties hold its event loop, which also serves clients: `python -m benchmarks leader_loop`.
+"""Measures how long the leader's duties keep its event loop busy, which also serves clients: `python -m benchmarks
+leader_loop`.
 
 One broker's control plane with the modular load manager, on a store in memory that holds the reports of all others. A
-task that runs in every turn of the loop measures the longest turn of each duty. Whoever commands owners gets his answer
-at once.
+task that runs in every turn of the loop measures the longest turn of each duty. Commands to owners of bundles are
+answered at once.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""Lookups per second of broker CPU: over the binary protocol and over HTTP, of topics that are owned.
+"""Measures how many lookups of topics with an owner a broker answers in a second of its CPU time: over the binary
+protocol and over HTTP.
 
 The client runs on another core; what counts is the broker's own processor time, so that a slow client does not
 make the broker look slow, nor an idle one fast.

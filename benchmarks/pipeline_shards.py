@@ -1,4 +1,5 @@
-"""Batches folded in the driver and by shard: CPU seconds of each part, in turns.
+"""Measures the CPU seconds of batches that the pipeline folds in the driver and of batches that it folds by shard, in
+turns.
 
     python -m benchmarks.pipeline_shards [--brokers 1000] [--bundles 1000] [--batch 100] [--batches 3] [--workers 2]
 

@@ -1,4 +1,5 @@
-"""What policies cost each message: broker CPU and rate without any, and with all of them at limits that nobody reaches.
+"""Measures what policies cost each message: broker CPU and rate without policies, and with all policies at limits that
+no client reaches.
 
 `python -m benchmarks topic_policies --before CHECKOUT --rounds 5`: one broker process for each round and case, the
 cases in turns. CHECKOUT is another checkout, whose broker without policies is measured in the same turns.

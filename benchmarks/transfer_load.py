@@ -1,4 +1,5 @@
-"""Clusters of the extensible load manager, drawn from a seed: what the TransferShedder decides upon, here and in a JVM.
+"""Clusters of the extensible load manager, drawn from a seed: the input of decisions of the TransferShedder, of ours
+and of Pulsar's in a JVM.
 
 Each broker lists its ten heaviest bundles, as `loadBalancerMaxNumberOfBundlesInBundleLoadReport` has it, the lightest
 first. Nothing here is measured.

@@ -154,7 +154,7 @@ async def answering(
     client: AdminClient, urls: Iterable[str], now_ms: Callable[[], int], *, within_s: float = _ANSWERS_S
 ) -> tuple[str, str]:
     """Return the first of the addresses at which a broker answers within this time, and how its clock differs from this
-    machine's by more than MAX_CLOCK_DIFFERENCE_MS; blank if it does not, or the broker tells no time.
+    machine's by more than MAX_CLOCK_DIFFERENCE_MS; blank if it does not, or the broker's answer has no time.
 
     Raises:
         FactsError: none answers.

@@ -76,7 +76,7 @@ class BalanceError(Exception):
 
 
 async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons) -> None:
-    """Balance until SIGINT or SIGTERM, or for the wanted number of rounds.
+    """Balance the cluster until SIGINT or SIGTERM, or for the number of rounds in `wanted`.
 
     `conf` has the credentials for the binary protocol. `reasons` makes the headers by which brokers of Barycenter store
     the reason of a move.

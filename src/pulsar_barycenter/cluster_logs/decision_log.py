@@ -23,8 +23,8 @@ Kind = Literal["assign", "unload", "split", "refuse", "shed", "elect", "drain", 
 
 
 class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """One decision. `at` is ms since 1970 by the clock of the broker that decided, `by` the id of that broker, `number`
-    counts its decisions from 1.
+    """One decision about load, as a line of the decision log. `at` is ms since 1970 by the clock of the broker that
+    decided, `by` the id of that broker, `number` counts its decisions from 1.
 
     | kind | meaning |
     |---|---|

@@ -104,7 +104,9 @@ def load_of(usages: Mapping[str, float], idle: float) -> float:
 
 
 def to_drain(usages: Mapping[str, float], wanted: int) -> list[str]:
-    """Return the brokers to drain until `wanted` are left: the emptiest first, of equal ones by name."""
+    """Return the brokers to drain so that `wanted` brokers are left: the emptiest brokers first; of equally empty ones
+    the smaller name first.
+    """
     emptiest = sorted(usages, key=lambda broker: (usages[broker], broker))
     return emptiest[: max(0, len(usages) - max(1, wanted))]
 

@@ -65,7 +65,7 @@ Tell: TypeAlias = Callable[[Watching | BriefDecision | str], None]
 
 
 async def watch(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell) -> None:
-    """Watch until SIGINT or SIGTERM, or for the wanted number of readings.
+    """Read and show the cluster until SIGINT or SIGTERM, or for the number of readings in `wanted`.
 
     Raises:
         WatchError: the first reading failed, or the folder has the load of several clusters.

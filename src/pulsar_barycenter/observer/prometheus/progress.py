@@ -40,7 +40,9 @@ class Wanted(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Progress(msgspec.Struct, rename="camel", kw_only=True):
-    """The state of an import: the next step is at `next_ms`, `begin_ms` was the first, `since_ms` the wanted begin."""
+    """The state of an import: the next step to import is at `next_ms`, the first step was at `begin_ms`, and `since_ms`
+    is the begin that the options ask for.
+    """
 
     wanted: Wanted
     since_ms: int

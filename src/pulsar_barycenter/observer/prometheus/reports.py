@@ -85,8 +85,8 @@ class Followed(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How incarnations are named: `recording` tells imports apart; `is_apache_pulsar`: they begin as those of a
-    collected broker of Apache Pulsar.
+    """How the incarnations in imported reports are named: `recording` distinguishes imports; with `is_apache_pulsar`
+    the names begin like those of collected brokers of Apache Pulsar.
     """
 
     recording: str

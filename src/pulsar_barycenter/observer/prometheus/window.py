@@ -106,7 +106,9 @@ class WindowSums:
             self.seen.add(figure)
 
     def alive(self) -> list[set[str]]:
-        """Return for each step the instances that are brokers: those with a value of a metric that only brokers have."""
+        """Return for each step the instances that are brokers: those with a value of a metric that only brokers
+        have.
+        """
         found: list[set[str]] = [set() for _ in range(self.window.steps)]
         for instance, told in self.instances.items():
             for figure, values in told.values.items():

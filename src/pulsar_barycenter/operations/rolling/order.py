@@ -44,7 +44,7 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
     """Return the brokers that a roll restarts; with a second pool, the old brokers, which it ends.
 
     Raises:
-        RefusedError: what is wanted does not fit the cluster.
+        RefusedError: the options do not fit the cluster.
     """
     if len(listed) > MAX_BROKERS:
         raise RefusedError(f"there are {count_of(len(listed), 'broker')}, and a roll plans at most {MAX_BROKERS:,}")

@@ -36,7 +36,7 @@ class Holding(msgspec.Struct, rename="camel"):
 class Interval(msgspec.Struct, frozen=True, rename="camel"):
     """An interval in which one broker owned a bundle; times are epoch ms.
 
-    `lost_at` is when the end became known. It is later than `owned_to` if the broker is gone.
+    `lost_at` is when the end became known. It is later than `owned_to` if the broker disappeared.
     """
 
     bundle: str

@@ -192,8 +192,8 @@ def _print_bookies(found: BookieReport) -> None:
         click.echo(f"ledger {ledger}  belonged to no topic; deleted")
     counted = f"{count_of(found.ledgers, 'ledger')} of {count_of(found.topics, 'topic')}"
     click.echo(
-        f"{counted}: {found.ledgers - len(found.lacking):,} on bookies, {len(found.lacking):,} lacking;"
-        f" {len(found.unlisted):,} unlisted; {count_of(found.others, 'ledger')} of others"
+        f"{counted}: {found.ledgers - len(found.lacking):,} on bookies, {len(found.lacking):,} missing;"
+        f" {len(found.unlisted):,} listed by no topic; {count_of(found.others, 'ledger')} of other users"
     )
 
 

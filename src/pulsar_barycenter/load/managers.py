@@ -56,7 +56,7 @@ class StrategyError(ValueError):
 
 
 class UnknownLoadManagerError(StrategyError):
-    """There is no load manager of this name."""
+    """The name of a load manager is unknown; the text has the name and the known ones."""
 
     def __init__(self, class_name: str) -> None:
         known = [short_name(kind.class_name) for kind in ManagerKind]

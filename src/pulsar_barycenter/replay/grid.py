@@ -156,7 +156,9 @@ def scenarios_of(
         for period in periods
     ]
     if not 1 <= len(found) <= MOST_RUNS:
-        raise ReplayInputError(f"the grid has {count_of(len(found), 'run')}; give one to {MOST_RUNS}")
+        raise ReplayInputError(
+            f"the grid has {count_of(len(found), 'run')}; choose values so that it has 1 to {MOST_RUNS}"
+        )
     for each in found:
         each.config(base)
     return found

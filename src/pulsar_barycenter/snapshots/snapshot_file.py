@@ -211,7 +211,7 @@ def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
     kinds = {_KINDS[type(report)]: file for file, report in found}
     if len(kinds) > 1:
         mixed = ", ".join(f"{file.name} is of the {kind} load manager" for kind, file in kinds.items())
-        raise SnapshotFileError(path, mixed, "give reports of one load manager")
+        raise SnapshotFileError(path, mixed, "give load reports of one load manager only")
     if ManagerKind.SIMPLE in kinds:
         return _of_simple([(file, report) for file, report in found if isinstance(report, LoadReport)])
     if ManagerKind.EXTENSIBLE in kinds:
@@ -285,7 +285,9 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
         parsed = _parse(file, file.read_bytes())
         if isinstance(parsed, SnapshotDocument):
             raise SnapshotFileError(
-                file, "is a snapshot in a folder of load reports", "give either this file alone or a folder without it"
+                file,
+                "it is a snapshot in a folder of load reports",
+                "give either this snapshot alone or a folder without it",
             )
         found += parsed
     if not found:

@@ -49,7 +49,8 @@ class ListedPlan:
         count = len(self.snapshot.bundles)
         if any(not 0 <= row < count for row in rows) or len(set(rows)) < len(rows):
             raise PluginError(
-                f"{self.strategy} lists bundles {rows[:16]}: each must be a row from 0 to {count - 1}, once"
+                f"{self.strategy} lists bundles {rows[:16]}: each must be the number of a row, from 0 to {count - 1},"
+                " and occur once"
             )
         numbers = [number for shed in self.sheds for one in shed.compared for number in (one.value, one.limit)]
         if not all(map(math.isfinite, numbers)):

@@ -94,7 +94,7 @@ class UniformLoadShedder(Shedder[None]):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The greatest and the least value of all brokers, and the rows of these brokers; -1: no broker was found.
+    """The greatest and the least value of a metric over all brokers, and the rows of these two brokers; -1: none.
 
     As in Pulsar, the search for the greatest starts at -1, that for the least at LARGEST, and a broker is found only if
     its value is beyond the start. A `least` of nearly 0 is replaced by 1, as in Pulsar.

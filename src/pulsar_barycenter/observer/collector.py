@@ -61,7 +61,7 @@ class CollectError(Exception):
 
 
 class OwnershipUnreadableError(Exception):
-    """The records of the ownership channel cannot be read completely; the text says why."""
+    """The ownership records in the ownership channel's topic cannot be read completely; the text says why."""
 
 
 class ExtensibleTopics(Protocol):

@@ -200,13 +200,14 @@ class AdminCluster:
         return msgspec.convert(answer or {}, dict[str, str], strict=False)
 
     async def set_override(self, key: str, value: str) -> None:
-        """Set a dynamic key on all brokers, whatever its value is. Errors as of `set_dynamic`."""
+        """Set a dynamic key on all brokers, whatever its present value is. Raises what `set_dynamic` does."""
         path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
         await self._call("POST", self._url, path)
 
     async def delete_override(self, key: str) -> None:
-        """Remove the override of a dynamic key; brokers keep its value until they restart. Errors as of
-        `set_dynamic`."""
+        """Remove the override of a dynamic key; brokers keep its value until they restart. Raises what `set_dynamic`
+        does.
+        """
         await self._call("DELETE", self._url, f"/admin/v2/brokers/configuration/{quote(key)}")
 
     async def stores(self) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Session(Protocol):
         ...
 
     async def read(self, path: str, *, params: Mapping[str, str] | None = None) -> Answer:
-        """Return the answer to a GET, with its headers. Arguments and errors as of `call`."""
+        """Send a GET request, and return the answer with its headers. Arguments and errors are those of `call`."""
         ...
 
 

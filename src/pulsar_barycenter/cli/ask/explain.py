@@ -134,7 +134,9 @@ def _is_namespace(name: str) -> bool:
 
 
 def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -> None:
-    """Print past decisions about the subject, and what a round would decide now; end with 1 if there are neither."""
+    """Print past decisions about the subject, and what a round would decide about it now; end the program with exit
+    code 1 if there are neither.
+    """
     answer = source.about(asked)
     found = answer.found
     for problem in answer.missing:

@@ -30,8 +30,8 @@ _Job = tuple[Scenario, InputSpec, Mapping[str, str], Parts]
 def run(
     question: Question, starts: int, spec: InputSpec, seeds: Sequence[int], parts: Parts, processes: int
 ) -> dict[str, list[Trial]]:
-    """Run each scenario that `search.wanted` selects once for each seed; return the trials of all seeds by scenario
-    name.
+    """Run a search: replay each scenario that `search.wanted` selects, once for each seed. Return the trials of all
+    seeds by scenario name.
 
     The key is the name of the scenario with seed 0. Progress and the estimated duration are shown on standard error.
     """

@@ -21,7 +21,7 @@ class FileRun:
 
 
 def scenario_files(paths: Iterable[Path]) -> dict[Path, ScenarioFile]:
-    """Return the scenarios of these files.
+    """Read these scenario files, and return the scenario in each, by path.
 
     Raises:
         ReplayInputError: a file is not a scenario.

@@ -58,7 +58,9 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
         return int(np.count_nonzero(self.kept)) if self.counted is None else self.counted
 
     def alternatives(self, names: Sequence[str], brokers: Sequence[int]) -> list[Alternative]:
-        """Return why the brokers in these rows were removed; `names` has the names of all rows."""
+        """Return for each of the brokers in these rows why the filter removed it; `names` has the broker of each
+        row.
+        """
         compared = repeat(None) if self.compared is None else self.compared(brokers)
         codes = [self.code] * len(brokers)
         for rows, code in reversed(self.codes):

@@ -382,7 +382,9 @@ def with_stats(data: LocalBrokerData, stats: Mapping[str, NamespaceBundleStats])
 
 
 def _steps(value: float, resolution: int) -> int:
-    """Return `value` / `resolution` truncated toward zero to 64 bits, NaN as 0, as a cast in Java."""
+    """Return `value` / `resolution` as a whole number: truncated toward zero and bounded to 64 bits, with NaN as 0, as
+    by a cast in Java.
+    """
     quotient = value / resolution
     if math.isnan(quotient):
         return 0
@@ -390,7 +392,9 @@ def _steps(value: float, resolution: int) -> int:
 
 
 def _nearest_steps(value: float, resolution: int) -> int:
-    """Return `value` / `resolution` rounded to 64 bits, halves upward, NaN as 0, as Java's `Math.round` does."""
+    """Return `value` / `resolution` as a whole number: rounded, halves upward, and bounded to 64 bits, with NaN as 0,
+    as by Java's `Math.round`.
+    """
     quotient = value / resolution
     if not math.isfinite(quotient):
         return _steps(value, resolution)

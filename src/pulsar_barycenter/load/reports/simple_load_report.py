@@ -94,7 +94,7 @@ class LoadReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def complete(report: LoadReport) -> LoadReport:
-    """Return `report` with all fields that depend on other fields, such as sums over bundles."""
+    """Return `report` with those fields filled in that depend on other fields, such as sums over bundles."""
     total = sum_stats(report.bundle_stats.values())
     usage = report.system_resource_usage
     return msgspec.structs.replace(

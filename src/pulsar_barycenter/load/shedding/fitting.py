@@ -30,7 +30,7 @@ class FittingVerdicts(Verdicts, Protocol):
 
     @property
     def destination(self) -> Indices:
-        """For each broker, the row of the destination of its bundles; -1: placement decides."""
+        """For each broker the row of the broker to which its bundles go; -1: the placement strategy decides."""
         ...
 
 

@@ -177,7 +177,9 @@ class BundleTable:
 
     @cached_property
     def may_shed(self) -> Flags:
-        """The rows that a shedder may choose: listed, with windows, not bound to a broker, not unloaded recently."""
+        """One flag for each row, set if a shedder may choose the bundle: it is listed, has windows, is not bound to a
+        broker, and was not unloaded recently.
+        """
         return self.listed & self.has_windows & ~self.broker_bound & ~self.recently_unloaded
 
     def rows_of_namespace(self, namespace: int) -> Integers:

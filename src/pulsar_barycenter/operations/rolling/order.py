@@ -67,7 +67,7 @@ def restarting(listed: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
 
 
 def ordered(name: str, listed: Sequence[str], leader: str, cluster: Cluster, wanted: Wanted) -> Ordered:
-    """Return the order of a roll of the cluster `name`. Errors as of `restarting`."""
+    """Return the order of a roll of the cluster `name`. Raises what `restarting` does."""
     brokers = restarting(listed, wanted)
     ready = tuple(broker for broker in listed if broker not in (*brokers, *wanted.pool))
     naive = naive_moves(cluster.owners, listed)

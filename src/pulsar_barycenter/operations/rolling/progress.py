@@ -319,7 +319,8 @@ def _to_start(now: Progress) -> tuple[str, ...]:
 def with_leader_last(now: Progress, leader: str) -> RollOrder:
     """Return the order changed so that the present leader restarts in the last step, if it has not restarted yet.
 
-    The order is unchanged if the leader's step is the last one, or if a restart of the present step has been asked for.
+    The order is unchanged if the leader's step is the last one, or if a restart of the present step was requested
+    already.
     """
     left = [batch for batch in now.order.batches if not set(batch) <= set(now.settled)]
     if leader not in now.batch or len(left) < 2 or now.restarting:

@@ -144,7 +144,7 @@ def _second_name(path: str | Path, to: str | Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Write all files in `folder`, and its directory entries, to the disk."""
+    """Make all files in `folder`, and the names in it, durable on the disk."""
     for parent, _, files in os.walk(folder):
         for path in (*(Path(parent) / file for file in files), Path(parent)):
             sync(path)

@@ -64,8 +64,8 @@ class Ownership(msgspec.Struct, rename="camel"):
 class HoldingStep(msgspec.Struct, frozen=True, rename="camel"):
     """How one report changes the bundles that a broker owns.
 
-    `is_new`: the broker is new or restarted, and owns nothing from before. Gained bundles begin at `reported_at`.
-    `lost` and `gained` are in the order of names.
+    `is_new`: the broker is new or restarted, and owns nothing from before. The ownership of gained bundles begins at
+    `reported_at`. `lost` and `gained` are in the order of names.
     """
 
     broker: str

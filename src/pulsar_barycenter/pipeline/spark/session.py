@@ -251,7 +251,9 @@ def end_java(session: SparkSession, *, within_s: float) -> None:
 
 
 def is_loopback(master: str | None) -> bool:
-    """Return whether the master is this process, or a standalone master at a loopback address."""
+    """Return whether Spark runs only on this machine: the master is this process (`local`), or a standalone master at a
+    loopback address.
+    """
     return master is not None and master.startswith(("local", "spark://127.", "spark://localhost:"))
 
 

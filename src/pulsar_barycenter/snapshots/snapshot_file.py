@@ -286,7 +286,7 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
         if isinstance(parsed, SnapshotDocument):
             raise SnapshotFileError(
                 file,
-                "it is a snapshot in a folder of load reports",
+                "is a snapshot in a folder of load reports",
                 "give either this snapshot alone or a folder without it",
             )
         found += parsed

@@ -1,5 +1,4 @@
-"""`python -m benchmarks balance_asking`: the CPU time that `barycenter balance` takes, in the brokers that it queries
-and in its own process.
+"""`python -m benchmarks balance_asking`: the CPU time of `barycenter balance`, in queried brokers and in its process.
 
 The cost for a broker is measured with a real broker: its load report is requested again and again over one connection,
 and the CPU time of its process is counted, less the CPU time that it takes without requests. The cost for `balance` is

@@ -1,5 +1,4 @@
-"""`python -m benchmarks balance_days`: how much each strategy gains of what moves of bundles can gain at best, over
-simulated days in steps of a minute.
+"""`python -m benchmarks balance_days`: how much of the possible gain each strategy reaches, over simulated days.
 
     python -m benchmarks balance_days [--half held-out] [--seeds 2] [--after 0] [--hours 24] [--days NAME ...]
         [--strategies NAME ...] [--trace PATH ...] [--reports KEY=SHARE ...] [--rows] [--processes 1]

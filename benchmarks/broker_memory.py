@@ -1,6 +1,4 @@
-"""Measures the memory of a broker process: of an idle one that leads, of an idle one that does not lead, and of one
-with many loaded topics.
-"""
+"""Measures the memory of a broker process: idle and leading, idle and not leading, and with many loaded topics."""
 
 import argparse
 import asyncio

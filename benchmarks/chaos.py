@@ -1,5 +1,4 @@
-"""Measures how evenly brokers are loaded at the end of each round of chaos. In each round other brokers are healthy,
-and all load is new.
+"""Measures how evenly brokers are loaded at the end of each round of chaos, in which all load is new.
 
 `python -m benchmarks chaos` plays 1,000 rounds of each kind of hot bundle by LeastDisturbance and, to compare with, by
 AvgShedder (`replay.experiments.chaos` says what a round is). The results are percentiles of (largest load - mean) and

@@ -1,5 +1,4 @@
-"""Measures how many lookups of topics with an owner a broker answers in a second of its CPU time: over the binary
-protocol and over HTTP.
+"""Measures how many lookups of owned topics a broker answers per second of CPU, over the binary protocol and HTTP.
 
 The client runs on another core; what counts is the broker's own processor time, so that a slow client does not
 make the broker look slow, nor an idle one fast.

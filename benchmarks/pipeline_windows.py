@@ -1,5 +1,4 @@
-"""Measures how long Spark's job, DuckDB and Polars take to compute the bundle windows and broker averages of a long
-history.
+"""Measures how long Spark's job, DuckDB and Polars take to compute windows and averages of a long history.
 
     python -m benchmarks.pipeline_windows [--samples 1e6 1e7 1e8] [--rounds 3] [--keep DIR]
 

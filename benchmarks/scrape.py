@@ -1,5 +1,4 @@
-"""Measures what a scrape of the metrics of a broker with many topics costs, and for how long the broker answers no
-other client meanwhile.
+"""Measures the cost of a scrape of a broker's metrics, and how long the broker answers no other client meanwhile.
 
 Each topic has one message and one subscription. `GET /metrics` is asked several times as text, and as Prometheus asks
 (OpenMetrics, compressed), with figures of every topic and without (`exposeTopicLevelMetricsInPrometheus`). Meanwhile

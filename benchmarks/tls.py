@@ -1,5 +1,4 @@
-"""`python -m benchmarks tls`: measures what TLS costs: the same loads on one broker process without and with TLS, in
-turns.
+"""`python -m benchmarks tls`: what TLS costs, by the same loads on one broker process without and with TLS, in turns.
 
 Messages come from `pulsar-perf`, so it needs Maven and a JDK, 17 or newer, and openssl; without them it says so and
 measures nothing. Clients check the broker's certificate and its host. New connections are those of the binary port,

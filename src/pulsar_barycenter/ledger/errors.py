@@ -33,12 +33,14 @@ class LedgerFencedError(LedgerError):
 
 
 class LedgerDeletedError(LedgerFencedError):
-    """The record of the managed ledger was deleted. It is a LedgerFencedError, because the writer stops in the same
-    way; it has no `fenced_by`.
+    """The record of the managed ledger was deleted from the metadata store. A LedgerFencedError, because the writer
+    stops in the same way; `fenced_by` is not set.
     """
 
     def __init__(self, ledger: str, epoch: int) -> None:
-        LedgerError.__init__(self, f"{ledger}: the record was deleted; this owner has epoch {epoch}")
+        LedgerError.__init__(
+            self, f"{ledger}: the record of the managed ledger was deleted; this owner has epoch {epoch}"
+        )
         self.epoch = epoch
 
 
@@ -52,7 +54,7 @@ class LedgerCorruptedError(LedgerError):
     """
 
     def __init__(self, file: str, offset: int, detail: str, entries: tuple[int, int] | None = None) -> None:
-        super().__init__(f"{file}: damaged at byte {offset}: {detail}. {repair_hint(file)}")
+        super().__init__(f"{file}: the file is damaged at byte {offset}: {detail}. {repair_hint(file)}")
         self.file = file
         self.offset = offset
         self.detail = detail
@@ -63,7 +65,8 @@ class LedgerCorruptedError(LedgerError):
 class LedgerVersionError(LedgerError):
     def __init__(self, file: str, version: int, known: int) -> None:
         super().__init__(
-            f"{file}: has format version {version}, but this release reads versions up to {known}; run a later release"
+            f"{file}: the file has format version {version}, but this release reads versions up to {known}; run a "
+            "later release"
         )
         self.file = file
         self.version = version

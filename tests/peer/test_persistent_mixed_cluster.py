@@ -18,12 +18,9 @@ import aiohttp
 import pulsar
 import pytest
 
-from pulsar_barycenter.config.pulsar_version import VERSIONS
 from pulsar_barycenter.doctor.reading.bookies import read_bookies
 from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
-from support.admin_tool import tool_class_path
 from support.apache_pulsar import ApacheBroker, ApachePulsar, apache_pulsar
-from support.apache_pulsar_5 import VERSION as VERSION_5
 from support.maven import PeerUnavailableError
 from support.numbered_messages import NumberedProducer, receive_all, stock_client, subscribe_before_sending
 from support.running_cluster import eventually, lookup_path, running_cluster
@@ -179,14 +176,13 @@ class Mixed:
 
 
 @asynccontextmanager
-async def mixed_cluster(folder: Path, line: str) -> AsyncIterator[Mixed]:
+async def mixed_cluster(folder: Path) -> AsyncIterator[Mixed]:
     (folder / "java").mkdir()
     running = apache_pulsar(
         folder / "java",
         brokers=2,
         configuration={**JAVA_KEYS, **SESSION},
         deployment=WITHOUT_TLS,
-        java_and_jars=await asyncio.to_thread(tool_class_path, VERSION_5) if line == "5.x" else None,
     )
     java = await asyncio.to_thread(running.__enter__)
     try:
@@ -196,7 +192,6 @@ async def mixed_cluster(folder: Path, line: str) -> AsyncIterator[Mixed]:
             configuration={**PYTHON_KEYS, **SESSION},
             metadata_store_url=java.metadata_url,
             has_own_folders=True,
-            own_keys=_internal_listener,
         ) as (cluster, _):
             # Pulsar refuses what comes without this header, even without a body
             headers = {"Content-Type": "application/json"}
@@ -209,11 +204,6 @@ async def mixed_cluster(folder: Path, line: str) -> AsyncIterator[Mixed]:
         raise
     finally:
         await asyncio.to_thread(running.__exit__, None, None, None)
-
-
-def _internal_listener(broker: BrokerProcess) -> dict[str, str]:
-    """Return the listener by which brokers of Pulsar 5 send clients to a broker; it is a default of theirs."""
-    return {"advertisedListeners": f"internal:{broker.service_url}", "internalListenerName": "internal"}
 
 
 async def _java_alone(java: ApachePulsar, counts: Mapping[str, int]) -> None:
@@ -236,14 +226,11 @@ async def _java_alone(java: ApachePulsar, counts: Mapping[str, int]) -> None:
 
 
 @pytest.mark.full_form
-@pytest.mark.parametrize("line", VERSIONS)
-async def test_topics_move_among_java_and_python_brokers(
-    request: pytest.FixtureRequest, tmp_path: Path, line: str
-) -> None:
+async def test_topics_move_among_java_and_python_brokers(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     rounds = 2 * int(request.config.getoption("--rehearsal-rounds"))
     chance = random.Random(int(request.config.getoption("--rehearsal-seed")))
     try:
-        async with mixed_cluster(tmp_path, line) as mixed:
+        async with mixed_cluster(tmp_path) as mixed:
             await _play(mixed, rounds, chance)
     except PeerUnavailableError as error:
         pytest.fail(str(error))

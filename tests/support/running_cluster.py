@@ -64,12 +64,11 @@ async def running_cluster(
     metadata_store_url: str = "",
     metadata_store_urls: Sequence[str] = (),
     has_own_folders: bool = False,
-    own_keys: Callable[[BrokerProcess], Mapping[str, str]] | None = None,
 ) -> AsyncIterator[tuple[StandaloneCluster, Admin]]:
     """Run a cluster whose data is in `folder`; on leaving, stop it in order, and kill the processes that remain.
 
     `metadata_store_urls` are those of each broker, if they differ. With `has_own_folders` each broker has its data in
-    a folder of its own; `own_keys` then returns further keys of its configuration.
+    a folder of its own.
     """
     directory = DataDirectory(folder)
     ports = free_ports(2 * brokers)
@@ -90,9 +89,7 @@ async def running_cluster(
         for index in range(brokers) if has_own_folders else ():
             own = DataDirectory(folder / f"broker-{index}")
             own.create()
-            keys = {} if own_keys is None else own_keys(cluster.brokers[index])
-            of_broker = replace(settings, directory=own, configuration={**configuration, **keys})
-            cluster.brokers[index] = BrokerProcess(index, of_broker)
+            cluster.brokers[index] = BrokerProcess(index, replace(settings, directory=own))
         try:
             await cluster.start()
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:

@@ -7,6 +7,7 @@ from pulsar_barycenter.admin.commands.cursors import NAMESPACE_CURSORS
 from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
 from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
 from pulsar_barycenter.admin.commands.properties import NAMESPACE_DETAILS
+from pulsar_barycenter.admin.commands.resource_groups import NAMESPACE_RESOURCE_GROUPS
 from pulsar_barycenter.admin.commands.rules import NAMESPACE_RULES
 from pulsar_barycenter.admin.commands.schemas import NAMESPACE_SCHEMAS
 from pulsar_barycenter.admin.commands.storage import NAMESPACE_STORAGE
@@ -219,6 +220,7 @@ NAMESPACES: Final = Resource(
         *NAMESPACE_LIMITS,
         *NAMESPACE_STORAGE,
         *NAMESPACE_RULES,
+        *NAMESPACE_RESOURCE_GROUPS,
         *AUTO_CREATION,
         *NAMESPACE_SCHEMAS,
         *NAMESPACE_PERMISSIONS,

@@ -4,7 +4,7 @@ Fields of Pulsar that this program does not use have the type `Any`: they are st
 it does not know are kept by `records`, which replaces only the fields of a record that change.
 
 Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `ClusterData`, `PartitionedTopicMetadata`,
-`AutoTopicCreationOverride`, `RetentionPolicies`, `BacklogQuotaImpl`.
+`AutoTopicCreationOverride`, `RetentionPolicies`, `BacklogQuotaImpl`, `ResourceGroup`.
 """
 
 import enum
@@ -108,6 +108,19 @@ class PublishRate(msgspec.Struct, frozen=True, rename="camel"):
 
     publish_throttling_rate_in_msg: int = -1
     publish_throttling_rate_in_byte: int = -1
+
+
+class ResourceGroup(msgspec.Struct, frozen=True, rename="camel"):
+    """The rates of a resource group: what all topics of its namespaces accept and deliver together in a second.
+
+    A rate that is 0 or below, or missing, is no limit. Pulsar and this program keep the rates of deliveries and do not
+    apply them.
+    """
+
+    publish_rate_in_msgs: int | None = None
+    publish_rate_in_bytes: int | None = None
+    dispatch_rate_in_msgs: int | None = None
+    dispatch_rate_in_bytes: int | None = None
 
 
 class SubscribeRate(msgspec.Struct, frozen=True, rename="camel"):

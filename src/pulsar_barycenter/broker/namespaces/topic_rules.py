@@ -16,6 +16,7 @@ from pulsar_barycenter.broker.namespaces.policies import (
     PersistencePolicies,
     Policies,
     PublishRate,
+    ResourceGroup,
     SubscribeRate,
 )
 from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
@@ -26,6 +27,27 @@ NO_DISPATCH_RATE: Final = DispatchRate()
 NO_PUBLISH_RATE: Final = PublishRate()
 NO_SUBSCRIBE_RATE: Final = SubscribeRate()
 SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRate:
+    """How many messages and bytes the topics of one resource group accept together in a second, on each broker.
+
+    A number that is 0 or below is no limit.
+    """
+
+    group: str
+    messages: int
+    size: int
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether it limits messages or bytes."""
+        return self.messages > 0 or self.size > 0
+
+
+NO_GROUP_RATE: Final = GroupRate("", 0, 0)
+"""The rate of topics whose namespace has no resource group, or a group without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +69,7 @@ class TopicRules:
     subscription_types: tuple[str, ...] = SUBSCRIPTION_TYPES
     max_message_size: int = 0
     publish_rate: PublishRate = NO_PUBLISH_RATE
+    group_rate: GroupRate = NO_GROUP_RATE
     dispatch_rate: DispatchRate = NO_DISPATCH_RATE
     subscription_dispatch_rate: DispatchRate = NO_DISPATCH_RATE
     subscribe_rate: SubscribeRate = NO_SUBSCRIBE_RATE
@@ -54,8 +77,10 @@ class TopicRules:
     requires_encryption: bool = False
 
 
-def rules_of(policies: Policies, own: OwnPolicies, config: BrokerConfig) -> TopicRules:
-    """Return what a topic of clients follows, with the policies of its namespace and its own."""
+def rules_of(
+    policies: Policies, own: OwnPolicies, config: BrokerConfig, group_rate: GroupRate = NO_GROUP_RATE
+) -> TopicRules:
+    """Return what a topic of clients follows, by its namespace's policies, its own, and the rate of its group."""
     followed = overlaid(policies, own)
     return TopicRules(
         storage_policies_of(followed, config),
@@ -68,6 +93,7 @@ def rules_of(policies: Policies, own: OwnPolicies, config: BrokerConfig) -> Topi
         subscription_types=subscription_types_of(followed, config),
         max_message_size=own.max_message_size or 0,
         publish_rate=publish_rate_of(followed, own, config),
+        group_rate=group_rate,
         dispatch_rate=dispatch_rate_of(followed, own, config),
         subscription_dispatch_rate=subscription_dispatch_rate_of(followed, own, config),
         subscribe_rate=subscribe_rate_of(followed, own, config),
@@ -150,6 +176,15 @@ def publish_rate_of(followed: Policies, own: OwnPolicies, config: BrokerConfig) 
         or followed.publish_max_message_rate.get(config.cluster_name)
         or PublishRate(config.max_publish_rate_per_topic_in_messages, config.max_publish_rate_per_topic_in_bytes)
     )
+
+
+def group_rate_of(name: str, group: ResourceGroup) -> GroupRate:
+    """Return the rate at which the topics of a resource group accept messages.
+
+    Source: Pulsar's `ResourceGroupPublishLimiter`. The rates of deliveries have no effect there either.
+    """
+    rate = GroupRate(name, max(group.publish_rate_in_msgs or 0, 0), max(group.publish_rate_in_bytes or 0, 0))
+    return rate if rate.is_limit else NO_GROUP_RATE
 
 
 def dispatch_rate_of(followed: Policies, own: OwnPolicies, config: BrokerConfig) -> DispatchRate:

@@ -20,7 +20,7 @@ shows messages, with `message_headers`; `termination` ends topics;
 `backlogs` clears namespaces and truncates topics.
 
 Policies: `policy_kinds` has what is valid for each, `topic_policies` those of single topics, `namespace_rules` limits
-and rates of namespaces.
+and rates of namespaces, `resource_groups` rates that namespaces share.
 
 Some handlers are packages: `metrics` is the Prometheus endpoint, `dashboard` serves the pages. `lookup` is the HTTP
 form of the lookup service, `openapi` describes the interface.

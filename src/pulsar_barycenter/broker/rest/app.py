@@ -50,6 +50,7 @@ from pulsar_barycenter.broker.rest.permissions import Permissions
 from pulsar_barycenter.broker.rest.principals import principals
 from pulsar_barycenter.broker.rest.relay import relay
 from pulsar_barycenter.broker.rest.request_ids import answer_with_id, identified
+from pulsar_barycenter.broker.rest.resource_groups import ResourceGroups
 from pulsar_barycenter.broker.rest.resource_quotas import ResourceQuotas
 from pulsar_barycenter.broker.rest.rights import rights
 from pulsar_barycenter.broker.rest.rotation import Rotation
@@ -82,6 +83,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     NamespaceStorage,
     NamespaceRules,
     AutoCreation,
+    ResourceGroups,
     ResourceQuotas,
     Permissions,
     Topics,

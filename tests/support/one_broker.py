@@ -12,7 +12,7 @@ from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.namespaces.own_policies import NO_OWN_POLICIES
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
-from pulsar_barycenter.broker.namespaces.policies import Policies, ResourceGroup
+from pulsar_barycenter.broker.namespaces.policies import ANY_BOOKIES, BookieAffinityGroup, Policies, ResourceGroup
 from pulsar_barycenter.broker.namespaces.resources import limits_of
 from pulsar_barycenter.broker.namespaces.topic_limits import TopicLimits
 from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules, group_rate_of, rules_of
@@ -110,6 +110,7 @@ class ConfiguredTopicPolicies:
         self.of_schemas = SchemaRules()
         self.group = ResourceGroup()
         """The resource group of every namespace."""
+        self.of_bookies = ANY_BOOKIES
 
     async def may_create(self, topic: TopicName) -> bool:
         return self.config.allow_auto_topic_creation
@@ -131,6 +132,9 @@ class ConfiguredTopicPolicies:
 
     async def limits(self, topic: TopicName) -> TopicLimits:
         return limits_of(Policies(), self.config)
+
+    async def bookies(self, topic: TopicName) -> BookieAffinityGroup:
+        return self.of_bookies
 
     async def schema_rules(self, topic: TopicName) -> SchemaRules:
         return self.of_schemas

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from pulsar_barycenter.admin.commands.auto_creation import AUTO_CREATION
+from pulsar_barycenter.admin.commands.bookies import NAMESPACE_BOOKIES
 from pulsar_barycenter.admin.commands.cursors import NAMESPACE_CURSORS
 from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
 from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
@@ -221,6 +222,7 @@ NAMESPACES: Final = Resource(
         *NAMESPACE_STORAGE,
         *NAMESPACE_RULES,
         *NAMESPACE_RESOURCE_GROUPS,
+        *NAMESPACE_BOOKIES,
         *AUTO_CREATION,
         *NAMESPACE_SCHEMAS,
         *NAMESPACE_PERMISSIONS,

@@ -6,6 +6,7 @@ from typing import Final
 from pulsar_barycenter.admin.routes import (
     auto_creation,
     barycenter,
+    bookies,
     brokers,
     clusters,
     lookup,
@@ -40,6 +41,7 @@ GROUPS: Final[tuple[RouteGroup, ...]] = (
     namespace_rules.NAMESPACE_RULES,
     auto_creation.AUTO_CREATION,
     resource_groups.RESOURCE_GROUPS,
+    bookies.BOOKIES,
     resource_quotas.RESOURCE_QUOTAS,
     permissions.PERMISSIONS,
     topics.TOPICS,

@@ -4,6 +4,7 @@ Source: `org.apache.bookkeeper.discover.BookieServiceInfo`.
 """
 
 import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -38,22 +39,26 @@ def bookie_address(bookie: str, value: bytes) -> Address:
     return Address(host, int(port))
 
 
-def parse_racks(value: bytes) -> dict[str, str]:
-    """Return the racks of bookies by their ids, from the value of Pulsar's key `/bookies`; "" and `{}` have none.
+class Racks(NamedTuple):
+    """Where bookies stand, by their ids: their racks, and their groups. A bookie without one is in none of them."""
+
+    racks: Mapping[str, str]
+    groups: Mapping[str, str]
+
+
+def parse_racks(value: bytes) -> Racks:
+    """Return what the value of Pulsar's key `/bookies` says of bookies; "" and `{}` say nothing.
 
     Raises:
         LedgerMetadataError: the value cannot be read.
     """
     try:
         groups = json.loads(value or b"{}")
-        return {
-            bookie: str(info["rack"])
-            for group in groups.values()
-            for bookie, info in group.items()
-            if info.get("rack") is not None
-        }
-    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        placed = [(bookie, name, info.get("rack")) for name, group in groups.items() for bookie, info in group.items()]
+    except (ValueError, AttributeError) as error:
         raise LedgerMetadataError(
             f"/bookies is no JSON of groups of bookies with a rack: {error}; correct it with `pulsar-admin bookies"
             " set-bookie-rack`"
         ) from error
+    racks = {bookie: str(rack) for bookie, _, rack in placed if rack is not None}
+    return Racks(racks, {bookie: name for bookie, name, _ in placed})

@@ -13,6 +13,7 @@ not know; every update is a compare-and-set; a cached record may be old, so a ca
   writes those of a split, and makes sure whether they were written.
 - `cluster_policies` watches the policies for the assignment of bundles: isolation policies, failure domains, drained
   brokers, anti-affinity groups.
+- `bookie_racks` is the record of the racks and groups of bookies.
 - `cluster_metadata` writes the first records of a new cluster; `indispensable` knows the records that must not be
   deleted.
 

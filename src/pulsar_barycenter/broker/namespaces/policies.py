@@ -4,11 +4,12 @@ Fields of Pulsar that this program does not use have the type `Any`: they are st
 it does not know are kept by `records`, which replaces only the fields of a record that change.
 
 Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `ClusterData`, `PartitionedTopicMetadata`,
-`AutoTopicCreationOverride`, `RetentionPolicies`, `BacklogQuotaImpl`, `ResourceGroup`.
+`AutoTopicCreationOverride`, `RetentionPolicies`, `BacklogQuotaImpl`, `ResourceGroup`,
+`BookieAffinityGroupDataImpl`.
 """
 
 import enum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -43,11 +44,37 @@ class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
         return NamespaceBundles.equal(namespace, self.num_bundles or default_count, version)
 
 
+class BookieAffinityGroup(msgspec.Struct, frozen=True, rename="camel"):
+    """The groups of bookies on which the ledgers of a namespace are: names separated by commas.
+
+    The secondary groups are for a primary group with too few bookies.
+    """
+
+    bookkeeper_affinity_group_primary: str | None = None
+    bookkeeper_affinity_group_secondary: str | None = None
+
+    @property
+    def primary(self) -> tuple[str, ...]:
+        return _names(self.bookkeeper_affinity_group_primary)
+
+    @property
+    def secondary(self) -> tuple[str, ...]:
+        return _names(self.bookkeeper_affinity_group_secondary)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+ANY_BOOKIES: Final = BookieAffinityGroup()
+"""The group of a namespace without one: its ledgers may be on all bookies."""
+
+
 class LocalPolicies(msgspec.Struct, frozen=True, rename="camel"):
     """The policies of a namespace that are local to one cluster. `bundles` is the authoritative list of bundles."""
 
     bundles: BundlesData
-    bookie_affinity_group: Any = None
+    bookie_affinity_group: BookieAffinityGroup | None = None
     namespace_anti_affinity_group: str | None = None
     migrated: bool = False
 

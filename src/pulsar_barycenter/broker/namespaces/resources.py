@@ -29,6 +29,8 @@ from pulsar_barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT
 from pulsar_barycenter.broker.namespaces.own_policies import NO_OWN_POLICIES, NoOwnPolicies, OwnPolicySource, overlaid
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.policies import (
+    ANY_BOOKIES,
+    BookieAffinityGroup,
     ClusterData,
     LocalPolicies,
     PartitionedTopicMetadata,
@@ -315,6 +317,11 @@ class Resources:
             log.warning("resource_group_not_read", group=name, reason=str(error))
             return NO_GROUP_RATE
         return NO_GROUP_RATE if group is None else group_rate_of(name, group)
+
+    async def bookies(self, topic: TopicName) -> BookieAffinityGroup:
+        """Return the groups of bookies on which new ledgers of a topic are."""
+        local = None if needs_no_record(topic.namespace) else await self.local_policies.get(str(topic.namespace))
+        return ANY_BOOKIES if local is None else local.bookie_affinity_group or ANY_BOOKIES
 
     async def _policies_of_clients_topic(self, topic: TopicName) -> Policies | None:
         """Return the policies for a topic of clients, None for a topic of the brokers."""

@@ -14,6 +14,7 @@ from pulsar_barycenter.broker.rest.admission import MAX_BODY_BYTES, admission, c
 from pulsar_barycenter.broker.rest.audit import Audit, audited
 from pulsar_barycenter.broker.rest.auto_creation import AutoCreation
 from pulsar_barycenter.broker.rest.backlogs import Backlogs
+from pulsar_barycenter.broker.rest.bookies import BookieRequests
 from pulsar_barycenter.broker.rest.broker_stats import BrokerStats
 from pulsar_barycenter.broker.rest.brokers import Brokers
 from pulsar_barycenter.broker.rest.clusters import Clusters
@@ -84,6 +85,7 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     NamespaceRules,
     AutoCreation,
     ResourceGroups,
+    BookieRequests,
     ResourceQuotas,
     Permissions,
     Topics,

@@ -8,6 +8,7 @@ from pulsar_barycenter.broker.namespaces.policies import (
     AutoSubscriptionCreationOverride,
     AutoTopicCreationOverride,
     BacklogQuota,
+    BookieAffinityGroup,
     ClusterData,
     DelayedDeliveryPolicies,
     DispatchRate,
@@ -22,6 +23,7 @@ from pulsar_barycenter.broker.namespaces.policies import (
     TenantInfo,
 )
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
+from pulsar_barycenter.broker.rest.bookies import BookieInfo
 from pulsar_barycenter.broker.rest.compaction import Bytes
 from pulsar_barycenter.broker.rest.namespace_limits import Limit
 from pulsar_barycenter.broker.rest.partitioned_topics import Partitions, WithProperties
@@ -34,6 +36,8 @@ BODIES: Final[Mapping[str, Any]] = {
     "AutoSubscriptionCreationOverride": AutoSubscriptionCreationOverride,
     "AutoTopicCreationOverride": AutoTopicCreationOverride,
     "BacklogQuota": BacklogQuota,
+    "BookieAffinityGroup": BookieAffinityGroup,
+    "BookieInfo": BookieInfo,
     "Bytes": Bytes,
     "ClusterData": ClusterData,
     "DelayedDeliveryPolicies": DelayedDeliveryPolicies,

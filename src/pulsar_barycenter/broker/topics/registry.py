@@ -308,10 +308,11 @@ class TopicRegistry:
         of_ledger = replace(
             self._ledger_settings, retention=rules.storage.retention, mark_delete_per_second=rules.mark_delete_rate
         )
+        bookies = await self._policies.bookies(name)
         try:
             ledger = await ManagedLedger.open(
                 self._env.store,
-                self._env.ledgers,
+                self._env.ledgers.on_groups(bookies.primary, bookies.secondary),
                 name,
                 epoch=owned.epoch,
                 clock=self._env.clock,

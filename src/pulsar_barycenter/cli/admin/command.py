@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from pulsar_barycenter.admin.client_conf import ClientConf, ClientConfError
+from pulsar_barycenter.admin.commands.bookies import BOOKIES
 from pulsar_barycenter.admin.commands.brokers import BROKER_STATS, BROKERS
 from pulsar_barycenter.admin.commands.clusters import CLUSTERS, TENANTS
 from pulsar_barycenter.admin.commands.namespaces import NAMESPACES
@@ -52,6 +53,7 @@ RESOURCES: Final = (
     ISOLATION,
     QUOTAS,
     RESOURCE_GROUPS,
+    BOOKIES,
 )
 
 

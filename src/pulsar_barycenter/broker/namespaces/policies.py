@@ -5,7 +5,7 @@ it does not know are kept by `records`, which replaces only the fields of a reco
 
 Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `ClusterData`, `PartitionedTopicMetadata`,
 `AutoTopicCreationOverride`, `RetentionPolicies`, `BacklogQuotaImpl`, `ResourceGroup`,
-`BookieAffinityGroupDataImpl`.
+`BookieAffinityGroupDataImpl`, `ClusterPolicies`.
 """
 
 import enum
@@ -279,6 +279,27 @@ class ClusterData(msgspec.Struct, frozen=True, rename="camel"):
     broker_client_tls_enabled_with_key_store: bool | UnsetType = UNSET
     broker_client_trust_certs_file_path: str | UnsetType | None = UNSET
     listener_name: str | None = None
+
+
+class ClusterUrl(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where the clients of a cluster go that has migrated to another one."""
+
+    service_url: str | None = None
+    service_url_tls: str | None = None
+    broker_service_url: str | None = None
+    broker_service_url_tls: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no address at all."""
+        return self == ClusterUrl()
+
+
+class ClusterPolicies(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether a cluster has migrated, and where to."""
+
+    migrated: bool = False
+    migrated_cluster_url: ClusterUrl | None = None
 
 
 class PartitionedTopicMetadata(msgspec.Struct, frozen=True):

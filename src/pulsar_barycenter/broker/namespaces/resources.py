@@ -32,6 +32,7 @@ from pulsar_barycenter.broker.namespaces.policies import (
     ANY_BOOKIES,
     BookieAffinityGroup,
     ClusterData,
+    ClusterPolicies,
     LocalPolicies,
     PartitionedTopicMetadata,
     Policies,
@@ -95,6 +96,7 @@ class Resources:
         """The rules of a namespace's topics without policies of their own, with what they were made of."""
         age_s = config.current.metadata_store_cache_expiry_seconds
         self.clusters = Records(store, ClusterData, CLUSTERS_ROOT, age_s)
+        self.cluster_policies = Records(store, ClusterPolicies, CLUSTERS_ROOT, age_s)
         self.isolation_policies: Records[dict[str, Any]] = Records(store, dict[str, Any], CLUSTERS_ROOT, age_s)
         self.failure_domains = Records(store, FailureDomain, CLUSTERS_ROOT, age_s)
         self.resource_quotas = Records(store, ResourceQuota, "/loadbalance/resource-quota", age_s)
@@ -114,6 +116,7 @@ class Resources:
 
     def close(self) -> None:
         self.isolation_policies.close()
+        self.cluster_policies.close()
         self.failure_domains.close()
         self.resource_quotas.close()
         self.resource_groups.close()

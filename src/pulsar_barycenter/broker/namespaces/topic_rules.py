@@ -72,9 +72,17 @@ class TopicRules:
     group_rate: GroupRate = NO_GROUP_RATE
     dispatch_rate: DispatchRate = NO_DISPATCH_RATE
     subscription_dispatch_rate: DispatchRate = NO_DISPATCH_RATE
+    subscription_rates: tuple[tuple[str, DispatchRate], ...] = ()
+    """The rates of deliveries of single subscriptions by their names, which replace `subscription_dispatch_rate`."""
     subscribe_rate: SubscribeRate = NO_SUBSCRIBE_RATE
     pauses_unstorable_acks: bool = False
     requires_encryption: bool = False
+
+    def rate_of(self, subscription: str) -> DispatchRate:
+        """Return the rate of the deliveries of a subscription."""
+        if not self.subscription_rates:
+            return self.subscription_dispatch_rate
+        return dict(self.subscription_rates).get(subscription, self.subscription_dispatch_rate)
 
 
 def rules_of(
@@ -96,6 +104,7 @@ def rules_of(
         group_rate=group_rate,
         dispatch_rate=dispatch_rate_of(followed, own, config),
         subscription_dispatch_rate=subscription_dispatch_rate_of(followed, own, config),
+        subscription_rates=subscription_rates_of(own),
         subscribe_rate=subscribe_rate_of(followed, own, config),
         pauses_unstorable_acks=pauses_of(followed, config),
         requires_encryption=followed.encryption_required,
@@ -211,6 +220,12 @@ def subscription_dispatch_rate_of(followed: Policies, own: OwnPolicies, config: 
             config.dispatch_throttling_rate_relative_to_publish_rate,
         ),
     )
+
+
+def subscription_rates_of(own: OwnPolicies) -> tuple[tuple[str, DispatchRate], ...]:
+    """Return the rates of single subscriptions, sorted by their names."""
+    rates = {name: found.dispatch_rate for name, found in (own.subscription_policies or {}).items()}
+    return tuple((name, rate) for name, rate in sorted(rates.items()) if rate is not None)
 
 
 def _dispatch_rate(

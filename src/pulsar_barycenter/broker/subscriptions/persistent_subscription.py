@@ -178,8 +178,9 @@ class PersistentSubscription:
 
         A throttle of this subscription is replaced if its rate changed, or with `is_new_rate`.
         """
-        if is_new_rate or rules.subscription_dispatch_rate != self._own_rate:
-            self._own_rate = rules.subscription_dispatch_rate
+        rate = rules.rate_of(self.name)
+        if is_new_rate or rate != self._own_rate:
+            self._own_rate = rate
             self._own_throttle = self.topic.throttle_of(self._own_rate)
         self.throttles = tuple(throttle for throttle in (of_topic, self._own_throttle) if throttle is not None)
         self.is_bounded = bool(self.throttles) or rules.pauses_unstorable_acks

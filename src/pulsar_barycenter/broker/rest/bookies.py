@@ -7,7 +7,6 @@ with a rack.
 """
 
 from typing import Final
-from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
@@ -121,7 +120,7 @@ class BookieRequests:
 
 
 def _bookie_in(request: web.Request) -> str:
-    bookie = unquote(request.match_info["bookie"])
+    bookie = request.match_info["bookie"]
     if not bookie.strip() or len(bookie) > MAX_ENTITY_NAME:
         raise RestError(
             412, f"The id of a bookie has 1 to {MAX_ENTITY_NAME} characters, such as 10.0.0.1:3181, not {len(bookie)}"

@@ -30,8 +30,8 @@ _OFFLOADING: Final = (
 )
 
 _LABELS: Final = (
-    "Properties of topics are not labels of metrics in this cluster: leave them out, and look a topic's properties up by "
-    "its name, which is a label"
+    "Properties of topics are not labels of metrics in this cluster: leave them out, and look up the properties of a "
+    "topic by its name, which is a label"
 )
 
 

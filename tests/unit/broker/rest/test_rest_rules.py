@@ -230,6 +230,10 @@ async def test_what_only_other_clusters_and_filters_could_do_is_refused() -> Non
         assert (await cluster.expect(200, "GET", f"{NS}/offloadThreshold")).json == -1
         await cluster.expect(204, "DELETE", f"{NS}/removeOffloadPolicies")
         assert (await cluster.expect(200, "GET", f"{T}/offload")).json["status"] == "NOT_RUN"
+        labels = f"{NS}/allowedTopicPropertyKeysForMetrics"
+        assert "not labels of metrics" in (await cluster.expect(405, "POST", labels, ["colour"])).reason
+        assert (await cluster.expect(200, "GET", labels)).json is None
+        await cluster.expect(204, "DELETE", labels)
         await cluster.expect(404, "GET", f"{NS}x/offloadPolicies")
         await cluster.expect(404, "GET", f"{T}x/offloadPolicies")
 

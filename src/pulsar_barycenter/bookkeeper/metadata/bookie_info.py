@@ -1,4 +1,4 @@
-"""Where a bookie listens, from its key below `available`.
+"""Reads the address at which a bookie listens from the bookie's key below `available`.
 
 Source: `org.apache.bookkeeper.discover.BookieServiceInfo`.
 """
@@ -22,7 +22,7 @@ def bookie_address(bookie: str, value: bytes) -> Address:
     """Return where the bookie with this id listens for requests.
 
     Raises:
-        LedgerMetadataError: the value cannot be read, or says nothing and the id is not `host:port`.
+        LedgerMetadataError: the value cannot be read, or has no address and the id is not `host:port`.
     """
     try:
         endpoints = BookieServiceInfoFormat.FromString(value).endpoints
@@ -40,14 +40,15 @@ def bookie_address(bookie: str, value: bytes) -> Address:
 
 
 class Racks(NamedTuple):
-    """Where bookies stand, by their ids: their racks, and their groups. A bookie without one is in none of them."""
+    """The rack and the group of each bookie, by bookie id; a bookie that has none is not in the map."""
 
     racks: Mapping[str, str]
     groups: Mapping[str, str]
 
 
 def parse_racks(value: bytes) -> Racks:
-    """Return what the value of Pulsar's key `/bookies` says of bookies; "" and `{}` say nothing.
+    """Return the racks and groups of bookies from the value of Pulsar's key `/bookies`. An empty value or `{}` has
+    none.
 
     Raises:
         LedgerMetadataError: the value cannot be read.
@@ -57,8 +58,8 @@ def parse_racks(value: bytes) -> Racks:
         placed = [(bookie, name, info.get("rack")) for name, group in groups.items() for bookie, info in group.items()]
     except (ValueError, AttributeError) as error:
         raise LedgerMetadataError(
-            f"/bookies is no JSON of groups of bookies with a rack: {error}; correct it with `pulsar-admin bookies"
-            " set-bookie-rack`"
+            f"the value of the key /bookies is not JSON of groups of bookies with racks: {error}; correct it with "
+            "`pulsar-admin bookies set-bookie-rack`"
         ) from error
     racks = {bookie: str(rack) for bookie, _, rack in placed if rack is not None}
     return Racks(racks, {bookie: name for bookie, name, _ in placed})

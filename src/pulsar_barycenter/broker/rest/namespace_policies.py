@@ -1,4 +1,4 @@
-"""Policies of namespaces: deduplication, the anti-affinity group and migration.
+"""Answers requests about three policies of namespaces: deduplication, the anti-affinity group and migration.
 
 Limits are in `namespace_limits`, rights in `permissions`. Source: Pulsar's `Namespaces` and `NamespacesBase`.
 """

@@ -1,4 +1,4 @@
-"""What is sent of a batch of which some messages are acknowledged: the whole entry, with an ack set.
+"""Decides what is sent of a batch of which some messages are acknowledged: the whole entry, with an ack set.
 
 A set bit in an ack set is a message that the client gives to the application; it skips the others. Only the messages of
 set bits cost permits and count as unacknowledged. Source: Pulsar's `AbstractBaseDispatcher.filterEntriesForConsumer`.

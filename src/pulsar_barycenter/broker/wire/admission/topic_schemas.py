@@ -90,7 +90,7 @@ class TopicSchemas:
         return NO_VERSION
 
     async def of_consumer(self, topic: Topic, schema: Schema | None, user: str) -> None:
-        """Check the schema of a consumer; the first client of a topic without messages adds it.
+        """Check the schema of a consumer. If the topic has no clients and no messages, add the schema.
 
         Raises:
             SchemaError: the consumer may not attach.

@@ -32,7 +32,7 @@ class LeaseError(Exception):
 
 
 class LeaseLostError(Exception):
-    """Another process holds the lease now: this one may not change anything any more."""
+    """Another process holds the lease now: this one must not change anything any more."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -126,7 +126,11 @@ def find(folder: Path | None, question: Question[R], remembered: Iterable[R], de
 
 
 def merged(pages: Sequence[tuple[Sequence[R], str]], limit: int) -> tuple[list[R], Key | None]:
-    """Merge the pages with which several brokers answered the same question, each with its cursor, into one page."""
+    """Merge the pages of records that several brokers returned for one request into one page of at most `limit`.
+
+    Each page comes with the cursor of its broker. Returns the records, and the key where the next page starts, None if
+    there are no more records.
+    """
     cut = max((parse_cursor(cursor) for _, cursor in pages if cursor), default=None)
     found = {key_of(record): record for records, _ in pages for record in records}
     return bounded([found[key] for key in sorted(found)], limit, cut)

@@ -59,7 +59,7 @@ class RecordedHistory:
 
     @property
     def table_names(self) -> Sequence[str]:
-        """The names of the tables, of docs/tables.md."""
+        """The names of the tables that docs/tables.md describes."""
         return tuple(TABLES)
 
     def table(self, name: str) -> pa.Table:

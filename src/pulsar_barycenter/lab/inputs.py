@@ -51,9 +51,11 @@ class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Input:
-    """The input of a replay: `settings` came with it; `warnings` are problems of the data.
+    """The input of a replay: what was recorded of a cluster, or generated.
 
-    `is_apache_pulsar` says that it was recorded from brokers of Apache Pulsar, whose reports have no incarnation.
+    `settings` are the keys of broker.conf that were recorded with the data, and `warnings` the problems of the data.
+    `is_apache_pulsar` is set if the brokers were those of Apache Pulsar: their load reports do not say which start of
+    the broker's process they are from.
     """
 
     demand: Demand

@@ -48,7 +48,8 @@ def check_regex(text: str) -> int:
     unquoted = _unquoted(text)
     if _reads_differently(unquoted):
         raise RegexError(
-            "character sets within or next to sets, and {,n}, are not supported, because Java reads them differently"
+            "a character set inside another one, as in [a[b]] or [a-z&&b], and {,n} are not supported, because Java "
+            "reads them differently: write one set, and {0,n}"
         )
     try:
         size: int = re2.compile(unquoted, _options(_ONE_REGEX_BYTES)).programsize

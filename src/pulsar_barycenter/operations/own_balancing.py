@@ -165,7 +165,7 @@ class Balancing:
             plan = to_restore(before, overrides, await self._in_force())
             for key, value in plan.values.items():
                 await when_told(partial(self._cluster.set_override, key, value))
-            # also of a key that has its override already: brokers may not use it yet
+            # also of a key that has its override already: perhaps the brokers do not use it yet
             await self._until_in_force({known.key: known.value for known in before if known.key not in plan.kept})
             for key in plan.deleted:
                 await when_told(partial(self._cluster.delete_override, key))

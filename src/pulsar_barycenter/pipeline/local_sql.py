@@ -53,11 +53,11 @@ class QueryError(Exception):
 def run_local_sql(
     storage: LocalStorage, query: str, *, limit: int = 10_000, as_of_batch: int | None = None
 ) -> pa.Table:
-    """Return at most `limit` rows of the result. Every table that the query names is a view, read once as of now.
+    """Run a query on the tables of a folder; return at most `limit` rows of the result.
 
-    With `as_of_batch`, the tables are as they were after that batch. A query that names no table, such as `show
-    tables`, has all of them. Takes at most `MEMORY_MIB` in addition to the result. Nulls are ordered as in Spark SQL;
-    times are UTC.
+    The query sees the tables as they are at the call; with `as_of_batch`, as they were after that batch. Only the
+    tables that the query names are opened; all of them if it names none, such as `show tables`. Takes at most
+    `MEMORY_MIB` in addition to the result. Nulls are ordered as in Spark SQL; times are UTC.
 
     Raises:
         QueryError: the query is wrong, fails, needs more disk than `DISK_MIB`, or does not only read.

@@ -174,7 +174,9 @@ def _of_tables(folder: Path, at_ms: int | None, silence_ms: int) -> SnapshotFile
     try:
         document = read_tables(folder, at_ms, silence_ms=silence_ms)
     except TablesError as error:
-        raise SnapshotFileError(folder, str(error), "give the tables of a pipeline that ran at that time") from error
+        raise SnapshotFileError(
+            folder, str(error), "give a folder with tables of a pipeline that ran at the time of the snapshot"
+        ) from error
     return replace(of_document(document, folder), source="the pipeline's tables")
 
 

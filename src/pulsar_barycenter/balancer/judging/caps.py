@@ -35,8 +35,8 @@ class Room:
         round_ms: int,
         staying: Mapping[str, str] | None = None,
     ) -> None:
-        """Compute the room from `past`. `staying` maps bundles that may not move to the reason; bundles for which there
-        is no room are added to it.
+        """Compute the room from `past`. `staying` maps bundles that must not move to the reason; bundles for which
+        there is no room are added to it.
         """
         lately = [move for move in past if now_ms - move.at_ms < HOUR_MS]
         self._caps = caps

@@ -122,7 +122,7 @@ def decide(
 
 
 def _improper(who: Principal, roles: Roles) -> str | None:
-    """Return why the role of the connection may not act for the role of the client that it names; None if it may. A
+    """Return why the role of the connection must not act for the role of the client that it names; None if it may. A
     proxy has to name its client; only a proxy may name another role.
     """
     original = who.original_role

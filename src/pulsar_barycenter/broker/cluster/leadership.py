@@ -159,7 +159,7 @@ class Leadership:
     def may_act(self) -> bool:
         """Return whether this broker may act as leader now: it leads, and its session cannot have expired.
 
-        So a process that was paused knows that it may not act, even before the loss of its session is reported.
+        So a process that was paused knows that it must not act, even before the loss of its session is reported.
         """
         return self.is_leader() and not self._store.session_is_overdue
 

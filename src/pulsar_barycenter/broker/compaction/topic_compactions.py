@@ -29,7 +29,7 @@ Status = Literal["NOT_RUN", "RUNNING", "SUCCESS", "ERROR"]
 class BrokerCompactions:
     """The state that the compactions of all topics of a broker share.
 
-    `strategies` has the compaction strategies of topics whose newest message of a key may not be the valid one.
+    `strategies` has the compaction strategies of topics whose newest message of a key is not always the valid one.
     """
 
     __slots__ = ("clock", "limit", "retain_null_key", "strategies")

@@ -45,7 +45,7 @@ class ChannelSearch:
         load_manager: Callable[[], LoadManager],
         elsewhere: Callable[[Bundle], Awaitable[Candidate | None]],
     ) -> None:
-        """`elsewhere` returns the broker to ask about a bundle without an owner if this broker may not decide; see
+        """`elsewhere` returns the broker to ask about a bundle without an owner if this broker must not decide; see
         `OwnerSearch`.
         """
         self._ownership = ownership

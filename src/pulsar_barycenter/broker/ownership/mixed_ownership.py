@@ -60,7 +60,7 @@ async def refuse_mixed_ownership(
 
     Raises:
         RecordsElsewhereError: this broker's configuration does not name the place in which the records are.
-        MixedOwnershipError: this broker may not run together with another one.
+        MixedOwnershipError: this broker must not run together with another one.
         MetadataError: the store did not answer.
     """
     if mine.place and not is_synced:

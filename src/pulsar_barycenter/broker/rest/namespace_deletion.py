@@ -117,7 +117,7 @@ async def complete_deletions(services: BrokerServices) -> int:
             continue
         if not await _is_marked(services, namespace):
             if await services.resources.namespaces.get_fresh(str(namespace)) is None:
-                await _forget_bundles(services, namespace)  # the last step, which may not have run
+                await _forget_bundles(services, namespace)  # the last step, which possibly has not run
             await _unlist(services, namespace)
             continue
         tried += 1

@@ -11,7 +11,7 @@ definition, and an empty list, stay until the namespace is deleted: if a list we
 would have a former version again, and a writer that read the old list could replace the new one.
 
 Source: Pulsar's `BookkeeperSchemaStorage`. Its list, at `/schemas`, points to ledgers in BookKeeper, which this broker
-may not have. So brokers of Pulsar that use the same store have their own schemas in other keys.
+does not always have. So brokers of Pulsar that use the same store have their own schemas in other keys.
 """
 
 from contextlib import suppress

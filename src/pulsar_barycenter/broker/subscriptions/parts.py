@@ -14,8 +14,8 @@ def part_of(messages: int, bits: int) -> tuple[int, Sequence[int]]:
     empty: all messages.
 
     `messages` is the number of messages in the batch. `bits` is the bit set of the messages that are not acknowledged.
-    It may have bits beyond the batch, because the cursor may not know the number of messages; these bits are ignored.
-    If no bit is left, the bit set is wrong, and all messages are sent.
+    It may have bits beyond the batch, because the cursor does not always know the number of messages; these bits
+    are ignored. If no bit is left, the bit set is wrong, and all messages are sent.
     """
     if bits.bit_length() > messages:
         bits &= (1 << messages) - 1

@@ -108,7 +108,7 @@ class SingleActiveDispatcher(Dispatcher):
             self._deliver(consumer, permits)
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
-        # Entries in the ledger's cache were checked when they were published. Older entries may not have been checked.
+        # Entries in the ledger's cache were checked when they were published. Older entries possibly were not.
         readable = []
         for entry in entries:
             if is_readable(entry.data):

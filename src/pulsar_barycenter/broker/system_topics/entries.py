@@ -101,13 +101,13 @@ def _unpacked(payload: bytes, count: int) -> list[Content]:
     for index in range(count):
         if end - offset < _SIZE.size:
             raise UnreadableEntryError(
-                f"a batch of {count_of(count, 'message')} is incomplete: it ends in message {index}"
+                f"a batch of {count_of(count, 'message')} is incomplete: its data ends within message {index}"
             )
         (size,) = _SIZE.unpack_from(payload, offset)
         start = offset + _SIZE.size
         if size > end - start:
             raise UnreadableEntryError(
-                f"a batch of {count_of(count, 'message')} is incomplete: it ends in message {index}"
+                f"a batch of {count_of(count, 'message')} is incomplete: its data ends within message {index}"
             )
         try:
             single = api.SingleMessageMetadata.FromString(payload[start : start + size])

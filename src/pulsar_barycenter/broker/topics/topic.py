@@ -599,7 +599,7 @@ class Topic:
         """Disconnect all clients and delete everything that is stored.
 
         Raises:
-            TopicBusyError: the topic may not be deleted; see `check_deletable`.
+            TopicBusyError: the topic must not be deleted; see `check_deletable`.
             LedgerError: the topic could not be deleted; clients cannot attach to it any more.
         """
         raise NotImplementedError

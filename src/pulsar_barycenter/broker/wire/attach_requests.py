@@ -104,7 +104,7 @@ def _require_name(kind: str, name: str) -> None:
 
 
 def _log_refusal(log: BoundedLog, connection: Connection, error: Exception, **about: str) -> None:
-    """Log why a client may not attach; a missing right was already logged by the check of the rights."""
+    """Log why a client is not allowed to attach; a missing right was already logged by the check of the rights."""
     if not isinstance(error, AccessError):
         log.log(**about, address=connection.address, reason=error_text(error))
 
@@ -198,8 +198,8 @@ async def _create_initial_subscription(topic: Topic, name: str) -> None:
             return
         if not await topic.host.policies.may_subscribe(topic.name):
             raise NotAllowedError(
-                f"Initial subscription {name!r} of topic {topic.name} does not exist, and clients may not create it. "
-                "Create it, or allow that with allowAutoSubscriptionCreation or the namespace's policy."
+                f"Initial subscription {name!r} of topic {topic.name} does not exist, and clients are not allowed to "
+                "create it. Create it, or allow that with allowAutoSubscriptionCreation or the namespace's policy."
             )
         await topic.create_subscription(name, EARLIEST)
 

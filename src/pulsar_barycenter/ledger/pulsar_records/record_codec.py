@@ -76,7 +76,7 @@ def read_position(ledger_id: int, entry: bytes) -> PositionInfo:
     place = f"cursor ledger {ledger_id}"
     if len(entry) > MAX_ENTRY_BYTES:
         raise PulsarRecordError(
-            f"{place}: the entry has {len(entry):,} bytes, more than the limit of {MAX_ENTRY_BYTES:,}"
+            f"{place}: the entry that was read has {len(entry):,} bytes, more than the limit of {MAX_ENTRY_BYTES:,}"
         )
     return _parsed(place, entry, PositionInfo)
 

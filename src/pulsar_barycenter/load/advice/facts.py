@@ -18,7 +18,7 @@ class Severity(enum.StrEnum):
     WARNING = "warning"
     """The setting does not have the effect that its key promises."""
     NOTE = "note"
-    """The setting works, but may not be what was intended."""
+    """The setting works, but is perhaps not what was intended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -405,8 +405,9 @@ def _nearest_steps(value: float, resolution: int) -> int:
 def stats_rank(stats: NamespaceBundleStats) -> tuple[int, int, int, int, int]:
     """Return a sort key that orders bundles as Pulsar 4.x does (larger = more loaded).
 
-    Differences below 100 000 bytes/s, 100 msg/s, 500 topics and sessions or 100 000 bytes of cache may not count.
-    Traffic is rounded to whole steps; counts and bytes of cache are truncated, like windows in `bundle_data_rank`.
+    Each value is compared in steps: of 100 000 bytes/s, 100 msg/s, 500 topics and sessions, or 100 000 bytes of cache.
+    Traffic is rounded to the nearest step; counts and bytes of cache are rounded down. So bundles in the same step are
+    equal.
     Source: `NamespaceBundleStats.compareTo` (4.2).
     """
     return (

@@ -140,7 +140,7 @@ class ResourceLock(Generic[T]):
         Raises:
             LockLostError: the lock is not held any longer.
             LockBusyError: another session holds the path now; the lock has expired.
-            StoreUnavailableError, SessionLostError: the value may not be stored; the lock is in doubt and will be
+            StoreUnavailableError, SessionLostError: perhaps the value is not stored; the lock is in doubt and will be
             revalidated with the previous value.
         """
         self._check_not({LockState.INIT, LockState.RELEASING, LockState.EXPIRED})

@@ -208,8 +208,8 @@ def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
 
 
 def _priors(run: "_Run", parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
-    """Return for each stretch the counts of the samples in the stretches before it, as columns `bundle`, `samples`,
-    `last_at`; None for the first stretch.
+    """Return one table for each stretch of files in `parts`: for each bundle, the number of its samples in all
+    earlier stretches (`samples`) and the time of the last of them (`last_at`). The first stretch has None.
     """
     if len(parts) == 1:
         return [None]

@@ -1,4 +1,4 @@
-"""Measures how long the phases of Spark's triggers take: `durationMs` of each trigger that read reports.
+"""Measures how long the phases of Spark's triggers take: `durationMs` of each trigger in which Spark read load reports.
 
 The phases are Spark's own: `latestOffset` lists new files, `getBatch` and `queryPlanning` plan, `walCommit` and
 `commitOffsets` write Spark's records, `addBatch` is the batch itself; `triggerExecution` is the total.

@@ -41,7 +41,7 @@ _FAILED: Final = ".failed"
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
     """An archive of Spark's Java classes, made for one Java and one PySpark, which lets Java start faster. It is in
-    `folder`, and may not exist yet.
+    `folder`, and does not have to exist yet.
     """
 
     folder: Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
-if TYPE_CHECKING:  # programs that read without Spark may not have PySpark
+if TYPE_CHECKING:  # programs that read without Spark do not need PySpark
     from pyspark.sql import DataFrame
 
 

@@ -101,7 +101,7 @@ class KeysOfIssuer:
         self._asking: asyncio.Task[None] | None = None
 
     async def for_key(self, key_id: str) -> IssuerKeys:
-        """Return the issuer's keys for checking a token that names `key_id`. They may not contain that key.
+        """Return the issuer's keys for checking a token that names `key_id`. They do not always contain that key.
 
         Raises:
             AuthenticationError: the keys could not be fetched.

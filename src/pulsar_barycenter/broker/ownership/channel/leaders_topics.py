@@ -122,7 +122,7 @@ class LeadersTopics:
                     await asyncio.sleep(_RETRY_S)
                     continue
                 if self._pauses.has_paused() or not self._leadership.is_leader():
-                    await asyncio.sleep(_RETRY_S)  # the session may not be the one in which the number was taken
+                    await asyncio.sleep(_RETRY_S)  # perhaps this is not the session in which the number was taken
                 elif self._leadership.times_won == wins and not self._closed:
                     self._begin(number)
                     return

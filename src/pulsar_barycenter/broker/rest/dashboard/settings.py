@@ -15,8 +15,8 @@ from pulsar_barycenter.config.sources import NotedChange, Source, source_of
 
 
 class SettingInForce(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A configuration key. `override` is the value that is stored for all brokers, None if there is none; this broker
-    may not be able to apply it. `changed` says who stored it, None if this is not known.
+    """A configuration key. `override` is the value that is stored for all brokers, None if there is none; it is
+    possible that this broker cannot apply it. `changed` says who stored it, None if this is not known.
     """
 
     key: str

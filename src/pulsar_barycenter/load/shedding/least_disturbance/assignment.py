@@ -132,7 +132,7 @@ class Search:
 
     def run(self) -> Found:
         """Return the moves that bring all brokers within the band around their reachable usage; only the first of these
-        moves if the round may not make all.
+        moves if the round is not allowed to make all.
         """
         if self._is_possible:
             self._plan(self._settings.band, self._settings.edge)

@@ -147,7 +147,7 @@ class FollowingRecords:
             raise ChannelUnavailableError("the ownership records were moved to another place meanwhile")
 
     async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
-        """Read and return all ownership records in the place that is used now, even while this broker may not write.
+        """Read and return all ownership records in the place that is used now, even while this broker must not write.
 
         Raises:
             ChannelUnavailableError: the records cannot be read now.

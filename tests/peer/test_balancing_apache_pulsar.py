@@ -172,6 +172,29 @@ def test_observing_changes_nothing_and_acting_moves_and_gives_back(cluster: Apac
         flow.wait_for_more(20)
 
 
+def test_errors_of_clients_after_its_moves_pause_it_until_they_end(cluster: ApachePulsar, tmp_path: Path) -> None:
+    topics = topics_on_one_broker(cluster, "judged")
+    with (
+        flowing(cluster.service_url, topics) as flow,
+        balancing(cluster, tmp_path / "state", "--mode", "act", "--set", "minUnloadMessage=1") as balancer,
+    ):
+        flow.wait_for_more(20)
+        soon(
+            lambda: any("clientErrors" in record for record in balancer.records), within_s=180, what="moves are judged"
+        )
+        wrong = f"{lookup_path(topics[0])}?listenerName=nowhere"
+
+        def is_paused() -> bool:
+            status, _ = cluster.call("GET", wrong)
+            assert status >= 400
+            return "clients get more errors after moves" in balancer.records[-1].get("heldUp", "")
+
+        soon(is_paused, within_s=60, what="errors of clients pause it")
+        soon(lambda: balancer.records[-1]["state"] == "acting", within_s=60, what="it goes on")
+        assert not any("errors of clients" in line for line in balancer.told)
+        balancer.end()
+
+
 def test_a_killed_balancer_is_followed_by_its_standby_which_gives_back(cluster: ApachePulsar, tmp_path: Path) -> None:
     before = shedding(cluster)
     with balancing(cluster, tmp_path / "first", "--mode", "act") as first:

@@ -225,7 +225,7 @@ lab
 balancer
     options
     judging
-    facts
+    client_errors facts
     state_folder lease
     approval metrics
     carrying_out rounds

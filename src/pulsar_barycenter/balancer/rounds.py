@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.balancer.client_errors import ClientErrors
 from pulsar_barycenter.balancer.facts import answering, balancing_settings, policies_of
 from pulsar_barycenter.balancer.judging.caps import PastMove, Room, too_few
 from pulsar_barycenter.balancer.judging.deciding import DecidedMove, DecidedRound, Decider
@@ -51,7 +52,8 @@ _COUNTINGS: Final = 20
 class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """The record of a round. `at` is epoch ms. `brokers` are registered, `current` of them have a current report.
 
-    `above_mean` is the usage above the mean now, `our_above_mean` what it would be by the decisions of `observe`.
+    `above_mean` is the usage above the mean now, `our_above_mean` what it would be by the decisions of `observe`;
+    `client_errors` is how many errors clients get a minute while moves are judged by it, None if it is not known.
     `decided` are the moves of the round, `stays` maps bundles that stay to the reason, `seen` are the moves since the
     last round. `splits` are the bundles that are split, `whole` maps others that are too large to the reason. `state`
     is what the balancer may do, `held_up` why it does less.
@@ -66,6 +68,7 @@ class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
     balance: str
     above_mean: float
     our_above_mean: float
+    client_errors: float | None = None
     why: str = ""
     decided: tuple[PlannedMove, ...] = ()
     stays: dict[str, str] = {}
@@ -104,6 +107,7 @@ class Rounds:
     cluster: AdminCluster
     state: StateFolder
     kept: Kept
+    errors: ClientErrors
     watch: Watch = field(default_factory=Watch)
     clock_trouble: str = ""
     needed: str = ""
@@ -142,6 +146,8 @@ class Rounds:
         policies = await self._read_policies(owners, now_ms)
         self._use(settings)
         balance = self.decider.balance(self._snapshot(Facts(brokers=current, taken_at_ms=now_ms, policies=policies)))
+        if self.wanted.mode.moves and (self.watch.judges_errors or not self.errors.is_begun):
+            await self.errors.read(self.collector.addresses)
         look = Look(now_ms, listed, tuple(current), collected.failed, settings, owners, moves, policies, balance)
         self._watch(look, limits, off)
         self._size(look)
@@ -162,6 +168,7 @@ class Rounds:
         return WatchLimits(
             report_interval_ms=round(interval_ms),
             grown=wanted.grown,
+            more_errors=wanted.more_errors,
             quiet_ms=round(wanted.quiet_s * 1000),
             hand_back_ms=round(wanted.hand_back_s * 1000),
         )
@@ -193,6 +200,7 @@ class Rounds:
             oldest_ms=min(times.values(), default=0),
             silent=tuple(broker for broker, at_ms in times.items() if not at_ms),
             above_mean=look.balance.above_mean if look.balance.brokers > 1 else None,
+            errors=self._client_errors,
             foreign=tuple(f"{move.bundle} moved from {move.source} to {move.destination}" for move in foreign if off),
             sheds=SHEDDING in off and is_on(SHEDDING, look.settings),
             splits=SPLITTING in off and is_on(SPLITTING, look.settings),
@@ -200,6 +208,16 @@ class Rounds:
             acts=bool(off),
         )
         self.watch = watched(self.watch, seen, limits)
+
+    @property
+    def _client_errors(self) -> float | None:
+        return self.errors.per_minute if self.watch.judges_errors else None
+
+    async def errors_before_moves(self) -> float | None:
+        """Return how many errors clients get a minute, before moves begin; None if it is not known."""
+        if not self.watch.judges_errors:
+            await self.errors.read_twice(self.collector.addresses)
+        return self.errors.per_minute
 
     def _size(self, look: Look) -> None:
         if not look.current or len(look.current) < len(look.listed):
@@ -324,6 +342,7 @@ class Rounds:
             balance=now.sentence,
             above_mean=now.above_mean,
             our_above_mean=ours.above_mean,
+            client_errors=self._client_errors,
             why="" if decided is None else decided.why,
             decided=() if decided is None else tuple(one.move for one in decided.moves[:_MAX_SHOWN]),
             stays={} if decided is None else dict(list(decided.stays.items())[:_MAX_SHOWN]),

@@ -21,6 +21,7 @@ from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
 from pulsar_barycenter.balancer.approval import Proposal, answer_to, propose, withdraw
 from pulsar_barycenter.balancer.carrying_out import BY, Carrier, SplitCarrier
+from pulsar_barycenter.balancer.client_errors import ClientErrors
 from pulsar_barycenter.balancer.facts import FactsError, one_cluster
 from pulsar_barycenter.balancer.judging.deciding import DecidedRound
 from pulsar_barycenter.balancer.judging.journal_view import under_way
@@ -127,7 +128,11 @@ async def _open(
     state.read_moves()
     state.read_splits()
     async with open_collector(new_client, conf, collection, view, view.published, subscription=_name()) as collector:
-        yield Rounds(wanted, client, collector, view, cluster, state, state.kept(wanted.strategy))
+        errors = ClientErrors(new_client, _now_ms)
+        try:
+            yield Rounds(wanted, client, collector, view, cluster, state, state.kept(wanted.strategy), errors)
+        finally:
+            await errors.close()
 
 
 class _Run:
@@ -161,6 +166,7 @@ class _Run:
         """Whether the lease was taken, and its last note read: an earlier renewal would lose the note."""
         self._is_ready = False
         self._looked_ms = 0
+        self._has_told_errors = False
         self._carrier = Carrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_move, of_moves)
         self._splitter = SplitCarrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_split, of_moves)
 
@@ -218,6 +224,7 @@ class _Run:
         rounds, mode = self._rounds, self._wanted.mode
         look = await rounds.look(off=self._off())
         self._looked_ms = look.at_ms
+        self._tell_unknown_errors()
         if rounds.clock_trouble and not self._numbers.rounds:
             raise FactsError(rounds.clock_trouble)
         if len(look.failed) == len(look.listed) and not rounds.view.is_published:  # else they may publish it later
@@ -236,6 +243,12 @@ class _Run:
             await self._carry_out_splits(splits.splits)
         if decided is not None and decided.moves:
             await self._do(look, decided)
+
+    def _tell_unknown_errors(self) -> None:
+        """Tell once that the errors of clients are not known."""
+        if (why := self._rounds.errors.why_unknown) and not self._has_told_errors:
+            self._has_told_errors = True
+            self._tell(f"moves are not judged by the errors of clients, which no broker tells: {why}")
 
     async def _decided_splits(self, look: Look) -> DecidedSplits:
         if self._why_not() or not self._wanted.split.splits(self._wanted.mode, own=self._own_splits(look)):
@@ -281,11 +294,12 @@ class _Run:
             )
 
     async def _carry_out(self, moves: Sequence[PlannedMove], above_mean: float | None, by: str) -> None:
+        errors = await self._rounds.errors_before_moves()
         outcome = await self._carrier.carry_out(moves, by=by)
         self._numbers.carried["served"] += outcome.served
         self._numbers.carried["failed"] += outcome.failed
         if outcome.served:
-            self._rounds.watch = moved_after(self._rounds.watch, above_mean, _now_ms())
+            self._rounds.watch = moved_after(self._rounds.watch, above_mean, errors, _now_ms())
         if outcome.stopped_by:
             self._tell(f"the round was stopped: {outcome.stopped_by}")
 
@@ -325,6 +339,7 @@ class _Run:
         oldest_ms = min(map(self._rounds.view.measured_ms, look.listed), default=look.at_ms)
         numbers.view_age_s = (look.at_ms - oldest_ms) / 1000
         numbers.is_lease_held = self._lease is not None and self._lease.is_held
+        numbers.client_errors = record.client_errors
         numbers.above_mean = {"cluster": record.above_mean, "ours": record.our_above_mean}
         numbers.needed = self._rounds.needed
         numbers.score, numbers.watch = record.score, self._rounds.watch

@@ -4,6 +4,7 @@
   of moves that nobody made can be measured.
 - `deciding` runs a round; `caps` limits it. `splits` chooses the bundles to split. `needs` counts the
   brokers that the load needs. `scoring` compares the cluster's own balance and moves with ours.
-- `moves_seen` finds moves in consecutive views; `watchdog` says when to pause, go on, or hand back.
+- `moves_seen` finds moves in consecutive views; `watchdog` says when to pause, go on, or hand back;
+  `error_counts` counts the errors of clients for it.
 - `journal_view` reads from the journal what is under way, what moved lately, and how much room the caps have.
 """

@@ -15,6 +15,7 @@ from pulsar_barycenter.balancer.options import (
     MAX_PER_HOUR,
     MAX_PER_MINUTE,
     MAX_SPLITS_PER_HOUR,
+    MORE_ERRORS,
     Caps,
     Mode,
     SplitWhen,
@@ -116,6 +117,13 @@ _MIB: Final = 1 << 20
     type=click.FloatRange(0.1, 100),
     help="Pause if the usage above the mean grows by more points after moves.",
 )
+@click.option(
+    "--errors-by",
+    default=MORE_ERRORS,
+    show_default=True,
+    type=click.FloatRange(0, 1e9),
+    help="Pause if clients get more errors a minute than this beyond those before moves.",
+)
 @click.option("--quiet", default="5m", show_default=True, type=Seconds(0), help="Pause for this after a foreign move.")
 @click.option("--hand-back", default="15m", show_default=True, type=Seconds(1), help="Hand back after this pause.")
 @click.option("--approve-within", default="1h", show_default=True, type=Seconds(1), help="A round is valid for this.")
@@ -210,6 +218,7 @@ def _wanted(urls: tuple[str, ...], state: Path, options: dict[str, Any]) -> Want
         split=when,
         sizing=SizingRule(head_room=options["head_room"] / 100, idle=options["idle"] / 100, spare=options["spare"]),
         grown=options["worse_by"] / 100,
+        more_errors=options["errors_by"],
         quiet_s=options["quiet"],
         hand_back_s=options["hand_back"],
         approved_within_s=options["approve_within"],

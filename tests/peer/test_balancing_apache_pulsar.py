@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pulsar_barycenter.config.pulsar_version import VERSIONS
-from pulsar_barycenter.operations.own_balancing import SHEDDING
+from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING
 from support.admin_tool import tool_class_path
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
 from support.apache_pulsar_5 import VERSION as VERSION_5
@@ -145,11 +145,11 @@ def owners(cluster: ApachePulsar, topics: list[str]) -> set[str]:
     return {owner(cluster, topic) for topic in topics} - {""}
 
 
-def shedding(cluster: ApachePulsar) -> tuple[set[str], str | None]:
+def shedding(cluster: ApachePulsar, key: str = SHEDDING) -> tuple[set[str], str | None]:
     path = "/admin/v2/brokers/configuration"
     numbers = range(len(cluster.brokers))
-    values = {cluster.expect(200, "GET", f"{path}/runtime", broker=number)[SHEDDING] for number in numbers}
-    return values, (cluster.expect(200, "GET", f"{path}/values") or {}).get(SHEDDING)
+    values = {cluster.expect(200, "GET", f"{path}/runtime", broker=number)[key] for number in numbers}
+    return values, (cluster.expect(200, "GET", f"{path}/values") or {}).get(key)
 
 
 def test_observing_changes_nothing_and_acting_moves_and_gives_back(cluster: ApachePulsar, tmp_path: Path) -> None:
@@ -193,6 +193,43 @@ def test_errors_of_clients_after_its_moves_pause_it_until_they_end(cluster: Apac
         soon(lambda: balancer.records[-1]["state"] == "acting", within_s=60, what="it goes on")
         assert not any("errors of clients" in line for line in balancer.told)
         balancer.end()
+
+
+def test_transfer_shedder_moves_bundles_of_brokers_of_any_load_manager(cluster: ApachePulsar, tmp_path: Path) -> None:
+    topics = topics_on_one_broker(cluster, "transferred")
+    at_once = (
+        *("--strategy", "TransferShedder", "--set", "loadBalancerSheddingConditionHitCountThreshold=0"),
+        # all brokers share a machine, so which of them has the higher usage changes from report to report
+        *("--set", "loadBalancerHistoryResourcePercentage=0"),
+    )
+    with flowing(cluster.service_url, topics) as flow:
+        flow.wait_for_more(20)
+        with balancing(cluster, tmp_path / "state", "--mode", "act", *at_once) as balancer:
+            soon(lambda: len(owners(cluster, topics)) > 1, within_s=180, what="bundles move")
+            balancer.end()
+        decided = [move for record in balancer.records for move in record.get("decided", ())]
+        assert all("[TransferShedder]" in move["sentence"] for move in decided)
+        flow.wait_for_more(20)
+
+
+def test_bundles_that_are_too_large_are_split_and_splitting_is_given_back(
+    cluster: ApachePulsar, tmp_path: Path
+) -> None:
+    topics = topics_on_one_broker(cluster, "split")
+    path = "/admin/v2/namespaces/public/split/bundles"
+    boundaries = set(cluster.expect(200, "GET", path)["boundaries"])
+    before = shedding(cluster, SPLITTING)
+    limit = ("--split", "always", "--set", "loadBalancerNamespaceBundleMaxTopics=1")
+    with flowing(cluster.service_url, topics) as flow:
+        flow.wait_for_more(20)
+        with balancing(cluster, tmp_path / "state", "--mode", "act", *limit) as balancer:
+            soon(lambda: any(": split" in line for line in balancer.told), within_s=180, what="a bundle is split")
+            assert shedding(cluster, SPLITTING)[0] == {"false"}
+            balancer.end()
+        assert set(cluster.expect(200, "GET", path)["boundaries"]) > boundaries
+        assert shedding(cluster, SPLITTING) == before
+        assert not any("failed" in line for line in balancer.told if line.startswith("split of ")), balancer.told
+        flow.wait_for_more(20)
 
 
 def test_a_killed_balancer_is_followed_by_its_standby_which_gives_back(cluster: ApachePulsar, tmp_path: Path) -> None:

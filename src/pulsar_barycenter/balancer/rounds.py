@@ -11,12 +11,13 @@ from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.balancer.client_errors import ClientErrors
 from pulsar_barycenter.balancer.facts import answering, balancing_settings, policies_of
 from pulsar_barycenter.balancer.judging.caps import PastMove, Room, too_few
-from pulsar_barycenter.balancer.judging.deciding import DecidedMove, DecidedRound, Decider
+from pulsar_barycenter.balancer.judging.deciding import TRANSFER, DecidedMove, DecidedRound, Decider, manager_of
 from pulsar_barycenter.balancer.judging.journal_view import past_moves, within_grace
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView, document_of
 from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, SeenMove, Whose, destinations_of
 from pulsar_barycenter.balancer.judging.needs import needed, with_load
 from pulsar_barycenter.balancer.judging.scoring import Score
+from pulsar_barycenter.balancer.judging.snapshots import MovingAverages, document_for
 from pulsar_barycenter.balancer.judging.splits import (
     DecidedSplits,
     decide_splits,
@@ -28,7 +29,9 @@ from pulsar_barycenter.balancer.judging.would_be import differing, throughput_of
 from pulsar_barycenter.balancer.options import HOUR_MS, MINUTE_MS, Mode, Wanted, WatchLimits
 from pulsar_barycenter.balancer.state_folder import Kept, StateFolder
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.policies import ClusterPolicies
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.rounds.balance import Balance
 from pulsar_barycenter.load.sizing import load_of
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
@@ -115,6 +118,8 @@ class Rounds:
     _owners: OwnersSeen = field(default_factory=OwnersSeen)
     _moved: dict[str, int] = field(default_factory=dict)
     _policies: tuple[int, frozenset[str], ClusterPolicies] = (0, frozenset(), ClusterPolicies())
+    _averages: MovingAverages = field(default_factory=MovingAverages)
+    _would_be_averages: MovingAverages = field(default_factory=MovingAverages)
     _texts: Mapping[str, str] | None = None
     _decider: Decider | None = None
 
@@ -145,6 +150,7 @@ class Rounds:
         current = self.view.current(listed, now_ms=now_ms, max_age_ms=2 * limits.report_interval_ms)
         policies = await self._read_policies(owners, now_ms)
         self._use(settings)
+        self._average(self._averages, self.view.reports)
         balance = self.decider.balance(self._snapshot(Facts(brokers=current, taken_at_ms=now_ms, policies=policies)))
         if self.wanted.mode.moves and (self.watch.judges_errors or not self.errors.is_begun):
             await self.errors.read(self.collector.addresses)
@@ -187,10 +193,16 @@ class Rounds:
         texts = balancing_settings(settings)
         if texts != self._texts or self._decider is None:
             memory = self.kept.memory if self._decider is None else self._decider.memory()
-            self._decider, self._texts = Decider(self._configuration(texts), memory), texts
+            self._decider, self._texts = Decider(self._configuration(texts), memory, self._manager), texts
 
     def _configuration(self, texts: Mapping[str, str]) -> BrokerConfig:
-        return configuration_of(texts, changes=self.wanted.changes, strategy=self.wanted.strategy)
+        changes = (*self.wanted.changes, f"{TRANSFER}=true")
+        return configuration_of(texts, changes=changes, strategy=self.wanted.strategy)
+
+    @property
+    def _manager(self) -> ManagerKind:
+        """The load manager that has the strategy."""
+        return manager_of(self.wanted.strategy)
 
     def _watch(self, look: Look, limits: WatchLimits, off: Collection[str]) -> None:
         times = {broker: self.view.measured_ms(broker) for broker in look.listed}
@@ -277,7 +289,8 @@ class Rounds:
         recently = self._lately(self._moved, look.at_ms) | within_grace(past, now_ms=look.at_ms, grace_ms=grace_ms)
         split = self.state.splits_since(look.at_ms - HOUR_MS)
         room = self._room(past, look.at_ms, immovable(splits.splits, split))
-        return self.decider.decide(self._snapshot(_facts(look, recently)), room)
+        facts = _facts(look, recently)
+        return self.decider.decide(self._to_decide(self.view.reports, look.owners, facts, self._averages), room)
 
     def imagine(self, look: Look) -> DecidedRound | None:
         """Return the moves of a round on the cluster as it would be by the rounds so far, and count them as made."""
@@ -289,7 +302,9 @@ class Rounds:
         reports = {broker: self.view.reports[broker] for broker in look.current}
         places = differing(self.kept.places, look.owners, reports)
         elsewhere = would_be(reports, look.owners, places)
-        snapshot = document_of(elsewhere, self.view.bundles, _facts(look, recently)).snapshot()
+        self._average(self._would_be_averages, elsewhere)
+        owners = {**look.owners, **places}
+        snapshot = self._to_decide(elsewhere, owners, _facts(look, recently), self._would_be_averages)
         decided = self.decider.decide(snapshot, self._room(past, look.at_ms))
         horizon_ms = max(HOUR_MS, self.wanted.caps.grace_ms)
         moved = {bundle: at_ms for bundle, at_ms in self.kept.moved.items() if look.at_ms - at_ms <= horizon_ms}
@@ -307,6 +322,22 @@ class Rounds:
 
     def _throughputs(self) -> dict[str, float]:
         return {bundle: throughput for bundle, (throughput, _) in self._loads_of_bundles().items()}
+
+    def _average(self, averages: MovingAverages, reports: Mapping[str, LocalBrokerData]) -> None:
+        """Count the newest reports for the averages, if the strategy decides on them."""
+        if self._manager is ManagerKind.EXTENSIBLE:
+            for broker, report in reports.items():
+                averages.add(broker, report, self.configuration)
+
+    def _to_decide(
+        self,
+        reports: Mapping[str, LocalBrokerData],
+        owners: Mapping[str, str],
+        facts: Facts,
+        averages: MovingAverages,
+    ) -> LoadSnapshot:
+        """Return the snapshot on which the strategy decides."""
+        return document_for(self._manager, reports, self.view.bundles, owners, averages, facts).snapshot()
 
     def _snapshot(self, facts: Facts) -> LoadSnapshot:
         return document_of(self.view.reports, self.view.bundles, facts).snapshot()

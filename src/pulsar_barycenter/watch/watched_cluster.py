@@ -13,6 +13,7 @@ import msgspec
 
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView
 from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, SeenMove
+from pulsar_barycenter.balancer.judging.snapshots import MovingAverages, document_for
 from pulsar_barycenter.dashboard.timeline import BriefDecision
 from pulsar_barycenter.html_pages.reasons import short_reason
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
@@ -22,11 +23,9 @@ from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 from pulsar_barycenter.watch.loads_seen import LoadsSeen
 from pulsar_barycenter.watch.recomputing import (
-    ExtensibleLoads,
     RecomputedRound,
     Recomputer,
     configuration_in_force,
-    document_for,
 )
 from pulsar_barycenter.watch.why_moved import Basis, Known, Why, why_moved
 
@@ -74,7 +73,7 @@ class WatchedCluster:
         self._changes = tuple(changes)
         self._loads = LoadsSeen()
         self._view = LoadView(self._taken)
-        self._extensible = ExtensibleLoads()
+        self._averages = MovingAverages()
         self._owners = OwnersSeen()
         self._moved: dict[str, int] = {}
         self._rounds: deque[RecomputedRound] = deque(maxlen=_ROUNDS_KEPT)
@@ -98,7 +97,7 @@ class WatchedCluster:
         broker = report.broker_id or ""
         self._loads.add(broker, report)
         if self.manager is ManagerKind.EXTENSIBLE:
-            self._extensible.add(broker, report, self.config)
+            self._averages.add(broker, report, self.config)
 
     # ---- looks ----
 
@@ -136,7 +135,7 @@ class WatchedCluster:
         self._rounds.clear()
         if self.manager is ManagerKind.EXTENSIBLE and was is not ManagerKind.EXTENSIBLE:
             for broker, report in self._view.reports.items():
-                self._extensible.add(broker, report, self.config)
+                self._averages.add(broker, report, self.config)
 
     def _document(self) -> SnapshotDocument:
         facts = Facts(
@@ -146,7 +145,8 @@ class WatchedCluster:
             policies=self.beside.policies,
             configuration=self.beside.settings or {},
         )
-        return document_for(self._view, self._extensible, facts, self.manager)
+        view = self._view
+        return document_for(self.manager, view.reports, view.bundles, view.owners(), self._averages, facts)
 
     def _run_if_due(self) -> None:
         every_ms = round(self.config.load_balancer_shedding_interval_minutes * MINUTE_MS)

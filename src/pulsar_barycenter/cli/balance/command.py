@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from pulsar_barycenter.balancer.facts import FactsError
-from pulsar_barycenter.balancer.judging.deciding import checked_strategy
+from pulsar_barycenter.balancer.judging.deciding import checked_changes, checked_strategy
 from pulsar_barycenter.balancer.options import (
     LEASE_TOPIC,
     MAX_AT_ONCE,
@@ -38,7 +38,7 @@ from pulsar_barycenter.load.sizing import SizingRule
 from pulsar_barycenter.observer.collector import admin_urls
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.run.process_log import configure_logging
-from pulsar_barycenter.snapshots.decided_by import WrongWordError, configuration_of
+from pulsar_barycenter.snapshots.decided_by import WrongWordError
 from pulsar_barycenter.terminal.errors import in_words
 
 _MIB: Final = 1 << 20
@@ -194,7 +194,7 @@ def _wanted(urls: tuple[str, ...], state: Path, options: dict[str, Any]) -> Want
     when, mode = SplitWhen(options["split"]), Mode(options["mode"])
     if when is SplitWhen.ALWAYS and mode is Mode.ADVISE:
         raise WrongWordError("--split always: an approval in --mode advise is for moves only; use --mode act")
-    configuration_of({}, changes=options["changes"], strategy=strategy)
+    checked_changes(strategy, options["changes"])
     return Wanted(
         urls=urls,
         state=state,

@@ -199,8 +199,13 @@ def test_transfer_shedder_moves_bundles_of_brokers_of_any_load_manager(cluster: 
     topics = topics_on_one_broker(cluster, "transferred")
     at_once = (
         *("--strategy", "TransferShedder", "--set", "loadBalancerSheddingConditionHitCountThreshold=0"),
-        # all brokers share a machine, so which of them has the higher usage changes from report to report
-        *("--set", "loadBalancerHistoryResourcePercentage=0"),
+        # all brokers report the CPU of the machine that they share; their heaps differ, in each report anew
+        *("--set", "loadBalancerHistoryResourcePercentage=0", "--set", "loadBalancerMemoryResourceWeight=1"),
+        *(
+            word
+            for name in ("CPU", "BandwidthIn", "BandwidthOut")
+            for word in ("--set", f"loadBalancer{name}ResourceWeight=0")
+        ),
     )
     with flowing(cluster.service_url, topics) as flow:
         flow.wait_for_more(20)

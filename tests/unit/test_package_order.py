@@ -225,7 +225,7 @@ lab
 balancer
     options
     judging
-    client_errors facts
+    client_errors facts policies_read
     state_folder lease
     approval metrics
     carrying_out rounds

@@ -10,8 +10,8 @@ each round, `act` carries rounds out. A move begins only while this process hold
 the caps have room. Whatever was changed in the cluster is on the disk and in the lease before it is changed.
 
 - `options` has the modes and limits; `judging` decides, as pure code.
-- `facts` reads settings, policies, identity and clock of a cluster; `state_folder` keeps the state on the disk.
-- `client_errors` reads how many errors the clients get.
+- `facts` reads settings, identity and clock of a cluster, `policies_read` the rules of administrators, `client_errors`
+  how many errors the clients get. `state_folder` keeps the state on the disk.
 - `lease` holds the right to act. `operations.own_balancing` switches the cluster's own shedding and
   splitting off, and restores them; `operations.splitting` splits.
 - `approval` passes a round to a person and back; `metrics` serves numbers for Prometheus, `page` shows the last round

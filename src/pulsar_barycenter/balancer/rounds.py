@@ -9,7 +9,7 @@ import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.balancer.client_errors import ClientErrors
-from pulsar_barycenter.balancer.facts import answering, balancing_settings, policies_of
+from pulsar_barycenter.balancer.facts import answering, balancing_settings
 from pulsar_barycenter.balancer.judging.caps import PastMove, Room, too_few
 from pulsar_barycenter.balancer.judging.deciding import TRANSFER, DecidedMove, DecidedRound, Decider, manager_of
 from pulsar_barycenter.balancer.judging.journal_view import past_moves, within_grace
@@ -27,6 +27,7 @@ from pulsar_barycenter.balancer.judging.splits import (
 from pulsar_barycenter.balancer.judging.watchdog import Observed, Watch, watched
 from pulsar_barycenter.balancer.judging.would_be import differing, throughput_of, would_be
 from pulsar_barycenter.balancer.options import HOUR_MS, MINUTE_MS, Mode, Wanted, WatchLimits
+from pulsar_barycenter.balancer.policies_read import PoliciesReader
 from pulsar_barycenter.balancer.state_folder import Kept, StateFolder
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import ManagerKind
@@ -44,8 +45,6 @@ from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.operations.splitting import PlannedSplit
 from pulsar_barycenter.snapshots.decided_by import configuration_of
 
-_POLICIES_MS: Final = 5 * MINUTE_MS
-"""How long policies that were read are used."""
 _MAX_SHOWN: Final = 1_000
 """The number of moves, and of bundles that stay, in the record of a round."""
 _COUNTINGS: Final = 20
@@ -111,13 +110,13 @@ class Rounds:
     state: StateFolder
     kept: Kept
     errors: ClientErrors
+    policies: PoliciesReader
     watch: Watch = field(default_factory=Watch)
     clock_trouble: str = ""
     needed: str = ""
     _loads: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     _owners: OwnersSeen = field(default_factory=OwnersSeen)
     _moved: dict[str, int] = field(default_factory=dict)
-    _policies: tuple[int, frozenset[str], ClusterPolicies] = (0, frozenset(), ClusterPolicies())
     _averages: MovingAverages = field(default_factory=MovingAverages)
     _would_be_averages: MovingAverages = field(default_factory=MovingAverages)
     _texts: Mapping[str, str] | None = None
@@ -180,12 +179,8 @@ class Rounds:
         )
 
     async def _read_policies(self, owners: Mapping[str, str], now_ms: int) -> ClusterPolicies:
-        read_ms, known, policies = self._policies
-        namespaces = frozenset(bundle.rpartition("/")[0] for bundle in owners)
-        if now_ms - read_ms < _POLICIES_MS and namespaces <= known:
-            return policies
-        policies = await policies_of(self.cluster, namespaces)
-        self._policies = now_ms, namespaces, policies
+        policies = await self.policies.read(frozenset(bundle.rpartition("/")[0] for bundle in owners), now_ms)
+        self.state.policies.note(now_ms, policies)
         return policies
 
     def _use(self, settings: Mapping[str, str]) -> None:
@@ -341,6 +336,16 @@ class Rounds:
 
     def _snapshot(self, facts: Facts) -> LoadSnapshot:
         return document_of(self.view.reports, self.view.bundles, facts).snapshot()
+
+    async def changed_policies(self, decided: DecidedRound) -> str:
+        """Return which namespaces of a round's moves have another anti-affinity group than it was decided by; blank if
+        none has.
+
+        Raises:
+            NotNowError, RefusedError, TimeoutError: the groups cannot be read.
+        """
+        namespaces = {one.move.bundle.rpartition("/")[0] for one in decided.moves}
+        return ", ".join(await self.policies.changed(namespaces, _now_ms()))
 
     # ---- note ----
 

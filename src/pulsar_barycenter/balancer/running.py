@@ -32,6 +32,7 @@ from pulsar_barycenter.balancer.lease import Lease, LeaseError, LeaseLostError
 from pulsar_barycenter.balancer.metrics import MetricsServer, Numbers
 from pulsar_barycenter.balancer.options import HOUR_MS, Mode, Wanted
 from pulsar_barycenter.balancer.page import BalancePage, read_token
+from pulsar_barycenter.balancer.policies_read import PoliciesReader
 from pulsar_barycenter.balancer.rounds import Look, RoundRecord, Rounds
 from pulsar_barycenter.balancer.state_folder import StateFolder
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
@@ -130,7 +131,8 @@ async def _open(
     async with open_collector(new_client, conf, collection, view, view.published, subscription=_name()) as collector:
         errors = ClientErrors(new_client, _now_ms)
         try:
-            yield Rounds(wanted, client, collector, view, cluster, state, state.kept(wanted.strategy), errors)
+            kept, policies = state.kept(wanted.strategy), PoliciesReader(cluster)
+            yield Rounds(wanted, client, collector, view, cluster, state, kept, errors, policies)
         finally:
             await errors.close()
 
@@ -282,6 +284,11 @@ class _Run:
 
     async def _do(self, look: Look, decided: DecidedRound) -> None:
         moves = [one.move for one in decided.moves]
+        if self._wanted.mode.moves and (changed := await self._rounds.changed_policies(decided)):
+            self._tell(
+                f"nothing of this round moves: the anti-affinity group of {changed} has changed since it was read"
+            )
+            return
         if self._wanted.mode is Mode.ACT:
             await self._carry_out(moves, decided.balance.above_mean, BY)
         elif self._wanted.mode is Mode.ADVISE:

@@ -235,6 +235,7 @@ balancer
 watch
     loads_seen recomputing
     why_moved
+    splits_seen
     watched_cluster
     sources recorded_status
     answers

@@ -1,4 +1,4 @@
-"""Folds the reports of a cluster into what is shown of it: its load, its moves, and why they were made. Pure.
+"""Folds the reports of a cluster into what is shown of it: load, moves, splits, and why these were made. Pure.
 
 A source makes a look of each round of reports. The cluster takes it: compares the owners of bundles with those of the
 last look, explains the moves, and runs the recomputed round if one is due. Time is an argument.
@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
-
-import msgspec
 
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView
 from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, SeenMove
@@ -27,6 +25,7 @@ from pulsar_barycenter.watch.recomputing import (
     Recomputer,
     configuration_in_force,
 )
+from pulsar_barycenter.watch.splits_seen import SplitSeen, splits_seen, why_split
 from pulsar_barycenter.watch.why_moved import Basis, Known, Why, why_moved
 
 MAX_DECISIONS: Final = 10_000
@@ -42,13 +41,15 @@ _WITHIN_MS: Final = 3 * MINUTE_MS
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
     """What is known beside the load: the cluster's name, its leader (blank if not known), its settings (None: none were
-    recorded), its policies, and the reasons in the journal of `balance` by bundle and destination."""
+    recorded), its policies, and the reasons in the journals of `balance`: of moves by bundle and destination, of splits
+    by bundle."""
 
     cluster: str = ""
     leader: str = ""
     settings: Mapping[str, str] | None = None
     policies: ClusterPolicies = field(default_factory=ClusterPolicies)
     journal: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    split_journal: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,10 @@ class WatchedCluster:
         self._view.retain(live, at_ms)
         # without the brokers' own bundles, which never move
         owners = {name: broker for name, broker in self._view.owners().items() if not is_of_a_broker_itself(name)}
+        self.at_ms, self.live = at_ms, tuple(sorted(live))
+        for split in splits_seen(self._owners.known, owners):
+            self._explain_split(split)
+            self._owners.was_split(split.bundle, split.parts)
         moves = self._owners.see(owners, live=live, ours={}, at_ms=at_ms)
         grace_ms = round(self.config.load_balancer_shedding_grace_period_minutes * MINUTE_MS)
         self._moved = {bundle: at for bundle, at in self._moved.items() if at_ms - at <= grace_ms}
@@ -117,7 +122,6 @@ class WatchedCluster:
         if moves:
             self._explain(moves, before)
         self._moved |= {move.bundle: at_ms for move in moves}
-        self.at_ms, self.live = at_ms, tuple(sorted(live))
         self.document = self._document()
         self._before = self.document
         self._run_if_due()
@@ -176,17 +180,28 @@ class WatchedCluster:
             problem=self._recomputer.problem,
         )
         for move in moves:
-            self._note("unload", why_moved(move, known), move)
+            self._note(
+                "unload",
+                why_moved(move, known),
+                bundle=move.bundle,
+                source=move.source,
+                destination=move.destination,
+            )
+
+    def _explain_split(self, split: SplitSeen) -> None:
+        why = why_split(split, self._before, self.config, self.beside.split_journal)
+        self._note("split", why, bundle=split.bundle, source=split.broker)
 
     def _window_ms(self) -> int:
         every_ms = round(self.config.load_balancer_shedding_interval_minutes * MINUTE_MS)
         since_ms = 0 if self._before is None else self._before.taken_at
         return max(_WITHIN_MS, 2 * every_ms, 2 * (self.at_ms - since_ms))
 
-    def _note(self, kind: str, why: Why, move: SeenMove | None = None) -> None:
+    def _note(self, kind: str, why: Why, *, bundle: str = "", source: str = "", destination: str = "") -> None:
+        """Note what happened in the look that is taken now."""
         self.number += 1
         made = BriefDecision(
-            at=self.at_ms if move is None else move.at,
+            at=self.at_ms,
             by=self.beside.leader,
             number=self.number,
             kind=kind,
@@ -196,9 +211,10 @@ class WatchedCluster:
             strategy=self._recomputer.strategy,
             basis=str(why.basis),
             agrees=why.agrees,
+            bundle=bundle,
+            source=source,
+            destination=destination,
         )
-        if move is not None:
-            made = msgspec.structs.replace(made, bundle=move.bundle, source=move.source, destination=move.destination)
         self._decisions.append(made)
 
     # ---- what is shown ----

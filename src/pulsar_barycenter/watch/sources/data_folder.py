@@ -5,7 +5,8 @@
 | `load-reports/<yyyy-mm-dd>/*.json` | load and owners; new files are read each time |
 | `settings.jsonl` | the settings in force, which `collect` and `balance` record; without it, defaults are assumed |
 | `policies.jsonl` | the rules of administrators in force, which `balance` records; without it, none are assumed |
-| `cluster.json`, `moves.journal` | which cluster it is, and the reasons of the moves of `balance` |
+| `cluster.json` | which cluster it is |
+| `moves.journal`, `splits.journal` | the reasons of the moves and splits of `balance` |
 
 Reports are sorted by their time; a look is taken when a broker reports again, so that moves are seen in their order.
 Reports that the pipeline has archived (`pipeline/archive`) are not read.
@@ -29,6 +30,7 @@ from pulsar_barycenter.observer.recorded_policies import POLICIES_FILE, Recorded
 from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, RecordedSettings, read_settings
 from pulsar_barycenter.operations.journal import Entry, MoveState, move_journal
 from pulsar_barycenter.operations.journal_file import JournalError
+from pulsar_barycenter.operations.splitting import SplitEntry, SplitState, split_journal
 from pulsar_barycenter.watch.sources.error import WatchError
 from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, Look
 from pulsar_barycenter.whole_files.reading import read_regular
@@ -75,6 +77,7 @@ class DataFolder:
         self._settings = _Changing[list[RecordedSettings]]([])
         self._policies = _Changing[list[RecordedPolicies]]([])
         self._journal = _Changing[list[Entry]]([])
+        self._splits = _Changing[list[SplitEntry]]([])
         self._troubles: dict[str, str] = {}
         try:
             check_load_folder(path, may_be_empty=False)
@@ -205,12 +208,13 @@ class DataFolder:
             WatchError: the folder has records of two clusters.
         """
         settings_file, journal = self._path / SETTINGS_FILE, move_journal(self._path / "moves.journal")
-        policies_file = self._path / POLICIES_FILE
+        policies_file, splits = self._path / POLICIES_FILE, split_journal(self._path / "splits.journal")
         self._troubles.pop("beside", None)
         try:
             self._settings.update(settings_file, lambda: read_settings(settings_file))
             self._policies.update(policies_file, lambda: read_policies(policies_file))
             self._journal.update(journal.file, journal.read)
+            self._splits.update(splits.file, splits.read)
         except (msgspec.DecodeError, JournalError, OSError) as error:
             self._troubles["beside"] = f"{settings_file.parent} cannot be read completely: {error}"
         named = dict.fromkeys(record.cluster for record in self._settings.value if record.cluster)
@@ -239,6 +243,7 @@ class DataFolder:
             settings=record.settings if record else None,
             policies=self._policies_at(at_ms),
             journal=_reasons(self._journal.value, at_ms),
+            split_journal=_split_reasons(self._splits.value, at_ms),
         )
 
     def _policies_at(self, at_ms: int) -> ClusterPolicies:
@@ -301,4 +306,13 @@ def _reasons(entries: Sequence[Entry], at_ms: int) -> Mapping[tuple[str, str], s
         (entry.bundle, entry.destination): entry.why or "no reason was given"
         for entry in entries
         if entry.state is MoveState.BEGUN and 0 <= at_ms - entry.at <= _JOURNAL_MS
+    }
+
+
+def _split_reasons(entries: Sequence[SplitEntry], at_ms: int) -> Mapping[str, str]:
+    """Return the reasons of the splits that began within _JOURNAL_MS before then (epoch ms)."""
+    return {
+        entry.bundle: entry.why or "no reason was given"
+        for entry in entries
+        if entry.state is SplitState.BEGUN and 0 <= at_ms - entry.at <= _JOURNAL_MS
     }

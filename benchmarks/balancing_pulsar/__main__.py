@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from benchmarks.balancing_pulsar.traffic import Traffic, rates_of
 from benchmarks.machine import machine, percentile, print_table
 from benchmarks.pulsar.systems import pulsar_version
 from pulsar_barycenter.operations.own_balancing import SHEDDING
-from support.apache_pulsar import MODULAR, ApachePulsar, apache_pulsar, soon
+from support.apache_pulsar import MODULAR, QUICK, ApachePulsar, apache_pulsar, soon
 from support.maven import PeerUnavailableError
 from support.pulsar_peer import resolve_class_path
 from support.running_cluster import lookup_path
@@ -152,6 +152,8 @@ def run(who: str, options: argparse.Namespace, folder: Path) -> Outcome:
             folder,
             brokers=BROKERS,
             configuration=_CONFIGURATION,
+            # the classes of a JVM are kept by its path, and this one is of the run
+            deployment=replace(QUICK, maps_classes=False),
             java_and_jars=(str(used.java), resolve_class_path()[1]),
         ) as cluster,
     ):

@@ -30,6 +30,7 @@ CONFIGURATION = {
     "loadBalancerSheddingEnabled": "true",
     "loadBalancerSheddingIntervalMinutes": "600",
     "loadBalancerReportUpdateMaxIntervalMinutes": "1",
+    "loadBalancerReportUpdateThresholdPercentage": "1",
     "loadBalancerHostUsageCheckIntervalMinutes": "1",
 }
 AT_ONCE = (

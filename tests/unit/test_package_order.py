@@ -228,6 +228,7 @@ balancer
     client_errors facts policies_read
     state_folder lease
     approval metrics
+    right_to_act
     carrying_out rounds
     page
     running

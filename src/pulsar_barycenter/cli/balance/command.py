@@ -21,7 +21,8 @@ from pulsar_barycenter.balancer.options import (
     SplitWhen,
     Wanted,
 )
-from pulsar_barycenter.balancer.running import BalanceError, balance
+from pulsar_barycenter.balancer.right_to_act import BalanceError
+from pulsar_barycenter.balancer.running import balance
 from pulsar_barycenter.balancer.state_folder import StateError
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, asking_conf, named_url, why_headers
 from pulsar_barycenter.cli.asking.options import with_client_conf

@@ -103,6 +103,7 @@ def test_errors_are_judged_in_each_round_until_the_moves_had_time_to_settle() ->
     watch = moved_after(moved_after(Watch(), None, 10.0, 0), None, 100.0, 2 * MINUTE_MS)
     assert watch.judges_errors
     assert after(seen(4, errors=71.0), watch=watch).state is Watched.PAUSED, "by those before the first move"
+    assert after(seen(3, errors=70.0), seen(4, errors=71.0), watch=watch).state is Watched.PAUSED
     assert after(seen(5, errors=71.0), watch=watch).state is Watched.PAUSED
     settled = after(seen(5, errors=70.0), watch=watch)
     assert not settled.judges_errors

@@ -1,5 +1,6 @@
 """A round on a folded view: which bundles move, and that only those with room do."""
 
+import msgspec
 import pytest
 
 from pulsar_barycenter.balancer.judging.caps import Room
@@ -140,7 +141,9 @@ def transferred(*samples: tuple[LocalBrokerData, ...], settings: tuple[str, ...]
 
 def uneven(minute: int) -> tuple[LocalBrokerData, ...]:
     at_ms = NOW_MS + minute * MINUTE_MS
-    return report(A, *BUNDLES, at_ms=at_ms, sequence=minute + 1), report(B, at_ms=at_ms, sequence=minute + 1)
+    reports = (report(A, *BUNDLES, at_ms=at_ms, sequence=minute + 1), report(B, at_ms=at_ms, sequence=minute + 1))
+    modular = ManagerKind.MODULAR.class_name
+    return tuple(msgspec.structs.replace(one, load_manager_class_name=modular) for one in reports)
 
 
 def test_transfer_shedder_decides_for_brokers_of_any_load_manager_once_it_lasted() -> None:

@@ -88,7 +88,7 @@ class MovingAverages:
             extensible=ExtensibleDocument(
                 loads=loads,
                 top_bundles={broker: TopBundlesLoadData.of(report.last_stats, -1) for broker, report in known.items()},
-                lookups={broker: _lookup(report) for broker, report in known.items()},
+                lookups=_lookups(known),
                 owners={bundle: broker for bundle, broker in owners.items() if broker in known},
             ),
             recently_unloaded=dict(facts.recently_moved),
@@ -97,12 +97,19 @@ class MovingAverages:
         )
 
 
-def _lookup(report: LocalBrokerData) -> BrokerLookupData:
-    return BrokerLookupData(
-        load_manager_class_name=report.load_manager_class_name or ManagerKind.EXTENSIBLE.class_name,
-        broker_version=report.broker_version_string or "",
-        start_timestamp=report.start_timestamp,
-    )
+def _lookups(reports: Mapping[str, LocalBrokerData]) -> dict[str, BrokerLookupData]:
+    """Return the registrations of brokers. If no broker runs the extensible load manager, all count as if they did: a
+    filter of that load manager keeps bundles away from brokers of another one."""
+    extensible = ManagerKind.EXTENSIBLE.class_name
+    is_mixed = any(report.load_manager_class_name == extensible for report in reports.values())
+    return {
+        broker: BrokerLookupData(
+            load_manager_class_name=(report.load_manager_class_name if is_mixed else None) or extensible,
+            broker_version=report.broker_version_string or "",
+            start_timestamp=report.start_timestamp,
+        )
+        for broker, report in reports.items()
+    }
 
 
 def document_for(

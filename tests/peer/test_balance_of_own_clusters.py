@@ -1,4 +1,4 @@
-"""`barycenter balance` beside a cluster of Barycenter whose clients get errors after its moves; no Java is needed."""
+"""`barycenter balance` beside clusters of Barycenter, in runs too long for the short form; no Java is needed."""
 
 from pathlib import Path
 
@@ -23,4 +23,19 @@ async def test_errors_of_clients_after_its_moves_pause_it_until_they_end(tmp_pat
         assert "clients get more errors after moves of this program" in acting.records[-1].held_up
         await acting.until_state("acting")
         assert not any("errors of clients" in line for line in acting.told)
+        await acting.end()
+
+
+async def test_transfer_shedder_moves_bundles_of_brokers_that_publish_no_averages(tmp_path: Path) -> None:
+    changes = ("loadBalancerSheddingConditionHitCountThreshold=0", "loadBalancerHistoryResourcePercentage=0")
+    async with balanced(tmp_path / "data") as found:
+        await found.on_one_broker()
+        acting = Running(found.url, tmp_path / "state", Mode.ACT, changes=changes, strategy="TransferShedder")
+        # brokers measure their CPU once a minute
+        await acting.until(
+            lambda: any("is served by" in line for line in acting.told), "a bundle has moved", within_s=180
+        )
+        assert await found.is_spread()
+        decided = [move for record in acting.records for move in record.decided]
+        assert all("[TransferShedder]" in move.sentence for move in decided)
         await acting.end()

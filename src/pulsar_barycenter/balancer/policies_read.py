@@ -58,7 +58,7 @@ class PoliciesReader:
         if len(namespaces) > MAX_NAMESPACES:
             raise RefusedError(
                 f"the cluster has load in {count_of(len(namespaces), 'namespace')}, and the policies of at most "
-                f"{MAX_NAMESPACES:,} are read: nothing may move without them"
+                f"{MAX_NAMESPACES:,} are read: without them the balancer moves nothing"
             )
         async with asyncio.timeout(_WITHIN_S):
             if self._rules_ms is None or now_ms - self._rules_ms >= RULES_MS:
@@ -87,7 +87,7 @@ class PoliciesReader:
     async def _read_rules(self, now_ms: int) -> None:
         isolation, errors = IsolationPolicies.decode(await when_told(self._cluster.isolation))
         if errors:
-            raise RefusedError(f"{errors[0]}; nothing may move while a policy cannot be followed")
+            raise RefusedError(f"{errors[0]}; the balancer moves nothing while it cannot follow a policy")
         domains = msgspec.convert(await when_told(self._cluster.failure_domains), dict[str, FailureDomain])
         self._isolation, self._domains, self._rules_ms = isolation, domains_of_brokers(domains), now_ms
 

@@ -98,7 +98,9 @@ class RightToAct:
             self._is_holder = True
 
     async def take_over(self, keys: Sequence[str]) -> None:
-        """Switch these keys off, and restore others that an earlier process had switched off and left so."""
+        """Switch `keys` off, and restore the other keys that an earlier process had switched off and did not
+        restore.
+        """
         known = () if self.taken_over is None else self.taken_over.before
         missing = [key for key in keys if key not in {found.key for found in known}]
         if missing:
@@ -127,7 +129,9 @@ class RightToAct:
         return True
 
     async def give_back(self) -> None:
-        """Put back what was there, and give the lease up; nothing of it without the lease."""
+        """Restore the settings that were switched off, and release the lease; do nothing if this process does not hold
+        the lease.
+        """
         if self._lease is None:
             return
         try:
@@ -140,7 +144,7 @@ class RightToAct:
         except (NotNowError, RefusedError, TimeoutError) as error:
             assert self.taken_over is not None
             raise BalanceError(
-                f"the cluster did not get back what it had ({self.taken_over.sentence}): "
+                f"the settings of the cluster could not be restored ({self.taken_over.sentence}): "
                 f"{str(error) or 'the cluster did not answer in time'}; start balance again with the same --state, or "
                 "use `barycenter balance restore`"
             ) from error
@@ -148,7 +152,7 @@ class RightToAct:
             await self._lease.close()
 
     async def renew(self) -> None:
-        """Renew the lease; note when it is lost."""
+        """Renew the lease; if another process has it, record that it is lost."""
         while True:
             await asyncio.sleep(self._wanted.lease_s / _RENEWALS)
             if not self._is_holder:
@@ -167,7 +171,8 @@ class RightToAct:
             self._tell(f"as before: {', '.join(restored)}")
 
     async def _remember(self, before: tuple[Remembered, ...]) -> None:
-        """Keep what is to be put back, before it is changed, on the disk and in the lease; nothing if it is empty.
+        """Record the values to restore later, on the disk and in the lease, before the settings are changed; do nothing
+        if `before` is empty.
 
         Raises:
             LeaseError, LeaseLostError: the lease cannot be renewed.
@@ -183,7 +188,8 @@ class RightToAct:
         self._state.remember(None)
 
     async def _prove(self) -> bool:
-        """Renew the lease with what is to be put back now; return whether it is proven.
+        """Renew the lease, with the settings that are to be put back now; return whether it is proven that this process
+        holds it.
 
         Raises:
             LeaseLostError: another process holds it.
@@ -204,11 +210,12 @@ class RightToAct:
             if await self._prove():
                 return
             await asyncio.sleep(_PAUSE_S)
-        raise NotNowError("the lease cannot be renewed")
+        raise NotNowError("the lease cannot be renewed now")
 
 
 def one_address(service_urls: Sequence[str | None]) -> str:
-    """Return one address with the hosts of several brokers, so that one of them may be gone; blank if none tells one.
+    """Return one service URL with the hosts of several brokers, so that it works if one of them has left the cluster;
+    blank if no broker returns a service URL.
 
     Example: pulsar://a:6650 and pulsar://b:6650 become pulsar://a:6650,b:6650.
     """
@@ -219,7 +226,7 @@ def one_address(service_urls: Sequence[str | None]) -> str:
 
 
 def process_name() -> str:
-    """Return a name of this process that no other one has."""
+    """Return a name for this process that no other process has."""
     return f"barycenter-balance-{socket.gethostname()}-{os.getpid()}"
 
 

@@ -64,7 +64,7 @@ Reasons: TypeAlias = Callable[[str], Mapping[str, str]]
 
 
 async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons) -> None:
-    """Balance until SIGINT or SIGTERM, or for the wanted number of rounds.
+    """Balance the cluster until SIGINT or SIGTERM, or for the number of rounds in `wanted`.
 
     `conf` has the credentials for the binary protocol. `reasons` makes the headers by which brokers of Barycenter store
     the reason of a move.
@@ -82,7 +82,7 @@ async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell:
 async def balance_until(
     stop: asyncio.Event, new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons
 ) -> None:
-    """Balance until `stop` is set; else as `balance`."""
+    """Balance as `balance` does, until `stop` is set, without handling signals."""
     client = new_client(timeout_s=_REQUEST_TIMEOUT_S, why=BY)
     try:
         clusters = {url: AdminCluster(client, url) for url in wanted.urls}
@@ -126,7 +126,7 @@ async def _open(
 
 
 class _Run:
-    """The rounds of one process."""
+    """One run of the balancer in this process: its rounds, its lease, and the settings that it took over."""
 
     def __init__(
         self,
@@ -153,7 +153,9 @@ class _Run:
         self._splitter = SplitCarrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_split, of_moves)
 
     async def go(self) -> None:
-        """Run the rounds; whatever happens, give back what was taken."""
+        """Run the rounds. At the end, also after an error, restore the settings that were switched off and release the
+        lease.
+        """
         if self._wanted.mode is Mode.OBSERVE and (found := self._state.taken_over()) is not None:
             self._tell(
                 f"an earlier process has switched the cluster's own balancing off ({found.sentence}). Put it back: "
@@ -214,7 +216,7 @@ class _Run:
             raise FactsError(rounds.clock_trouble)
         if len(look.failed) == len(look.listed) and not rounds.view.is_published:  # else they may publish it later
             broker, why = next(iter(look.failed.items()), ("no broker", "none is registered"))
-            raise FactsError(f"no broker tells its load, so there is nothing to decide on; {broker}: {why}")
+            raise FactsError(f"no broker returned its load, so there is nothing to decide on; {broker}: {why}")
         if mode.moves:
             await self._hold_lease(look)
         await self._hand_back_if_over()
@@ -247,7 +249,7 @@ class _Run:
         return is_on(SPLITTING, {**look.settings, **remembered})
 
     def _off(self) -> tuple[str, ...]:
-        """Return the keys that are off by this process."""
+        """Return the keys of the cluster's own balancing that this process has switched off."""
         if self._right.taken_over is None or not self._right.is_ready or self._wanted.mode is not Mode.ACT:
             return ()
         return tuple(known.key for known in self._right.taken_over.before)
@@ -353,7 +355,7 @@ class _Run:
         withdraw(self._wanted.state)
 
     async def _wait_until(self, due: float) -> None:
-        """Wait for the next round; carry out an approved round meanwhile."""
+        """Wait until the time `due` of the next round; if a round is approved meanwhile, carry it out."""
         loop = asyncio.get_running_loop()
         while (left_s := due - loop.time()) > 0 and not self._stop.is_set() and not self._right.lost:
             with suppress(TimeoutError):
@@ -378,7 +380,9 @@ class _Run:
     # ---- the right to act ----
 
     async def _hold_lease(self, look: Look) -> None:
-        """Take the lease, if nobody holds it, and then what this mode takes over; what failed is tried again."""
+        """Take the lease if no other process holds it, then switch off the settings that this mode takes over. A step
+        that failed before is tried again.
+        """
         await self._right.take(lambda: self._service_url(look))
         if not self._right.is_standby and not self._right.is_ready:
             await self._make_ready(look)
@@ -398,7 +402,7 @@ class _Run:
         found = self._wanted.service_url or one_address(told)
         if not found:
             raise LeaseError(
-                "no broker tells its address for the binary protocol, which the lease needs: give --service-url"
+                "no broker returned its address for the binary protocol, which the lease needs: give --service-url"
             )
         return found
 
@@ -410,7 +414,9 @@ class _Run:
             await self._carry_out_splits(left)
 
     async def _go_on(self) -> None:
-        """Carry out the moves that a killed process left under way."""
+        """Complete the moves that a former process of the balancer had begun and, as it was killed, did not
+        complete.
+        """
         left = under_way(self._state.moves_since(0))
         if left:
             self._tell(f"{count_of(len(left), 'move')} of an earlier process was under way; looking at each")

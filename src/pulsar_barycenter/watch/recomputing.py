@@ -76,7 +76,9 @@ def _is_allowed(key: str, text: str) -> bool:
 
 
 def strategy_of(config: BrokerConfig) -> str:
-    """Return the name of the shedder in force, as it is configured if it is not known here."""
+    """Return the short name of the shedder in force; if this program does not know the shedder, its name as
+    configured.
+    """
     try:
         return shedder_name(config)
     except StrategyError:
@@ -84,7 +86,7 @@ def strategy_of(config: BrokerConfig) -> str:
 
 
 class Recomputer:
-    """The rounds of one configuration, and their memory."""
+    """Recomputes the rounds of a leader with one configuration, and keeps the strategy's memory between rounds."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._manager = manager_in_force(config)
@@ -99,7 +101,9 @@ class Recomputer:
             self.problem = str(error)
 
     def run(self, document: SnapshotDocument, *, remembers: bool) -> RecomputedRound | None:
-        """Return the round on a snapshot; with `remembers` the next round goes on from it. None: see `problem`."""
+        """Recompute a round on a snapshot; with `remembers` the next round continues with the memory of this one. None:
+        the round cannot be computed, and `problem` says why.
+        """
         if self._round is None:
             return None
         outcome, memory = self._round.run(document.snapshot(), self._memory, random.Random(_SEED))

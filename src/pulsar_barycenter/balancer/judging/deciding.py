@@ -45,7 +45,7 @@ class DecidedRound:
 
 
 class Decider:
-    """The rounds of one strategy with one configuration, and its memory between rounds."""
+    """Decides on the rounds of one strategy with one configuration, and keeps the strategy's memory between rounds."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class Decider:
         *,
         seed: int = 0,
     ) -> None:
-        """Make the rounds that `config` names, with the memory of an earlier run. `manager` is the load manager that
-        has the strategy.
+        """Prepare to decide with the strategies that `config` names, and with the memory that an earlier run left.
+        `manager` is the load manager that has the strategy.
 
         Raises:
             StrategyError: the configuration names strategies that do not exist, or two that cannot be combined.
@@ -67,7 +67,9 @@ class Decider:
         self._random = random.Random(seed)
 
     def decide(self, snapshot: LoadSnapshot, room: Room) -> DecidedRound:
-        """Return the moves of a round for which there is room; the memory then counts exactly these as made."""
+        """Decide on a round, and return the moves for which there is room; the strategy's memory then counts exactly
+        these moves as made.
+        """
 
         def takes(unload: Unload) -> bool:
             return unload.destination is not None and room.take(unload.bundle, _load(snapshot, unload)[0])
@@ -90,7 +92,7 @@ class Decider:
         return dict(zip(snapshot.brokers.names, usages, strict=True))
 
     def memory(self) -> MemoryDocument:
-        """Return the memory of the shedder, for the next run."""
+        """Return the memory of the shedder as a document, which the next run of the balancer gets."""
         return self._round.document(self._memory)
 
 
@@ -115,10 +117,10 @@ def _load(snapshot: LoadSnapshot, unload: Unload) -> tuple[float, int]:
 
 
 def checked_strategy(name: str) -> str:
-    """Return the name of a shedding strategy that can balance from outside.
+    """Check that a shedding strategy exists and can be used by a balancer outside the brokers; return its name.
 
     Raises:
-        WrongWordError: there is none of that name, or it does not choose destinations.
+        WrongWordError: there is no strategy of this name, or it does not choose destinations.
     """
     known = {row.name for row in _shedders()}
     if name.rpartition(".")[2] in known:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from pulsar_barycenter.config.pulsar_version import VERSIONS
@@ -16,7 +17,7 @@ from support.admin_tool import tool_class_path
 from support.apache_pulsar import ApachePulsar, apache_pulsar
 from support.apache_pulsar_5 import VERSION as VERSION_5
 from support.maven import PeerUnavailableError
-from support.running_cluster import running_cluster
+from support.running_cluster import eventually, lookup_path, running_cluster
 from support.topics_of_both import JAVA_KEYS, PYTHON_KEYS, WITHOUT_TLS, SharedTopic, figures
 
 pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("apache pulsar")]
@@ -75,6 +76,14 @@ class Turns:
             async def call(path: str) -> Any:
                 return await admin.expect(200, "GET", path)
 
+            async def is_alone() -> bool:
+                try:  # it sends requests to the former broker until the session of that has ended
+                    answers = [await admin.call("GET", lookup_path(topic.name)) for topic in self.topics.values()]
+                except aiohttp.ClientError:
+                    return False
+                return all(status == 200 and answer["brokerUrl"] == url for status, answer in answers)
+
+            await eventually(is_alone, within_s=60, what="the broker of Barycenter serves all topics")
             first = await self.stats(call)
             await self.work(url, is_exact=is_exact)
             if is_killed:

@@ -131,7 +131,7 @@ class Cursor:
         search.
         """
         return position > self._mark_delete and not (
-            self._ranges or (self.partly_acked and self._partial.has_from(position))
+            self._ranges.entries or (self.partly_acked and self._partial.has_from(position))
         )
 
     def ack_individual(self, positions: Iterable[Position]) -> int:
@@ -147,7 +147,7 @@ class Cursor:
             self._partial.remove(positions)
         for position in positions:
             ledger, entry = position
-            if ledger == ledger_id and entry == entry_id + 1 and not ranges and position <= last:
+            if ledger == ledger_id and entry == entry_id + 1 and not ranges.entries and position <= last:
                 # Most acknowledgements come in order: the mark moves and no range is created. The entry exists unless
                 # an older ledger ended before it.
                 if not segments.has(position):
@@ -198,7 +198,7 @@ class Cursor:
 
     def _absorb(self, mark: Position) -> Position:
         """Return `mark` moved past the acknowledged ranges that begin right after it."""
-        while self._ranges:
+        while self._ranges.entries:
             ledger_id, entry_id = self._owner.segments.next_valid(mark)
             last = self._ranges.take_from(ledger_id, entry_id)
             if last is None:

@@ -187,7 +187,7 @@ class LeadersTerm(Protocol):
     """The term of the topics that the leader serves, independent of bundles."""
 
     def has(self, topic: TopicName) -> bool:
-        """Return whether the leader serves a topic."""
+        """Return whether the leader serves a topic. It serves internal topics only (`naming/internal_topics`)."""
         ...
 
     def served(self) -> OwnedBundle | None:

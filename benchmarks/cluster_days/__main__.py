@@ -1,0 +1,170 @@
+"""`python -m benchmarks cluster_days --traces PATH ...`: strategies on a real cluster of four brokers, by the load of traces.
+
+PATHs are CSV files with the columns timestamp,value, or folders of them, such as the tweet volumes of the Numenta
+Anomaly Benchmark. Each makes four topics, of four days. Every run has days of its own, the same for all strategies,
+which take turns: run 1 of all, run 2 of all, and so on. *Nothing moves* is computed from the first owners of bundles,
+*placed anew* from a placement at each second by the load of that second, heaviest bundle first.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from benchmarks.cluster_days import figures
+from benchmarks.cluster_days.loads import BROKERS, FASTER, Load, Times, evenly_placed, read_traces
+from benchmarks.cluster_days.systems import STRATEGIES, Clients, Strategy, running
+from benchmarks.cluster_days.watch import Look, Watch
+from benchmarks.machine import cell, machine, percentile, print_table
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
+
+_COLUMNS: Final = (
+    "max / mean",
+    "max - mean",
+    "overload",
+    "moves",
+    "flaps",
+    "gap p50",
+    "gap p99",
+    "gap max",
+    "topic seconds waited",
+    "lost",
+    "redelivered",
+)
+_COMPUTED: Final = ("nothing moves", "placed anew")
+
+
+async def run_of(strategy: Strategy, load: Load) -> dict[str, Any]:
+    """Return the figures of a run, with its moves and the leader's decisions; times are from the start of the load."""
+    async with running(strategy, load) as system:
+        owners = await system.place(load)
+        clients = await Clients.start(load, system.cluster.service_url)
+        watch = Watch(system, owners)
+        watching = asyncio.create_task(watch.run(), name="watch owners")
+        try:
+            await system.begin()
+            result = await clients.result()
+        finally:
+            watching.cancel()
+            await clients.kill()
+        brokers, decisions = system.broker_ids, _decisions(system.decisions, clients.began_s)
+    watch.count_from(clients.began_s)
+    times = load.times
+    moved = [move for move in watch.moves if times.warm_s <= move.at_s < times.whole_s]
+    span = (clients.began_s + times.warm_s, clients.began_s + times.whole_s)
+    return {
+        **figures.imbalance(load, watch.looks, brokers, times.warm_s, times.whole_s),
+        "moves": len(moved),
+        "moves while warming": sum(move.at_s < times.warm_s for move in watch.moves),
+        "flaps": figures.flaps(watch.moves, times.warm_s),
+        **figures.gaps(result.topics, *span),
+        **figures.messages(result.topics),
+        "every move": [asdict(move) for move in watch.moves],
+        "decisions": decisions,
+    }
+
+
+def _decisions(folder: Path, began_s: float) -> list[dict[str, Any]]:
+    found = []
+    for file in folder.glob("*.jsonl"):
+        for line in file.read_bytes().splitlines():
+            record = msgspec.json.decode(line, type=DecisionRecord)
+            if record.kind in ("unload", "assign", "shed"):
+                names = {"bundle": record.bundle, "source": record.source, "destination": record.destination}
+                what = {"kind": record.kind, "strategy": record.strategy, "sentence": record.sentence}
+                found.append({"at": record.at / 1_000 - began_s, **what, **names})
+    return sorted(found, key=lambda each: float(str(each["at"])))
+
+
+def computed(load: Load) -> dict[str, dict[str, float]]:
+    """Return the imbalance without moves, and with a placement anew at each second."""
+    brokers = [f"broker-{number}" for number in range(BROKERS)]
+    first = load.first_owners(brokers)
+    at_s = [*load.measured_at(), load.times.whole_s]
+    placed = {
+        "nothing moves": [Look(second, first) for second in at_s],
+        "placed anew": [Look(second, evenly_placed(load.usages_at(second), brokers)) for second in at_s],
+    }
+    return {
+        name: figures.imbalance(load, looks, brokers, load.times.warm_s, load.times.whole_s)
+        for name, looks in placed.items()
+    }
+
+
+def measure(loads: Sequence[Load], strategies: Sequence[Strategy], out: Path) -> None:
+    """Run every strategy with every load, in turns; `out` has all that is known after each run."""
+    records: list[dict[str, Any]] = []
+    for run, load in enumerate(loads):
+        for strategy in (*_COMPUTED, *strategies):
+            load_average, began_s = os.getloadavg()[0], time.monotonic()
+            if isinstance(strategy, str):
+                name, found = strategy, computed(load)[strategy]
+            else:
+                name, found = strategy.name, asyncio.run(run_of(strategy, load))
+            took_s = time.monotonic() - began_s
+            records.append({"run": run, "strategy": name, "load average": load_average, "took s": took_s, **found})
+            out.write_text(json.dumps({"machine": machine(), "records": records}))
+            shown = ", ".join(f"{key} {cell(float(found[key]))}" for key in _COLUMNS if key in found)
+            print(f"run {run + 1}, {name}: {shown}; {took_s:.0f} s", file=sys.stderr, flush=True)
+
+
+def rows(records: Sequence[dict[str, Any]]) -> list[list[object]]:
+    """Return a row for each strategy: medians with the least and the greatest of its runs."""
+    found: list[list[object]] = []
+    for name in dict.fromkeys(record["strategy"] for record in records):
+        own = [record for record in records if record["strategy"] == name]
+        found.append([name, *(_shown([record[key] for record in own if key in record]) for key in _COLUMNS)])
+    return found
+
+
+def _shown(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    least, middle, most = (float(each) for each in (min(values), statistics.median(values), max(values)))
+    return cell(middle) if least == most else f"{cell(middle)} ({cell(least)} to {cell(most)})"
+
+
+def show(records: Sequence[dict[str, Any]]) -> None:
+    print_table("Strategies on a real cluster, by traces", ["strategy", *_COLUMNS], rows(records))
+    ran = [record for record in records if record["strategy"] not in _COMPUTED]
+    print(f"\n{sum(record['produced'] for record in ran):,} messages were sent in {len(ran)} runs.")
+    for name in dict.fromkeys(record["strategy"] for record in ran):
+        every = [gap for record in ran if record["strategy"] == name for gap in record["gaps"]]
+        told = ", ".join(f"p{percent} {percentile(every, percent):.0f}" for percent in (50, 90, 99, 100))
+        print(f"{name}: longest gaps of {len(every)} topics, ms: {told}")
+    averages = [record["load average"] for record in ran]
+    print(f"Load average before each run: {min(averages):.1f} to {max(averages):.1f}.")
+
+
+def main() -> None:
+    names = [strategy.name for strategy in STRATEGIES]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--traces", nargs="+", type=Path, required=True)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="number of the first run, which has its days")
+    parser.add_argument("--warm", type=float, default=20.0, help="seconds of load before what is measured")
+    parser.add_argument("--measured", type=float, default=130.0, help=f"seconds; each is {FASTER} s of the traces")
+    parser.add_argument("--strategies", nargs="+", choices=names, default=names)
+    default = Path(tempfile.gettempdir()) / "barycenter-cluster-days.json"
+    parser.add_argument("--json", type=Path, default=default, help="where all figures go (%(default)s)")
+    arguments = parser.parse_args()
+    traces = read_traces(arguments.traces)
+    times = Times(arguments.warm, arguments.measured)
+    numbers = range(arguments.first, arguments.first + arguments.runs)
+    loads = [Load.of(traces, number, times) for number in numbers]
+    measure(loads, [each for each in STRATEGIES if each.name in arguments.strategies], arguments.json)
+    show(json.loads(arguments.json.read_text())["records"])
+
+
+if __name__ == "__main__":
+    main()

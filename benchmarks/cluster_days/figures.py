@@ -1,0 +1,81 @@
+"""The figures of a run."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from benchmarks.cluster_days.loads import FASTER, Load
+from benchmarks.cluster_days.watch import Look, Move
+from benchmarks.machine import percentile
+from pulsar_barycenter.demo.plan import TopicResult
+from pulsar_barycenter.load.moved_back import Whereabouts, Window
+
+OVERLOADED: Final = 0.85
+"""The default of `loadBalancerBrokerOverloadedThresholdPercentage`."""
+_FLAP: Final = Window(again=30 * 60 / FASTER, back=60 * 60 / FASTER)
+"""As in docs/measures.md, in seconds of a run."""
+
+
+def imbalance(
+    load: Load, looks: Sequence[Look], brokers: Sequence[str], began_s: float, ended_s: float
+) -> dict[str, float]:
+    """Return means over began_s ≤ time < ended_s, from the rates of the topics and the owners of their bundles:
+    the greatest usage over the mean, the greatest minus the mean in points, and the sum over brokers of the usage above
+    OVERLOADED in points. `looks` are counted from the start of the load."""
+    ratio = above = over = whole = 0.0
+    for look, following in pairwise(looks):
+        if not began_s <= look.at_s < ended_s:
+            continue
+        carried = usages(load, look.owners, brokers, look.at_s)
+        mean, lasts_s = sum(carried) / len(carried), following.at_s - look.at_s
+        ratio += lasts_s * max(carried) / mean
+        above += lasts_s * 100 * (max(carried) - mean)
+        over += lasts_s * 100 * sum(max(0.0, usage - OVERLOADED) for usage in carried)
+        whole += lasts_s
+    return {"max / mean": ratio / whole, "max - mean": above / whole, "overload": over / whole}
+
+
+def usages(load: Load, owners: Mapping[str, str], brokers: Sequence[str], at_s: float) -> list[float]:
+    carried = dict.fromkeys(brokers, 0.0)
+    for bundle, usage in load.usages_at(at_s).items():
+        carried[owners[bundle]] += usage
+    return list(carried.values())
+
+
+def flaps(moves: Sequence[Move], began_s: float) -> int:
+    """Return how many of the moves from `began_s` on came too soon after the bundle's last move, or went back; earlier
+    moves are history only."""
+    found, past = 0, dict[str, Whereabouts]()
+    for move in moves:
+        known = past.setdefault(move.bundle, Whereabouts())
+        is_flap = _FLAP.is_flap(known.since_last(move.at_s), known.since_left(move.destination, move.at_s))
+        found += is_flap and move.at_s >= began_s
+        known.moved(move.source, move.at_s)
+    return found
+
+
+def gaps(topics: Sequence[TopicResult], began_s: float, ended_s: float) -> dict[str, Any]:
+    """Return of the times without a receipt that began in the measured time the longest of each topic, in ms, and the
+    sum."""
+    longest = [
+        1_000 * max((end - start for start, end in topic.gaps if began_s <= start < ended_s), default=0.0)
+        for topic in topics
+    ]
+    return {
+        "gap p50": percentile(longest, 50),
+        "gap p99": percentile(longest, 99),
+        "gap max": max(longest),
+        "gaps": longest,
+        "topic seconds waited": sum(
+            end - start for topic in topics for start, end in topic.gaps if began_s <= start < ended_s
+        ),
+    }
+
+
+def messages(topics: Sequence[TopicResult]) -> dict[str, float]:
+    return {
+        "produced": sum(topic.produced for topic in topics),
+        "lost": sum(topic.lost + topic.failed for topic in topics),
+        "out of order": sum(topic.out_of_order for topic in topics),
+        "redelivered": sum(topic.duplicated for topic in topics),
+    }

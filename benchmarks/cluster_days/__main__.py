@@ -1,4 +1,4 @@
-"""`python -m benchmarks cluster_days --traces PATH ...`: strategies on a real cluster of four brokers, by the load of traces.
+"""`python -m benchmarks cluster_days --traces PATH ...`: strategies on a real cluster, with the load of traces.
 
 PATHs are CSV files with the columns timestamp,value, or folders of them, such as the tweet volumes of the Numenta
 Anomaly Benchmark. Each makes four topics, of four days. Every run has days of its own, the same for all strategies,
@@ -14,8 +14,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +42,9 @@ _COLUMNS: Final = (
     "lost",
     "redelivered",
 )
-_COMPUTED: Final = ("nothing moves", "placed anew")
+NOTHING_MOVES: Final = "nothing moves"
+PLACED_ANEW: Final = "placed anew"
+_COMPUTED: Final = (NOTHING_MOVES, PLACED_ANEW)
 
 
 async def run_of(strategy: Strategy, load: Load) -> dict[str, Any]:
@@ -86,31 +89,33 @@ def _decisions(folder: Path, began_s: float) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: float(str(each["at"])))
 
 
-def computed(load: Load) -> dict[str, dict[str, float]]:
-    """Return the imbalance without moves, and with a placement anew at each second."""
+def computed(load: Load, name: str) -> dict[str, Any]:
+    """Return the imbalance of one of _COMPUTED."""
     brokers = [f"broker-{number}" for number in range(BROKERS)]
     first = load.first_owners(brokers)
-    at_s = [*load.measured_at(), load.times.whole_s]
-    placed = {
-        "nothing moves": [Look(second, first) for second in at_s],
-        "placed anew": [Look(second, evenly_placed(load.usages_at(second), brokers)) for second in at_s],
-    }
-    return {
-        name: figures.imbalance(load, looks, brokers, load.times.warm_s, load.times.whole_s)
-        for name, looks in placed.items()
-    }
+    owners: Callable[[float], Mapping[str, str]] = {
+        NOTHING_MOVES: lambda _: first,
+        PLACED_ANEW: lambda at_s: evenly_placed(load.usages_at(at_s), brokers),
+    }[name]
+    looks = [Look(at_s, owners(at_s)) for at_s in [*load.measured_at(), load.times.whole_s]]
+    return {**figures.imbalance(load, looks, brokers, load.times.warm_s, load.times.whole_s)}
+
+
+def _run(strategy: Strategy, load: Load) -> dict[str, Any]:
+    return asyncio.run(run_of(strategy, load))
 
 
 def measure(loads: Sequence[Load], strategies: Sequence[Strategy], out: Path) -> None:
     """Run every strategy with every load, in turns; `out` has all that is known after each run."""
     records: list[dict[str, Any]] = []
     for run, load in enumerate(loads):
-        for strategy in (*_COMPUTED, *strategies):
+        figures_of: dict[str, Callable[[], dict[str, Any]]] = {
+            **{name: partial(computed, load, name) for name in _COMPUTED},
+            **{strategy.name: partial(_run, strategy, load) for strategy in strategies},
+        }
+        for name, figures_now in figures_of.items():
             load_average, began_s = os.getloadavg()[0], time.monotonic()
-            if isinstance(strategy, str):
-                name, found = strategy, computed(load)[strategy]
-            else:
-                name, found = strategy.name, asyncio.run(run_of(strategy, load))
+            found = figures_now()
             took_s = time.monotonic() - began_s
             records.append({"run": run, "strategy": name, "load average": load_average, "took s": took_s, **found})
             out.write_text(json.dumps({"machine": machine(), "records": records}))

@@ -23,6 +23,8 @@ from pulsar_barycenter.standalone.process import ChildProcess
 _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 _PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
 _PLACED_WITHIN_S: Final = 60.0
+_IS_THERE: Final = 412
+"""The answer where the destination already owns the bundle."""
 _IS_ON_KEY: Final = "loadBalancerSheddingEnabled"
 _USUAL_BYTES: Final = 1.25e9
 """What a broker with a network of 10 Gbit/s carries; the least traffic worth a move is for such brokers."""
@@ -67,8 +69,8 @@ _INTERVALS: Final = {
 
 def configuration(strategy: Strategy, load: Load) -> dict[str, str]:
     """Return the keys of broker.conf: intervals shortened alike, and the least traffic worth a move in proportion to
-    what a broker can carry. No bundle is large enough to be split, so there are no splits. Shedding is off until the load
-    has begun."""
+    what a broker can carry. No bundle is large enough to be split, so there are no splits. Shedding is off until the
+    load has begun."""
     part = load.most_bytes / _USUAL_BYTES
     return {
         **_INTERVALS,
@@ -125,12 +127,17 @@ class System:
         async with asyncio.timeout(_PLACED_WITHIN_S):
             for bundle, broker in owners.items():
                 look_up = f"/lookup/v2/topic/{topics[bundle].replace('://', '/')}"
-                if await self._served_by(bundle, look_up) != broker:
-                    unload = f"/admin/v2/namespaces/{bundle}/unload"
-                    await self.call("PUT", unload, params={"destinationBroker": broker})
                 while await self._served_by(bundle, look_up) != broker:
-                    pass  # brokers may not know yet of the unload
+                    await self._unload(bundle, broker)
         return owners
+
+    async def _unload(self, bundle: str, broker: str) -> None:
+        path = f"/admin/v2/namespaces/{bundle}/unload"
+        try:
+            await self.call("PUT", path, params={"destinationBroker": broker})
+        except AdminRequestError as error:
+            if error.status != _IS_THERE:
+                raise
 
     async def _served_by(self, bundle: str, look_up: str) -> str:
         """Look the bundle up until a broker has it, and return the broker."""

@@ -16,6 +16,17 @@ _FLAP: Final = Window(again=30 * 60 / FASTER, back=60 * 60 / FASTER)
 """As in docs/measures.md, in seconds of a run."""
 
 
+def of_balance(load: Load, looks: Sequence[Look], moves: Sequence[Move], brokers: Sequence[str]) -> dict[str, float]:
+    """Return imbalance, moves and flaps of the measured time; times are from the start of the load."""
+    began_s, ended_s = load.times.warm_s, load.times.whole_s
+    return {
+        **imbalance(load, looks, brokers, began_s, ended_s),
+        "moves": sum(began_s <= move.at_s < ended_s for move in moves),
+        "moves while warming": sum(move.at_s < began_s for move in moves),
+        "flaps": flaps([move for move in moves if move.at_s < ended_s], began_s),
+    }
+
+
 def imbalance(
     load: Load, looks: Sequence[Look], brokers: Sequence[str], began_s: float, ended_s: float
 ) -> dict[str, float]:

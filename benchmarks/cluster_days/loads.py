@@ -23,10 +23,10 @@ BROKERS: Final = 4
 PARTS: Final = 4
 """Each trace makes as many topics, each of another day and another time of the day."""
 PAYLOAD: Final = 1_024
-RATE: Final = 800.0
+RATE: Final = 300.0
 """The mean of all messages sent, per second."""
-_LEAST_RATE: Final = 4.0
-_MOST_RATE: Final = 300.0
+_LEAST_RATE: Final = 2.0
+_MOST_RATE: Final = 100.0
 _MEAN_USAGE: Final = 0.45
 _GAP_FROM_S: Final = 0.02
 _DAY_S: Final = 86_400

@@ -42,8 +42,6 @@ OURS: Final = Strategy(
     {
         _SHEDDING_KEY: "LeastDisturbance",
         _PLACEMENT_KEY: "LeastDisturbance",
-        "barycenterLeastDisturbancePatienceMinutes": f"{3 / FASTER:g}",
-        "barycenterLeastDisturbanceMovesPerHour": f"{30 * FASTER}",
     },
 )
 STRATEGIES: Final = (
@@ -64,25 +62,30 @@ _INTERVALS: Final = {
     "loadBalancerResourceQuotaUpdateIntervalMinutes": f"{15 / FASTER:g}",
     "loadBalanceSheddingDelayInSeconds": f"{180 / FASTER:g}",
     "loadBalancerBrokerLoadDataTTLInSeconds": f"{1_800 / FASTER:g}",
+    "barycenterLeastDisturbancePatienceMinutes": f"{3 / FASTER:g}",
+    "barycenterLeastDisturbanceMovesPerHour": f"{30 * FASTER}",
 }
 
 
-def configuration(strategy: Strategy, load: Load) -> dict[str, str]:
-    """Return the keys of broker.conf: intervals shortened alike, and the least traffic worth a move in proportion to
-    what a broker can carry. No bundle is large enough to be split, so there are no splits. Shedding is off until the
-    load has begun."""
+def plain_keys(strategy: Strategy, load: Load) -> dict[str, str]:
+    """Return the keys of broker.conf without those of time. The least traffic worth a move is in proportion to what a
+    broker can carry. No bundle is large enough to be split, so there are no splits."""
     part = load.most_bytes / _USUAL_BYTES
     return {
-        **_INTERVALS,
         "loadBalancerCPUResourceWeight": "0",
         "loadBalancerOverrideBrokerNicSpeedGbps": f"{load.most_bytes * 8 / 1e9:.6f}",
         "loadBalancerBundleUnloadMinThroughputThreshold": f"{10 * part:.6f}",
-        "minUnloadMessage": f"{1_000 * part:.0f}",
+        "minUnloadMessage": f"{max(1.0, 1_000 * part):.0f}",
         "minUnloadMessageThroughput": f"{_MIB * part:.0f}",
         "loadBalancerAutoBundleSplitEnabled": "false",
-        _IS_ON_KEY: "false",
         **strategy.keys,
     }
+
+
+def configuration(strategy: Strategy, load: Load) -> dict[str, str]:
+    """Return the keys of broker.conf of a run: intervals are shortened alike, and shedding is off until the load has
+    begun."""
+    return {**_INTERVALS, _IS_ON_KEY: "false", **plain_keys(strategy, load)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,7 @@ class Clients:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             limit=64 * _MIB,
+            start_new_session=True,  # as brokers have: Linux shares the processors between sessions, by default
         )
         assert process.stdin is not None
         assert process.stdout is not None

@@ -8,7 +8,7 @@ from typing import Final
 
 from benchmarks.cluster_days.systems import System
 
-_LOOK_S: Final = 0.2
+_LOOK_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,10 +66,11 @@ async def run_of(strategy: Strategy, load: Load) -> dict[str, Any]:
         brokers, decisions = system.broker_ids, _decisions(system.decisions, clients.began_s)
     watch.count_from(clients.began_s)
     times = load.times
+    moved = [move for move in watch.moves if times.warm_s <= move.at_s < times.whole_s]
     span = (clients.began_s + times.warm_s, clients.began_s + times.whole_s)
     return {
         **figures.of_balance(load, watch.looks, watch.moves, brokers),
-        **figures.gaps(result.topics, *span),
+        **figures.gaps(load, result.topics, moved, *span),
         **figures.messages(result.topics),
         "every move": [asdict(move) for move in watch.moves],
         "decisions": decisions,
@@ -144,11 +145,21 @@ def show(records: Sequence[dict[str, Any]]) -> None:
     ran = [record for record in records if "produced" in record]
     print(f"\n{sum(record['produced'] for record in ran):,} messages were sent in {len(ran)} runs.")
     for name in dict.fromkeys(record["strategy"] for record in ran):
-        every = [gap for record in ran if record["strategy"] == name for gap in record["gaps"]]
-        told = ", ".join(f"p{percent} {percentile(every, percent):.0f}" for percent in (50, 90, 99, 100))
-        print(f"{name}: longest gaps of {len(every)} topics, ms: {told}")
+        own = [record for record in ran if record["strategy"] == name]
+        every = [gap for record in own for gap in record["gaps"]]
+        print(f"{name}: longest gaps of {len(every)} topics, ms: {_percentiles(every)}")
+        for what, at_moves in zip(("their", "other"), zip(*_at_moves(own), strict=True), strict=False):
+            print(f"  at {len(at_moves)} moves, {what} topics, ms: {_percentiles(at_moves)}")
     averages = [record["load average"] for record in ran]
     print(f"Load average before each run: {min(averages):.1f} to {max(averages):.1f}.")
+
+
+def _percentiles(values: Sequence[float]) -> str:
+    return ", ".join(f"p{percent} {percentile(values, percent):.0f}" for percent in (50, 90, 99, 100))
+
+
+def _at_moves(records: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
+    return [(own, others) for record in records for own, others in record["gaps at moves"]]
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from benchmarks.machine import percentile
 from pulsar_barycenter.demo.plan import TopicResult
 from pulsar_barycenter.load.moved_back import Whereabouts, Window
 
+_NEAR_S: Final = 1.0
 OVERLOADED: Final = 0.85
 """The default of `loadBalancerBrokerOverloadedThresholdPercentage`."""
 _FLAP: Final = Window(again=30 * 60 / FASTER, back=60 * 60 / FASTER)
@@ -65,22 +66,39 @@ def flaps(moves: Sequence[Move], began_s: float) -> int:
     return found
 
 
-def gaps(topics: Sequence[TopicResult], began_s: float, ended_s: float) -> dict[str, Any]:
-    """Return of the times without a receipt that began in the measured time the longest of each topic, in ms, and the
-    sum."""
-    longest = [
-        1_000 * max((end - start for start, end in topic.gaps if began_s <= start < ended_s), default=0.0)
-        for topic in topics
-    ]
+def gaps(
+    load: Load, topics: Sequence[TopicResult], moves: Sequence[Move], began_s: float, ended_s: float
+) -> dict[str, Any]:
+    """Return figures of the times without a receipt that began in the measured time (seconds since 1970): of the
+    longest one of each topic, in ms, and their sum. `moves` are those of the measured time.
+
+    *Gaps at moves* has for each move the longest one of its topics, and the median over the topics of other bundles of
+    theirs, of those that overlap the second before and after the move was seen. The latter is what the machine does.
+    """
+    own = {topic.topic: [gap for gap in topic.gaps if began_s <= gap[0] < ended_s] for topic in topics}
+    every = [1_000 * _longest(found) for found in own.values()]
+    at_moves = []
+    for move in moves:
+        at_s = began_s - load.times.warm_s + move.at_s
+        near = {
+            name: 1_000 * _longest([gap for gap in found if gap[0] < at_s + _NEAR_S and at_s - _NEAR_S < gap[1]])
+            for name, found in own.items()
+        }
+        moved = [gap for name, gap in near.items() if load.bundle_of[name] == move.bundle]
+        others = [gap for name, gap in near.items() if load.bundle_of[name] != move.bundle]
+        at_moves.append((max(moved), percentile(others, 50)))
     return {
-        "gap p50": percentile(longest, 50),
-        "gap p99": percentile(longest, 99),
-        "gap max": max(longest),
-        "gaps": longest,
-        "topic seconds waited": sum(
-            end - start for topic in topics for start, end in topic.gaps if began_s <= start < ended_s
-        ),
+        "gap p50": percentile(every, 50),
+        "gap p99": percentile(every, 99),
+        "gap max": max(every),
+        "gaps": every,
+        "gaps at moves": at_moves,
+        "topic seconds waited": sum(end - start for found in own.values() for start, end in found),
     }
+
+
+def _longest(gaps_s: Sequence[tuple[float, float]]) -> float:
+    return max((end - start for start, end in gaps_s), default=0.0)
 
 
 def messages(topics: Sequence[TopicResult]) -> dict[str, float]:

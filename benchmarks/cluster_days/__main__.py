@@ -105,14 +105,19 @@ def _run(strategy: Strategy, load: Load) -> dict[str, Any]:
     return asyncio.run(run_of(strategy, load))
 
 
-def measure(loads: Sequence[Load], strategies: Sequence[Strategy], out: Path) -> None:
+def measure(
+    loads: Sequence[Load], strategies: Sequence[Strategy], out: Path, *, late_minutes: float, on_cluster: bool
+) -> None:
     """Run every strategy with every load, in turns; `out` has all that is known after each run."""
     records: list[dict[str, Any]] = []
     for run, load in enumerate(loads):
         figures_of: dict[str, Callable[[], dict[str, Any]]] = {
             **{name: partial(computed, load, name) for name in _COMPUTED},
-            **{f"{strategy.name}{_REPLAYED}": partial(replayed, strategy, load) for strategy in strategies},
-            **{strategy.name: partial(_run, strategy, load) for strategy in strategies},
+            **{
+                f"{strategy.name}{_REPLAYED}": partial(replayed, strategy, load, late_minutes)
+                for strategy in strategies
+            },
+            **({strategy.name: partial(_run, strategy, load) for strategy in strategies} if on_cluster else {}),
         }
         for name, figures_now in figures_of.items():
             load_average, began_s = os.getloadavg()[0], time.monotonic()
@@ -143,6 +148,8 @@ def _shown(values: Sequence[float]) -> str:
 def show(records: Sequence[dict[str, Any]]) -> None:
     print_table("Strategies on a real cluster, by traces", ["strategy", *_COLUMNS], rows(records))
     ran = [record for record in records if "produced" in record]
+    if not ran:
+        return
     print(f"\n{sum(record['produced'] for record in ran):,} messages were sent in {len(ran)} runs.")
     for name in dict.fromkeys(record["strategy"] for record in ran):
         own = [record for record in ran if record["strategy"] == name]
@@ -171,6 +178,8 @@ def main() -> None:
     parser.add_argument("--warm", type=float, default=20.0, help="seconds of load before what is measured")
     parser.add_argument("--measured", type=float, default=100.0, help=f"seconds; each is {FASTER} s of the traces")
     parser.add_argument("--strategies", nargs="+", choices=names, default=names)
+    parser.add_argument("--late", type=float, default=0.0, metavar="MINUTES", help="how late reports of replays are")
+    parser.add_argument("--only-replayed", action="store_true", help="run no cluster")
     default = Path(tempfile.gettempdir()) / "barycenter-cluster-days.json"
     parser.add_argument("--json", type=Path, default=default, help="where all figures go (%(default)s)")
     arguments = parser.parse_args()
@@ -178,7 +187,8 @@ def main() -> None:
     times = Times(arguments.warm, arguments.measured)
     numbers = range(arguments.first, arguments.first + arguments.runs)
     loads = [Load.of(traces, number, times) for number in numbers]
-    measure(loads, [each for each in STRATEGIES if each.name in arguments.strategies], arguments.json)
+    chosen = [each for each in STRATEGIES if each.name in arguments.strategies]
+    measure(loads, chosen, arguments.json, late_minutes=arguments.late, on_cluster=not arguments.only_replayed)
     show(json.loads(arguments.json.read_text())["records"])
 
 

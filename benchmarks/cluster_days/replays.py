@@ -11,6 +11,7 @@ from benchmarks.cluster_days.watch import Look, Move
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.replay.capacity import KBIT, Capacity
+from pulsar_barycenter.replay.delivery import PERFECT, Delivery
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.simulator import Cluster, replay
 
@@ -18,8 +19,9 @@ _START_MS: Final = 0
 _MINUTE_MS: Final = 60_000
 
 
-def replayed(strategy: Strategy, load: Load) -> dict[str, Any]:
-    """Return what a run returns of balance: imbalance, moves and flaps, in steps of a minute of the traces."""
+def replayed(strategy: Strategy, load: Load, late_minutes: float = 0.0) -> dict[str, Any]:
+    """Return what a run returns of balance: imbalance, moves and flaps, in steps of a minute of the traces. Every
+    report is up to `late_minutes` of the traces late."""
     brokers = [f"127.0.0.1:{8080 + number}" for number in range(BROKERS)]
     first = load.first_owners(brokers)
     bundles = tuple(sorted(first))
@@ -37,7 +39,8 @@ def replayed(strategy: Strategy, load: Load) -> dict[str, Any]:
         owners=tuple(first[bundle] for bundle in bundles),
     )
     cluster = Cluster({broker: Capacity(network_kbits=load.most_bytes / KBIT) for broker in brokers})
-    outcome = replay(demand, cluster, with_overrides(BrokerConfig(), plain_keys(strategy, load)))
+    delivery = Delivery(late=1.0, longest_ms=round(late_minutes * _MINUTE_MS)) if late_minutes > 0 else PERFECT
+    outcome = replay(demand, cluster, with_overrides(BrokerConfig(), plain_keys(strategy, load)), delivery=delivery)
     # what a step decides takes effect in the next one
     moves = [
         Move((each.at_ms - _START_MS) / 1_000 / FASTER + step_s, each.bundle, each.source, each.destination)

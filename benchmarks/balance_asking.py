@@ -13,6 +13,7 @@ import resource
 import tempfile
 import time
 from itertools import pairwise
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from aiohttp import web
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import print_table
 from pulsar_barycenter.balancer.options import Mode, Wanted
+from pulsar_barycenter.balancer.policies_read import GROUPS_MS, RULES_MS
 from pulsar_barycenter.balancer.rounds import RoundRecord
 from pulsar_barycenter.balancer.running import balance_until
 from pulsar_barycenter.cli.asking.client import asking_client, asking_conf, why_headers
@@ -32,6 +34,7 @@ _INTERVAL_S: Final = 60.0
 """The rhythm of `balance` by default."""
 _SETTLE_S: Final = 10.0
 _REPORT: Final = "/admin/v2/broker-stats/load-report"
+_GROUP: Final = "/admin/v2/namespaces/public/asked/antiAffinity"
 _SETTINGS: Final = "/admin/v2/brokers/configuration/runtime"
 
 
@@ -57,10 +60,10 @@ async def cost_of_a_request(bundles: int, requests: int) -> dict[str, float]:
         await asyncio.sleep(_SETTLE_S)
         idle = (_cpu_s(process) - before) / (time.monotonic() - began_s)
         found = {}
-        for path in (_REPORT, _SETTINGS):
+        for path in (_REPORT, _SETTINGS, _GROUP):
             began_s, before = time.monotonic(), _cpu_s(process)
             for _ in range(requests):
-                await client.call("GET", url, path)
+                await client.call("GET", url, path, or_text=True)
             found[path] = (_cpu_s(process) - before - idle * (time.monotonic() - began_s)) / requests
         await client.close()
         return found
@@ -74,8 +77,10 @@ def _cpu_s(process: psutil.Process) -> float:
 class ManyBrokers:
     """Answers as a broker with `bundles` bundles on each of the ports."""
 
-    def __init__(self, ports: list[int], bundles: int) -> None:
+    def __init__(self, ports: list[int], bundles: int, asked: "Synchronized[int]") -> None:
+        """Count in `asked` the requests but those for load reports and for groups of namespaces."""
         self._ports = ports
+        self._asked = asked
         self._places = {port: place for place, port in enumerate(ports)}
         self._bundles = bundles
         self._answers: dict[str, Any] = {
@@ -99,6 +104,8 @@ class ManyBrokers:
         path = request.path.removeprefix("/admin/v2/")
         if path == "broker-stats/load-report":
             return web.json_response(self._report(self._places[request.url.port or 0]))
+        if not path.endswith("/antiAffinity"):
+            self._asked.value += 1
         if path in self._answers:
             return web.json_response(self._answers[path])
         return web.json_response({}, status=404)
@@ -117,10 +124,10 @@ class ManyBrokers:
         }
 
 
-def serve_brokers(ports: list[int], bundles: int) -> None:
+def serve_brokers(ports: list[int], bundles: int, asked: "Synchronized[int]") -> None:
     """Answer as a broker on each port until the process ends."""
     _allow_connections()
-    asyncio.run(ManyBrokers(ports, bundles).serve())
+    asyncio.run(ManyBrokers(ports, bundles, asked).serve())
 
 
 def _allow_connections() -> None:
@@ -128,41 +135,54 @@ def _allow_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def cost_of_balance(url: str, state: Path, rounds: int) -> tuple[float, float, float]:
-    """Return the CPU seconds of `balance` for a round, how long a round takes (s), and the memory of its process
-    (bytes)."""
+async def cost_of_balance(
+    url: str, state: Path, rounds: int, asked: "Synchronized[int]"
+) -> tuple[float, float, float, float]:
+    """Return the CPU seconds of `balance` for a round, how long a round takes (s), the memory of its process (bytes),
+    and how many requests of a round are neither for reports nor for groups of namespaces."""
     _allow_connections()
-    times: list[tuple[float, float]] = []
+    times: list[tuple[float, float, int]] = []
 
     def tell(found: RoundRecord | str) -> None:
         if isinstance(found, RoundRecord):
-            times.append((time.monotonic(), time.process_time()))
+            times.append((time.monotonic(), time.process_time(), asked.value))
 
     wanted = Wanted(urls=(url,), state=state, mode=Mode.OBSERVE, interval_s=1.0, rounds=rounds)
     await balance_until(asyncio.Event(), asking_client, asking_conf(), wanted, tell, why_headers)
     taken = len(times) - 1  # the first one starts everything
     cpu_s = (times[-1][1] - times[0][1]) / taken
-    return cpu_s, (times[-1][0] - times[0][0]) / taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    return cpu_s, (times[-1][0] - times[0][0]) / taken, memory, (times[-1][2] - times[0][2]) / taken
 
 
 async def measure(brokers: int, bundles: int, requests: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         costs = await cost_of_a_request(bundles, requests)
         ports = free_ports(brokers)
-        process = multiprocessing.get_context("fork").Process(target=serve_brokers, args=(ports, bundles))
+        forked = multiprocessing.get_context("fork")
+        asked: Synchronized[int] = forked.Value("q", 0)
+        process = forked.Process(target=serve_brokers, args=(ports, bundles, asked))
         process.start()
         try:
             await asyncio.sleep(_SETTLE_S)
             url = f"http://127.0.0.1:{ports[0]}"
-            cpu_s, took_s, memory = await cost_of_balance(url, Path(folder) / "state", rounds)
+            cpu_s, took_s, memory, others = await cost_of_balance(url, Path(folder) / "state", rounds, asked)
         finally:
             process.kill()
             process.join()
-    report, settings = costs[_REPORT], costs[_SETTINGS]
+    report, settings, group = costs[_REPORT], costs[_SETTINGS], costs[_GROUP]
+    each_s = (others + 2 * _INTERVAL_S / (RULES_MS / 1000)) * settings / _INTERVAL_S  # as dear as the settings
+    groups_s = brokers * group / (GROUPS_MS / 1000)
     rows = [
         ["load report, ms of the broker's CPU", f"{1000 * report:.2f}"],
         [f"share of a core of an asked broker, one report in {_INTERVAL_S:g} s", f"{100 * report / _INTERVAL_S:.4f} %"],
         ["settings, ms of the broker's CPU (one broker in each round)", f"{1000 * settings:.2f}"],
+        ["group of a namespace, ms of the broker's CPU", f"{1000 * group:.2f}"],
+        ["other requests of a round, to one broker", f"{others:.0f}"],
+        [
+            f"share of a core of the broker that answers them, {brokers:,} namespaces",
+            f"{100 * (each_s + groups_s):.4f} %",
+        ],
         [f"CPU of balance for a round of {brokers:,} brokers, s", f"{cpu_s:.2f}"],
         [f"share of a core of balance, one round in {_INTERVAL_S:g} s", f"{100 * cpu_s / _INTERVAL_S:.2f} %"],
         ["time from round to round without a pause, s", f"{took_s:.2f}"],

@@ -59,8 +59,11 @@ async def test_acting_goes_on_once_reports_are_back_or_a_killed_broker_is_gone(t
         await acting.until(  # the lease topic may have been on the victim
             lambda: acting.records[-1].held_up.startswith("1 broker with a current report"), "nothing moves"
         )
-        whose = {move.whose for record in acting.records for move in record.seen}
-        assert Whose.FAILOVER in whose
-        assert Whose.FOREIGN not in whose
+
+        def whose() -> set[Whose]:
+            return {move.whose for record in acting.records for move in record.seen}
+
+        await acting.until(lambda: Whose.FAILOVER in whose(), "bundles of the victims have other owners")
+        assert Whose.FOREIGN not in whose()
         await acting.end()
         assert await found.shedding() == before

@@ -17,7 +17,7 @@ import pytest
 from pulsar_barycenter.balancer.approval import Answer, answer, waiting
 from pulsar_barycenter.balancer.facts import FactsError, Identity
 from pulsar_barycenter.balancer.options import LEASE_TOPIC, Mode
-from pulsar_barycenter.balancer.running import BalanceError
+from pulsar_barycenter.balancer.right_to_act import BalanceError
 from pulsar_barycenter.balancer.state_folder import StateFolder
 from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING
 from pulsar_barycenter.operations.splitting import SplitEntry, SplitState, split_journal

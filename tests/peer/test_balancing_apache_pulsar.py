@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pulsar_barycenter.config.pulsar_version import VERSIONS
-from pulsar_barycenter.operations.own_balancing import SHEDDING
+from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING
 from support.admin_tool import tool_class_path
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
 from support.apache_pulsar_5 import VERSION as VERSION_5
@@ -30,6 +30,7 @@ CONFIGURATION = {
     "loadBalancerSheddingEnabled": "true",
     "loadBalancerSheddingIntervalMinutes": "600",
     "loadBalancerReportUpdateMaxIntervalMinutes": "1",
+    "loadBalancerReportUpdateThresholdPercentage": "1",
     "loadBalancerHostUsageCheckIntervalMinutes": "1",
 }
 AT_ONCE = (
@@ -145,11 +146,11 @@ def owners(cluster: ApachePulsar, topics: list[str]) -> set[str]:
     return {owner(cluster, topic) for topic in topics} - {""}
 
 
-def shedding(cluster: ApachePulsar) -> tuple[set[str], str | None]:
+def shedding(cluster: ApachePulsar, key: str = SHEDDING) -> tuple[set[str], str | None]:
     path = "/admin/v2/brokers/configuration"
     numbers = range(len(cluster.brokers))
-    values = {cluster.expect(200, "GET", f"{path}/runtime", broker=number)[SHEDDING] for number in numbers}
-    return values, (cluster.expect(200, "GET", f"{path}/values") or {}).get(SHEDDING)
+    values = {cluster.expect(200, "GET", f"{path}/runtime", broker=number)[key] for number in numbers}
+    return values, (cluster.expect(200, "GET", f"{path}/values") or {}).get(key)
 
 
 def test_observing_changes_nothing_and_acting_moves_and_gives_back(cluster: ApachePulsar, tmp_path: Path) -> None:
@@ -169,6 +170,67 @@ def test_observing_changes_nothing_and_acting_moves_and_gives_back(cluster: Apac
             flow.wait_for_more(20)
             balancer.end()
         assert shedding(cluster) == before == ({"true"}, None)
+        flow.wait_for_more(20)
+
+
+def test_errors_of_clients_after_its_moves_pause_it_until_they_end(cluster: ApachePulsar, tmp_path: Path) -> None:
+    topics = topics_on_one_broker(cluster, "judged")
+    with (
+        flowing(cluster.service_url, topics) as flow,
+        balancing(cluster, tmp_path / "state", "--mode", "act", "--set", "minUnloadMessage=1") as balancer,
+    ):
+        flow.wait_for_more(20)
+        soon(
+            lambda: any("clientErrors" in record for record in balancer.records), within_s=180, what="moves are judged"
+        )
+        wrong = f"{lookup_path(topics[0])}?listenerName=nowhere"
+
+        def is_paused() -> bool:
+            status, _ = cluster.call("GET", wrong)
+            assert status >= 400
+            return "clients get more errors after moves" in balancer.records[-1].get("heldUp", "")
+
+        soon(is_paused, within_s=60, what="errors of clients pause it")
+        soon(lambda: balancer.records[-1]["state"] == "acting", within_s=60, what="it goes on")
+        assert not any("errors of clients" in line for line in balancer.told)
+        balancer.end()
+
+
+def test_transfer_shedder_judges_brokers_of_any_load_manager(cluster: ApachePulsar, tmp_path: Path) -> None:
+    """All brokers report the CPU of the machine that they share, so there is seldom anything to move."""
+    topics = topics_on_one_broker(cluster, "transferred")
+    at_once = ("--strategy", "TransferShedder", "--set", "loadBalancerSheddingConditionHitCountThreshold=0")
+    with flowing(cluster.service_url, topics) as flow:
+        flow.wait_for_more(20)
+        with balancing(cluster, tmp_path / "state", "--mode", "act", *at_once) as balancer:
+
+            def is_seen() -> bool:
+                """Return whether a round saw that the throughput of one broker is far below that of the other."""
+                reasons = [record.get("why", "") for record in balancer.records]
+                return any("[TransferShedder]" in why and "throughput of" in why for why in reasons)
+
+            soon(is_seen, within_s=180, what="the imbalance is seen")
+            balancer.end()
+        flow.wait_for_more(20)
+
+
+def test_bundles_that_are_too_large_are_split_and_splitting_is_given_back(
+    cluster: ApachePulsar, tmp_path: Path
+) -> None:
+    topics = topics_on_one_broker(cluster, "split")
+    path = "/admin/v2/namespaces/public/split/bundles"
+    boundaries = set(cluster.expect(200, "GET", path)["boundaries"])
+    before = shedding(cluster, SPLITTING)
+    limit = ("--split", "always", "--set", "loadBalancerNamespaceBundleMaxTopics=1")
+    with flowing(cluster.service_url, topics) as flow:
+        flow.wait_for_more(20)
+        with balancing(cluster, tmp_path / "state", "--mode", "act", *limit) as balancer:
+            soon(lambda: any(": split" in line for line in balancer.told), within_s=180, what="a bundle is split")
+            assert shedding(cluster, SPLITTING)[0] == {"false"}
+            balancer.end()
+        assert set(cluster.expect(200, "GET", path)["boundaries"]) > boundaries
+        assert shedding(cluster, SPLITTING) == before
+        assert not any("failed" in line for line in balancer.told if line.startswith("split of ")), balancer.told
         flow.wait_for_more(20)
 
 

@@ -95,6 +95,27 @@ def traffic(cluster: ApachePulsar, topics: list[str]) -> Iterator[None]:
         client.close()
 
 
+def is_near(found: float, expected: float) -> bool:
+    return abs(found - expected) <= 0.15 * expected
+
+
+def in_metrics(metrics: str, topics: list[str]) -> bool:
+    """Whether Prometheus has for each topic about the rate at which `traffic` sends to it."""
+    with urlopen(f"{metrics}/api/v1/query?query=pulsar_rate_in", timeout=10) as answer:
+        result = json.load(answer)["data"]["result"]
+    rates = {one["metric"].get("topic", ""): float(one["value"][1]) for one in result}
+    return all(is_near(rates.get(topic, 0.0), 10.0 * number) for number, topic in enumerate(topics, 1))
+
+
+def in_reports(cluster: ApachePulsar, topics: list[str]) -> bool:
+    """Whether the load reports of all brokers have about the rate at which `traffic` sends to all topics."""
+    path = "/admin/v2/broker-stats/load-report"
+    reports = [cluster.expect(200, "GET", path, broker=number) for number in range(len(cluster.brokers))]
+    loads = {name: load for report in reports for name, load in report["lastStats"].items()}
+    rate = sum(load["msgRateIn"] for name, load in loads.items() if name.startswith("public/imported/"))
+    return is_near(rate, 10.0 * sum(range(1, len(topics) + 1)))
+
+
 def means(folder: Path, begin_ms: int = 0, end_ms: int = 1 << 60) -> dict[tuple[str, str], float]:
     """The mean rates of bundles by broker, and the times of the reports in `folder`."""
     found: dict[tuple[str, str], list[float]] = {}
@@ -118,7 +139,8 @@ def test_imported_reports_are_those_that_collect_records(request: pytest.Fixture
         url = cluster.brokers[0].web_url
         collected, imported = tmp_path / "collected", tmp_path / "imported"
         with prometheus(tmp_path / "prometheus", targets) as metrics, traffic(cluster, topics):
-            time.sleep(4 * INTERVAL_S)  # until both see rates of whole intervals
+            soon(lambda: in_metrics(metrics, topics), within_s=180, what="Prometheus has rates of whole intervals")
+            soon(lambda: in_reports(cluster, topics), within_s=180, what="so have the load reports")
             begin_ms = time.time_ns() // 1_000_000
             rounds = ("--interval", f"{INTERVAL_S}s", "--rounds", str(ROUNDS))
             barycenter("collect", "--admin-url", url, "--out", str(collected), *rounds)

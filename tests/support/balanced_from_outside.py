@@ -112,6 +112,7 @@ class Running:
         mode: Mode,
         new_client: NewClient = asking_client,
         changes: tuple[str, ...] = (),
+        strategy: str = STRATEGY,
         **others: Any,
     ) -> None:
         self.records: list[RoundRecord] = []
@@ -121,7 +122,7 @@ class Running:
             urls=tuple(url.split(",")),
             state=state,
             mode=mode,
-            strategy=STRATEGY,
+            strategy=strategy,
             changes=(*CHANGES, *changes),
             interval_s=1.0,
             caps=Caps(per_minute=600, timeout_s=30),
@@ -139,14 +140,14 @@ class Running:
         else:
             self.told.append(found)
 
-    async def until(self, holds: Callable[[], bool], what: str) -> None:
+    async def until(self, holds: Callable[[], bool], what: str, *, within_s: float = 60) -> None:
         async def is_so() -> bool:
             if self.task.done():
                 await self.task
             return holds()
 
         try:
-            await eventually(is_so, within_s=60, what=what)
+            await eventually(is_so, within_s=within_s, what=what)
         except AssertionError as error:
             error.add_note("\n".join(self.told))
             raise

@@ -16,30 +16,51 @@ _OF_ONE_CONNECTION: Final = {"connection", "keep-alive", "transfer-encoding", "c
 class HttpRecord:
     """The statuses of the answers since the last call of `taken`."""
 
-    def __init__(self, server: ThreadingHTTPServer, statuses: list[int]) -> None:
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
+    def __init__(self, url: str) -> None:
+        self.url = url
         """Where a client asks instead of at the server."""
-        self._statuses = statuses
+        self._changed = threading.Condition()
+        self._statuses: list[int] = []
+        self._unanswered = 0
 
-    def taken(self) -> list[int]:
-        """Return the statuses in the order of the answers, and forget them."""
-        found = self._statuses[:]
-        del self._statuses[: len(found)]
-        return found
+    @contextmanager
+    def one_request(self) -> Iterator[list[int]]:
+        """Count a request as unanswered meanwhile. The caller puts the status of its answer into the list."""
+        with self._changed:
+            self._unanswered += 1
+        answered: list[int] = []
+        try:
+            yield answered
+        finally:
+            with self._changed:
+                self._unanswered -= 1
+                self._statuses += answered
+                self._changed.notify_all()
+
+    def taken(self, *, within_s: float = 0.0) -> list[int]:
+        """Return the statuses in the order of the answers, and forget them.
+
+        Wait for at most `within_s` until there is an answer, and none is missing: some verbs of the tool return before
+        they have one.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._statuses and not self._unanswered, within_s)
+            found, self._statuses = self._statuses, []
+            return found
 
 
 @contextmanager
 def recorded(target: str, *, timeout_s: float = 60) -> Iterator[HttpRecord]:
     """Relay requests to the server at the URL `target`; an answer that does not come in time is a 504."""
     place = urlsplit(target)
-    statuses: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def relay(self) -> None:
-            status, headers, body = self._answer(self._body())
-            statuses.append(status)
+            with record.one_request() as answered:
+                status, headers, body = self._answer(self._body())
+                answered.append(status)
             self.send_response_only(status)
             for name, value in headers:
                 if name.lower() not in _OF_ONE_CONNECTION:
@@ -81,10 +102,11 @@ def recorded(target: str, *, timeout_s: float = 60) -> Iterator[HttpRecord]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    record = HttpRecord(f"http://127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield HttpRecord(server, statuses)
+        yield record
     finally:
         server.shutdown()
         thread.join()

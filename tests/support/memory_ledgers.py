@@ -7,7 +7,7 @@ group.
 
 import asyncio
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from pulsar_barycenter.ledger.caches import Caches
@@ -166,6 +166,16 @@ class MemoryLedgerStorage:
     @property
     def identity(self) -> str:
         return self._identity
+
+    @property
+    def bookies(self) -> Sequence[str]:
+        return ()
+
+    def store_of_racks(self, store: MetadataStore) -> MetadataStore:
+        return store
+
+    def on_groups(self, primary: Collection[str], secondary: Collection[str]) -> "MemoryLedgerStorage":
+        return self
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:
         return await draw_counted_id(store, later)

@@ -12,10 +12,10 @@ from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.namespaces.own_policies import NO_OWN_POLICIES
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
-from pulsar_barycenter.broker.namespaces.policies import Policies
+from pulsar_barycenter.broker.namespaces.policies import ANY_BOOKIES, BookieAffinityGroup, Policies, ResourceGroup
 from pulsar_barycenter.broker.namespaces.resources import limits_of
 from pulsar_barycenter.broker.namespaces.topic_limits import TopicLimits
-from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules, rules_of
+from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules, group_rate_of, rules_of
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
@@ -108,6 +108,9 @@ class ConfiguredTopicPolicies:
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self.of_schemas = SchemaRules()
+        self.group = ResourceGroup()
+        """The resource group of every namespace."""
+        self.of_bookies = ANY_BOOKIES
 
     async def may_create(self, topic: TopicName) -> bool:
         return self.config.allow_auto_topic_creation
@@ -125,10 +128,13 @@ class ConfiguredTopicPolicies:
         return self.config.broker_service_compaction_threshold_in_bytes
 
     async def rules(self, topic: TopicName) -> TopicRules:
-        return rules_of(Policies(), NO_OWN_POLICIES, self.config)
+        return rules_of(Policies(), NO_OWN_POLICIES, self.config, group_rate_of("group", self.group))
 
     async def limits(self, topic: TopicName) -> TopicLimits:
         return limits_of(Policies(), self.config)
+
+    async def bookies(self, topic: TopicName) -> BookieAffinityGroup:
+        return self.of_bookies
 
     async def schema_rules(self, topic: TopicName) -> SchemaRules:
         return self.of_schemas

@@ -1,5 +1,7 @@
 """How the answers of two clusters to one line of pulsar-admin are compared, for `make compatibility`."""
 
+import threading
+
 import pytest
 
 from support.admin_tool import Outcome
@@ -17,6 +19,7 @@ from support.admin_verbs import (
     unexplained,
     with_section,
 )
+from support.http_record import HttpRecord
 
 
 def played(printed: str, level: str = EQUAL, *, succeeded: bool = True, status: int = 200) -> Played:
@@ -44,6 +47,27 @@ def played(printed: str, level: str = EQUAL, *, succeeded: bool = True, status: 
 )
 def test_answers_are_compared_by_the_level_of_their_line(level: str, ours: str, theirs: str, same: bool) -> None:
     assert agree(played(ours, level), played(theirs, level)) is same
+
+
+def test_an_answer_that_a_verb_does_not_wait_for_is_still_that_of_its_line() -> None:
+    record, is_asked, is_answered = HttpRecord("http://here"), threading.Event(), threading.Event()
+
+    def ask() -> None:
+        with record.one_request() as first:
+            first.append(200)
+            with record.one_request() as second:
+                is_asked.set()
+                assert is_answered.wait(60)
+                second.append(204)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert is_asked.wait(60)
+    assert record.taken() == [], "no answer is there yet"
+    is_answered.set()
+    assert record.taken(within_s=60) == [204, 200]
+    assert record.taken() == []
+    thread.join()
 
 
 def test_refusals_are_the_same_if_their_status_is() -> None:

@@ -225,9 +225,10 @@ lab
 balancer
     options
     judging
-    facts
+    client_errors facts policies_read
     state_folder lease
     approval metrics
+    right_to_act
     carrying_out rounds
     page
     running
@@ -235,6 +236,7 @@ balancer
 watch
     loads_seen recomputing
     why_moved
+    splits_seen
     watched_cluster
     sources recorded_status
     answers

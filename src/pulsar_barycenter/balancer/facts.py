@@ -1,7 +1,7 @@
-"""Reads what a decision needs beside the load: settings, policies, identity and clock of a cluster. Changes nothing."""
+"""Reads what a decision needs beside the load: settings, identity and clock of a cluster. Changes nothing."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Final
 
@@ -18,25 +18,15 @@ from pulsar_barycenter.doctor.reading.clock_offset import clock_offset
 from pulsar_barycenter.load.managers import MANAGER_KEY
 from pulsar_barycenter.load.policies import (
     DRAINED_KEY,
-    ClusterPolicies,
-    FailureDomain,
-    IsolationPolicies,
-    domains_of_brokers,
-    group_key,
 )
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
-from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
-from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told
+from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 
 MAX_CLOCK_DIFFERENCE_MS: Final = 60_000
 """The difference of clocks up to which the ages of reports can be compared."""
-MAX_NAMESPACES: Final = 10_000
-"""The number of namespaces whose anti-affinity groups are read; bundles of others are not moved."""
 _ALIVE: Final = "/admin/v2/brokers/version"
 _ANSWERS_S: Final = 5.0
-_AT_ONCE: Final = 8
-_WITHIN_S: Final = 120.0
 _OWN_CHOICE: Final = frozenset({MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY})
 """Keys that say what the cluster's own balancer runs."""
 
@@ -117,37 +107,6 @@ def _is_allowed(key: str, text: str) -> bool:
     except ConfigError:
         return False
     return True
-
-
-async def policies_of(cluster: AdminCluster, namespaces: Collection[str]) -> ClusterPolicies:
-    """Return the rules of administrators for these namespaces, MAX_NAMESPACES at most.
-
-    Raises:
-        NotNowError, RefusedError, TimeoutError: they cannot be read, or an isolation policy is not valid.
-    """
-    if len(namespaces) > MAX_NAMESPACES:
-        raise RefusedError(
-            f"the cluster has load in {count_of(len(namespaces), 'namespace')}, and the policies of at most "
-            f"{MAX_NAMESPACES:,} are read: without them the balancer moves nothing"
-        )
-    async with asyncio.timeout(_WITHIN_S):
-        isolation, errors = IsolationPolicies.decode(await when_told(cluster.isolation))
-        if errors:
-            raise RefusedError(f"{errors[0]}; the balancer moves nothing while it cannot follow a policy")
-        domains = msgspec.convert(await when_told(cluster.failure_domains), dict[str, FailureDomain])
-        groups = await _groups(cluster, namespaces)
-    return ClusterPolicies(isolation, domains_of_brokers(domains), groups)
-
-
-async def _groups(cluster: AdminCluster, namespaces: Iterable[str]) -> dict[str, str]:
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    async def group(namespace: str) -> tuple[str, str | None]:
-        async with gate:
-            return namespace, group_key(await when_told(lambda: cluster.anti_affinity_group(namespace)))
-
-    found = await asyncio.gather(*map(group, namespaces))
-    return {namespace: key for namespace, key in found if key is not None}
 
 
 async def answering(

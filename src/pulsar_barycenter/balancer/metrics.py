@@ -19,7 +19,7 @@ _PREFIX: Final = "barycenter_balance"
 class Numbers:
     """The numbers that the balancer exports as metrics; each round changes them. Times are in seconds, usages are
     fractions of a broker. `needed` is the metric of the brokers that the load needs, in Prometheus's text format; blank
-    if it is not known.
+    if it is not known. `client_errors` is the number a minute, None if it is not known.
     """
 
     mode: Mode
@@ -30,6 +30,7 @@ class Numbers:
     view_age_s: float = 0.0
     is_lease_held: bool = False
     above_mean: dict[str, float] = field(default_factory=dict)
+    client_errors: float | None = None
     carried: dict[str, int] = field(default_factory=lambda: {"served": 0, "failed": 0})
     splits: dict[str, int] = field(default_factory=lambda: {"split": 0, "failed": 0})
     needed: str = ""
@@ -90,7 +91,13 @@ def rendered(numbers: Numbers) -> str:
         "Bundles that this process split, or could not split.",
         {f'result="{result}"': count for result, count in numbers.splits.items()},
     )
-    return "".join((*groups, splits, numbers.needed))
+    errors = "" if numbers.client_errors is None else _client_errors(numbers.client_errors)
+    return "".join((*groups, splits, errors, numbers.needed))
+
+
+def _client_errors(per_minute: float) -> str:
+    text = "Errors of clients a minute, while moves are judged by them."
+    return _group("client_errors_per_minute", "gauge", text, {"": per_minute})
 
 
 def _group(name: str, kind: str, text: str, values: dict[str, float]) -> str:

@@ -15,6 +15,8 @@ MAX_AT_ONCE: Final = 100
 MAX_PER_MINUTE: Final = 6_000.0
 MAX_PER_HOUR: Final = 100_000
 MAX_SPLITS_PER_HOUR: Final = 1_000
+MORE_ERRORS: Final = 60.0
+"""The number of errors that clients may get more than before moves, a minute."""
 LEASE_TOPIC: Final = "persistent://public/default/barycenter-balance-lease"
 
 
@@ -68,12 +70,14 @@ class Caps:
 @dataclass(frozen=True, slots=True)
 class WatchLimits:
     """The limits of the watchdog. `grown` is the growth of the usage above the mean (a fraction of a broker) after our
-    moves that counts as worse, looked at `settle_ms` after the last of them. A view is too old after two report
-    intervals of `report_interval_ms`. After a foreign move nothing moves for `quiet_ms`. A pause of `hand_back_ms` ends
-    with handing back."""
+    moves that counts as worse, looked at `settle_ms` after the last of them; `more_errors` the number of errors a
+    minute that clients may get more than before, up to that time. A view is too old after two report intervals of
+    `report_interval_ms`. After a foreign move nothing moves for `quiet_ms`. A pause of `hand_back_ms` ends with handing
+    back."""
 
     report_interval_ms: int
     grown: float = 0.05
+    more_errors: float = MORE_ERRORS
     settle_ms: int = 3 * MINUTE_MS
     quiet_ms: int = 5 * MINUTE_MS
     hand_back_ms: int = 15 * MINUTE_MS
@@ -85,10 +89,9 @@ class Wanted:
 
     The brokers at `urls` are read every `interval_s`; the run ends after `rounds` rounds, or after a signal if `rounds`
     is 0. `strategy` is the shedder, `changes` are settings (key=value) that override those of the cluster.
-    `service_url` is the address of the binary protocol; blank: the one that a report names. `approved_within_s` is how
-    long a round waits for its approval. `metrics_port` is a port of 127.0.0.1, 0 for none. `sizing` says how many
-    brokers the load needs.
-    """
+    `service_url` is the address of the binary protocol; blank: the one that a report names. `grown` and `more_errors`
+    are limits of the watchdog. `approved_within_s` is how long a round waits for its approval. `metrics_port` is a port
+    of 127.0.0.1, 0 for none. `sizing` says how many brokers the load needs."""
 
     urls: Sequence[str]
     state: Path
@@ -103,6 +106,7 @@ class Wanted:
     split: SplitWhen = SplitWhen.AUTO
     sizing: SizingRule = field(default_factory=SizingRule)
     grown: float = 0.05
+    more_errors: float = MORE_ERRORS
     quiet_s: float = 300.0
     hand_back_s: float = 900.0
     approved_within_s: float = 3_600.0

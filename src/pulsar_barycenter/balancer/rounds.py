@@ -8,14 +8,16 @@ from typing import Final
 import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient
-from pulsar_barycenter.balancer.facts import answering, balancing_settings, policies_of
+from pulsar_barycenter.balancer.client_errors import ClientErrors
+from pulsar_barycenter.balancer.facts import answering, balancing_settings
 from pulsar_barycenter.balancer.judging.caps import PastMove, Room, too_few
-from pulsar_barycenter.balancer.judging.deciding import DecidedMove, DecidedRound, Decider
+from pulsar_barycenter.balancer.judging.deciding import TRANSFER, DecidedMove, DecidedRound, Decider, manager_of
 from pulsar_barycenter.balancer.judging.journal_view import past_moves, within_grace
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView, document_of
 from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, SeenMove, Whose, destinations_of
 from pulsar_barycenter.balancer.judging.needs import needed, with_load
 from pulsar_barycenter.balancer.judging.scoring import Score
+from pulsar_barycenter.balancer.judging.snapshots import MovingAverages, document_for
 from pulsar_barycenter.balancer.judging.splits import (
     DecidedSplits,
     decide_splits,
@@ -25,9 +27,12 @@ from pulsar_barycenter.balancer.judging.splits import (
 from pulsar_barycenter.balancer.judging.watchdog import Observed, Watch, watched
 from pulsar_barycenter.balancer.judging.would_be import differing, throughput_of, would_be
 from pulsar_barycenter.balancer.options import HOUR_MS, MINUTE_MS, Mode, Wanted, WatchLimits
+from pulsar_barycenter.balancer.policies_read import PoliciesReader
 from pulsar_barycenter.balancer.state_folder import Kept, StateFolder
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.policies import ClusterPolicies
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.rounds.balance import Balance
 from pulsar_barycenter.load.sizing import load_of
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
@@ -40,8 +45,6 @@ from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.operations.splitting import PlannedSplit
 from pulsar_barycenter.snapshots.decided_by import configuration_of
 
-_POLICIES_MS: Final = 5 * MINUTE_MS
-"""How long policies that were read are used."""
 _MAX_SHOWN: Final = 1_000
 """The number of moves, and of bundles that stay, in the record of a round."""
 _COUNTINGS: Final = 20
@@ -51,7 +54,8 @@ _COUNTINGS: Final = 20
 class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """The record of a round. `at` is epoch ms. `brokers` are registered, `current` of them have a current report.
 
-    `above_mean` is the usage above the mean now, `our_above_mean` what it would be by the decisions of `observe`.
+    `above_mean` is the usage above the mean now, `our_above_mean` what it would be by the decisions of `observe`;
+    `client_errors` is how many errors clients get a minute while moves are judged by it, None if it is not known.
     `decided` are the moves of the round, `stays` maps bundles that stay to the reason, `seen` are the moves since the
     last round. `splits` are the bundles that are split, `whole` maps others that are too large to the reason. `state`
     is what the balancer may do, `held_up` why it does less.
@@ -66,6 +70,7 @@ class RoundRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
     balance: str
     above_mean: float
     our_above_mean: float
+    client_errors: float | None = None
     why: str = ""
     decided: tuple[PlannedMove, ...] = ()
     stays: dict[str, str] = {}
@@ -106,13 +111,16 @@ class Rounds:
     cluster: AdminCluster
     state: StateFolder
     kept: Kept
+    errors: ClientErrors
+    policies: PoliciesReader
     watch: Watch = field(default_factory=Watch)
     clock_trouble: str = ""
     needed: str = ""
     _loads: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     _owners: OwnersSeen = field(default_factory=OwnersSeen)
     _moved: dict[str, int] = field(default_factory=dict)
-    _policies: tuple[int, frozenset[str], ClusterPolicies] = (0, frozenset(), ClusterPolicies())
+    _averages: MovingAverages = field(default_factory=MovingAverages)
+    _would_be_averages: MovingAverages = field(default_factory=MovingAverages)
     _texts: Mapping[str, str] | None = None
     _decider: Decider | None = None
 
@@ -143,7 +151,10 @@ class Rounds:
         current = self.view.current(listed, now_ms=now_ms, max_age_ms=2 * limits.report_interval_ms)
         policies = await self._read_policies(owners, now_ms)
         self._use(settings)
+        self._average(self._averages, self.view.reports)
         balance = self.decider.balance(self._snapshot(Facts(brokers=current, taken_at_ms=now_ms, policies=policies)))
+        if self.wanted.mode.moves and (self.watch.judges_errors or not self.errors.is_begun):
+            await self.errors.read(self.collector.addresses)
         look = Look(now_ms, listed, tuple(current), collected.failed, settings, owners, moves, policies, balance)
         self._watch(look, limits, off)
         self._size(look)
@@ -166,17 +177,14 @@ class Rounds:
         return WatchLimits(
             report_interval_ms=round(interval_ms),
             grown=wanted.grown,
+            more_errors=wanted.more_errors,
             quiet_ms=round(wanted.quiet_s * 1000),
             hand_back_ms=round(wanted.hand_back_s * 1000),
         )
 
     async def _read_policies(self, owners: Mapping[str, str], now_ms: int) -> ClusterPolicies:
-        read_ms, known, policies = self._policies
-        namespaces = frozenset(bundle.rpartition("/")[0] for bundle in owners)
-        if now_ms - read_ms < _POLICIES_MS and namespaces <= known:
-            return policies
-        policies = await policies_of(self.cluster, namespaces)
-        self._policies = now_ms, namespaces, policies
+        policies = await self.policies.read(frozenset(bundle.rpartition("/")[0] for bundle in owners), now_ms)
+        self.state.policies.note(now_ms, policies)
         return policies
 
     def _use(self, settings: Mapping[str, str]) -> None:
@@ -186,10 +194,16 @@ class Rounds:
         texts = balancing_settings(settings)
         if texts != self._texts or self._decider is None:
             memory = self.kept.memory if self._decider is None else self._decider.memory()
-            self._decider, self._texts = Decider(self._configuration(texts), memory), texts
+            self._decider, self._texts = Decider(self._configuration(texts), memory, self._manager), texts
 
     def _configuration(self, texts: Mapping[str, str]) -> BrokerConfig:
-        return configuration_of(texts, changes=self.wanted.changes, strategy=self.wanted.strategy)
+        changes = (*self.wanted.changes, f"{TRANSFER}=true")
+        return configuration_of(texts, changes=changes, strategy=self.wanted.strategy)
+
+    @property
+    def _manager(self) -> ManagerKind:
+        """The load manager that has the strategy."""
+        return manager_of(self.wanted.strategy)
 
     def _watch(self, look: Look, limits: WatchLimits, off: Collection[str]) -> None:
         times = {broker: self.view.measured_ms(broker) for broker in look.listed}
@@ -199,6 +213,7 @@ class Rounds:
             oldest_ms=min(times.values(), default=0),
             silent=tuple(broker for broker, at_ms in times.items() if not at_ms),
             above_mean=look.balance.above_mean if look.balance.brokers > 1 else None,
+            errors=self._client_errors,
             foreign=tuple(f"{move.bundle} moved from {move.source} to {move.destination}" for move in foreign if off),
             sheds=SHEDDING in off and is_on(SHEDDING, look.settings),
             splits=SPLITTING in off and is_on(SPLITTING, look.settings),
@@ -206,6 +221,16 @@ class Rounds:
             acts=bool(off),
         )
         self.watch = watched(self.watch, seen, limits)
+
+    @property
+    def _client_errors(self) -> float | None:
+        return self.errors.per_minute if self.watch.judges_errors else None
+
+    async def errors_before_moves(self) -> float | None:
+        """Return how many errors clients get a minute, before moves begin; None if it is not known."""
+        if not self.watch.judges_errors:
+            await self.errors.read_twice(self.collector.addresses)
+        return self.errors.per_minute
 
     def _size(self, look: Look) -> None:
         if not look.current or len(look.current) < len(look.listed):
@@ -267,7 +292,8 @@ class Rounds:
         recently = self._lately(self._moved, look.at_ms) | within_grace(past, now_ms=look.at_ms, grace_ms=grace_ms)
         split = self.state.splits_since(look.at_ms - HOUR_MS)
         room = self._room(past, look.at_ms, immovable(splits.splits, split))
-        return self.decider.decide(self._snapshot(_facts(look, recently)), room)
+        facts = _facts(look, recently)
+        return self.decider.decide(self._to_decide(self.view.reports, look.owners, facts, self._averages), room)
 
     def imagine(self, look: Look) -> DecidedRound | None:
         """Return the moves of a round on the imagined cluster, in which all moves that `observe` decided on so far were
@@ -281,7 +307,9 @@ class Rounds:
         reports = {broker: self.view.reports[broker] for broker in look.current}
         places = differing(self.kept.places, look.owners, reports)
         elsewhere = would_be(reports, look.owners, places)
-        snapshot = document_of(elsewhere, self.view.bundles, _facts(look, recently)).snapshot()
+        self._average(self._would_be_averages, elsewhere)
+        owners = {**look.owners, **places}
+        snapshot = self._to_decide(elsewhere, owners, _facts(look, recently), self._would_be_averages)
         decided = self.decider.decide(snapshot, self._room(past, look.at_ms))
         horizon_ms = max(HOUR_MS, self.wanted.caps.grace_ms)
         moved = {bundle: at_ms for bundle, at_ms in self.kept.moved.items() if look.at_ms - at_ms <= horizon_ms}
@@ -300,8 +328,34 @@ class Rounds:
     def _throughputs(self) -> dict[str, float]:
         return {bundle: throughput for bundle, (throughput, _) in self._loads_of_bundles().items()}
 
+    def _average(self, averages: MovingAverages, reports: Mapping[str, LocalBrokerData]) -> None:
+        """Count the newest reports for the averages, if the strategy decides on them."""
+        if self._manager is ManagerKind.EXTENSIBLE:
+            for broker, report in reports.items():
+                averages.add(broker, report, self.configuration)
+
+    def _to_decide(
+        self,
+        reports: Mapping[str, LocalBrokerData],
+        owners: Mapping[str, str],
+        facts: Facts,
+        averages: MovingAverages,
+    ) -> LoadSnapshot:
+        """Return the snapshot on which the strategy decides."""
+        return document_for(self._manager, reports, self.view.bundles, owners, averages, facts).snapshot()
+
     def _snapshot(self, facts: Facts) -> LoadSnapshot:
         return document_of(self.view.reports, self.view.bundles, facts).snapshot()
+
+    async def changed_policies(self, decided: DecidedRound) -> str:
+        """Return which namespaces of a round's moves have another anti-affinity group than it was decided by; blank if
+        none has.
+
+        Raises:
+            NotNowError, RefusedError, TimeoutError: the groups cannot be read.
+        """
+        namespaces = {one.move.bundle.rpartition("/")[0] for one in decided.moves}
+        return ", ".join(await self.policies.changed(namespaces, _now_ms()))
 
     # ---- note ----
 
@@ -334,6 +388,7 @@ class Rounds:
             balance=now.sentence,
             above_mean=now.above_mean,
             our_above_mean=ours.above_mean,
+            client_errors=self._client_errors,
             why="" if decided is None else decided.why,
             decided=() if decided is None else tuple(one.move for one in decided.moves[:_MAX_SHOWN]),
             stays={} if decided is None else dict(list(decided.stays.items())[:_MAX_SHOWN]),

@@ -1,18 +1,14 @@
-"""Repeats rounds until the process is asked to end, takes the lease and the shedding over, and gives both back.
+"""Repeats rounds until the process is asked to end: look, take the lease, decide, note, carry out.
 
-The order is what makes it safe. First the lease, then the note of what is to be put back, on the disk and in the lease,
-then the change. At the end the moves in progress are waited for, then the shedding is put back, then the note is
-emptied, and the lease is given up last. A process that lost its lease changes nothing any more, and ends.
+At the end the moves in progress are waited for, then what was taken over is given back (`right_to_act`). A process that
+lost its lease ends.
 """
 
 import asyncio
-import os
 import signal
-import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -21,40 +17,36 @@ from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
 from pulsar_barycenter.balancer.approval import Proposal, answer_to, propose, withdraw
 from pulsar_barycenter.balancer.carrying_out import BY, Carrier, SplitCarrier
+from pulsar_barycenter.balancer.client_errors import ClientErrors
 from pulsar_barycenter.balancer.facts import FactsError, one_cluster
 from pulsar_barycenter.balancer.judging.deciding import DecidedRound
 from pulsar_barycenter.balancer.judging.journal_view import under_way
 from pulsar_barycenter.balancer.judging.load_view import LoadView
 from pulsar_barycenter.balancer.judging.splits import DecidedSplits
 from pulsar_barycenter.balancer.judging.watchdog import Cause, Watched, blind, moved_after
-from pulsar_barycenter.balancer.lease import Lease, LeaseError, LeaseLostError
+from pulsar_barycenter.balancer.lease import LeaseError, LeaseLostError
 from pulsar_barycenter.balancer.metrics import MetricsServer, Numbers
 from pulsar_barycenter.balancer.options import HOUR_MS, Mode, Wanted
 from pulsar_barycenter.balancer.page import BalancePage, read_token
+from pulsar_barycenter.balancer.policies_read import PoliciesReader
+from pulsar_barycenter.balancer.right_to_act import BalanceError, RightToAct, one_address, process_name
 from pulsar_barycenter.balancer.rounds import Look, RoundRecord, Rounds
 from pulsar_barycenter.balancer.state_folder import StateFolder
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.naming.counted import count_of
-from pulsar_barycenter.observer.collecting import Collection, binary_client, open_collector
+from pulsar_barycenter.observer.collecting import Collection, open_collector
 from pulsar_barycenter.observer.collector import CollectError
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.journal import MoveState
-from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING, Balancing, Remembered, TakenOver, is_on
+from pulsar_barycenter.operations.own_balancing import SHEDDING, SPLITTING, is_on
 from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.operations.splitting import PlannedSplit, SplitState, splits_under_way
 
 _REQUEST_TIMEOUT_S: Final = 70.0
 _CHECK_S: Final = 0.5
-_ATTEMPTS: Final = 12
-"""How often the end of a process tries to write to the lease topic, with a pause of _PAUSE_S in between."""
-_PAUSE_S: Final = 5.0
-_MAX_HOSTS: Final = 16
-"""The number of brokers whose addresses the client of the lease gets."""
-_RENEWALS: Final = 3
-"""How often the lease is renewed within its time."""
 _UNREADABLE: Final = (
     *(CollectError, FactsError, NotNowError, RefusedError, TimeoutError),
     *(StrategyError, ConfigError, msgspec.ValidationError),
@@ -69,10 +61,6 @@ Tell: TypeAlias = Callable[[RoundRecord | str], None]
 
 Reasons: TypeAlias = Callable[[str], Mapping[str, str]]
 """Returns the headers of a request that has this reason."""
-
-
-class BalanceError(Exception):
-    """The balancer cannot go on; the text says why, and what to do."""
 
 
 async def balance(new_client: NewClient, conf: ClientConf, wanted: Wanted, tell: Tell, reasons: Reasons) -> None:
@@ -126,8 +114,15 @@ async def _open(
     collection = Collection(wanted.urls, wanted.state, wanted.interval_s, 0, wanted.keep_days, service_url)
     state.read_moves()
     state.read_splits()
-    async with open_collector(new_client, conf, collection, view, view.published, subscription=_name()) as collector:
-        yield Rounds(wanted, client, collector, view, cluster, state, state.kept(wanted.strategy))
+    async with open_collector(
+        new_client, conf, collection, view, view.published, subscription=process_name()
+    ) as collector:
+        errors = ClientErrors(new_client, _now_ms)
+        try:
+            kept, policies = state.kept(wanted.strategy), PoliciesReader(cluster)
+            yield Rounds(wanted, client, collector, view, cluster, state, kept, errors, policies)
+        finally:
+            await errors.close()
 
 
 class _Run:
@@ -144,23 +139,16 @@ class _Run:
         of_moves: dict[str, str],
     ) -> None:
         self._rounds = rounds
-        self._conf = conf
         self._wanted = wanted
         self._state = state
         self._stop = stop
         self._tell = tell
         self._numbers = Numbers(wanted.mode)
         self._page = BalancePage(wanted.state)
-        self._lease: Lease | None = None
-        self._lost = ""
-        self._taken_over: TakenOver | None = None
+        self._right = RightToAct(rounds.cluster, conf, wanted, state, tell)
         self._proposal: Proposal | None = None
-        self._one_note = asyncio.Lock()
-        self._is_standby = False
-        self._is_holder = False
-        """Whether the lease was taken, and its last note read: an earlier renewal would lose the note."""
-        self._is_ready = False
         self._looked_ms = 0
+        self._has_told_errors = False
         self._carrier = Carrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_move, of_moves)
         self._splitter = SplitCarrier(rounds.cluster, state, wanted.caps, self._why_not, self._tell_split, of_moves)
 
@@ -178,7 +166,7 @@ class _Run:
             self._page.token = read_token(self._wanted.state)
         server = MetricsServer(self._numbers, self._wanted.metrics_port, self._page.add_to)
         await server.start()
-        renewing = asyncio.create_task(self._renew())
+        renewing = asyncio.create_task(self._right.renew())
         try:
             await self._repeat()
         finally:
@@ -186,8 +174,9 @@ class _Run:
             with suppress(asyncio.CancelledError):
                 await renewing
             try:
-                await self._give_back()
+                await self._right.give_back()
             finally:
+                withdraw(self._wanted.state)
                 await server.close()
 
     async def _repeat(self) -> None:
@@ -200,8 +189,10 @@ class _Run:
                 return
             due = max(due + self._wanted.interval_s, loop.time())
             await self._wait_until(due)
-            if self._lost:
-                raise BalanceError(f"{self._lost}; this process changes nothing any more. Start it again as a standby")
+            if self._right.lost:
+                raise BalanceError(
+                    f"{self._right.lost}; this process changes nothing any more. Start it again as a standby"
+                )
 
     async def _try_round(self, number: int) -> None:
         try:
@@ -220,6 +211,7 @@ class _Run:
         rounds, mode = self._rounds, self._wanted.mode
         look = await rounds.look(off=self._off())
         self._looked_ms = look.at_ms
+        self._tell_unknown_errors()
         if rounds.clock_trouble and not self._numbers.rounds:
             raise FactsError(rounds.clock_trouble)
         if len(look.failed) == len(look.listed) and not rounds.view.is_published:  # else they may publish it later
@@ -239,6 +231,12 @@ class _Run:
         if decided is not None and decided.moves:
             await self._do(look, decided)
 
+    def _tell_unknown_errors(self) -> None:
+        """Tell once that the errors of clients are not known."""
+        if (why := self._rounds.errors.why_unknown) and not self._has_told_errors:
+            self._has_told_errors = True
+            self._tell(f"moves are not judged by the errors of clients, which no broker tells: {why}")
+
     async def _decided_splits(self, look: Look) -> DecidedSplits:
         if self._why_not() or not self._wanted.split.splits(self._wanted.mode, own=self._own_splits(look)):
             return DecidedSplits()
@@ -246,15 +244,15 @@ class _Run:
 
     def _own_splits(self, look: Look) -> bool:
         """Return whether the cluster splits on its own while no balancer acts."""
-        before = () if self._taken_over is None else self._taken_over.before
+        before = () if self._right.taken_over is None else self._right.taken_over.before
         remembered = {known.key: known.value for known in before}
         return is_on(SPLITTING, {**look.settings, **remembered})
 
     def _off(self) -> tuple[str, ...]:
         """Return the keys of the cluster's own balancing that this process has switched off."""
-        if self._taken_over is None or not self._is_ready or self._wanted.mode is not Mode.ACT:
+        if self._right.taken_over is None or not self._right.is_ready or self._wanted.mode is not Mode.ACT:
             return ()
-        return tuple(known.key for known in self._taken_over.before)
+        return tuple(known.key for known in self._right.taken_over.before)
 
     async def _carry_out_splits(self, splits: Sequence[PlannedSplit]) -> None:
         maximum = self._rounds.configuration.load_balancer_namespace_maximum_bundles
@@ -271,6 +269,11 @@ class _Run:
 
     async def _do(self, look: Look, decided: DecidedRound) -> None:
         moves = [one.move for one in decided.moves]
+        if self._wanted.mode.moves and (changed := await self._rounds.changed_policies(decided)):
+            self._tell(
+                f"nothing of this round moves: the anti-affinity group of {changed} has changed since it was read"
+            )
+            return
         if self._wanted.mode is Mode.ACT:
             await self._carry_out(moves, decided.balance.above_mean, BY)
         elif self._wanted.mode is Mode.ADVISE:
@@ -283,11 +286,12 @@ class _Run:
             )
 
     async def _carry_out(self, moves: Sequence[PlannedMove], above_mean: float | None, by: str) -> None:
+        errors = await self._rounds.errors_before_moves()
         outcome = await self._carrier.carry_out(moves, by=by)
         self._numbers.carried["served"] += outcome.served
         self._numbers.carried["failed"] += outcome.failed
         if outcome.served:
-            self._rounds.watch = moved_after(self._rounds.watch, above_mean, _now_ms())
+            self._rounds.watch = moved_after(self._rounds.watch, above_mean, errors, _now_ms())
         if outcome.stopped_by:
             self._tell(f"the round was stopped: {outcome.stopped_by}")
 
@@ -300,19 +304,15 @@ class _Run:
         if asked := self._state.journal.asked_to_stop():
             self._stop.set()
             return asked
-        if self._lost:
-            return self._lost
-        if self._lease is None or not self._lease.is_held:
-            return "standby: another process holds the lease" if self._is_standby else "the lease is not proven"
-        if not self._is_ready:
-            return "what this mode takes over is not taken over yet"
+        if why := self._right.why_not:
+            return why
         interval_ms = round(self._wanted.interval_s * 1000)
         return self._rounds.watch.why or blind(looked_ms=self._looked_ms, now_ms=_now_ms(), interval_ms=interval_ms)
 
     def _state_word(self) -> str:
         if self._wanted.mode is Mode.OBSERVE:
             return "observing"
-        if self._is_standby:
+        if self._right.is_standby:
             return "standby"
         if self._wanted.mode is Mode.ADVISE and self._rounds.watch.state is Watched.ACTING:
             return "waiting for approval" if self._proposal else "advising"
@@ -326,7 +326,8 @@ class _Run:
         numbers.brokers = len(look.current)
         oldest_ms = min(map(self._rounds.view.measured_ms, look.listed), default=look.at_ms)
         numbers.view_age_s = (look.at_ms - oldest_ms) / 1000
-        numbers.is_lease_held = self._lease is not None and self._lease.is_held
+        numbers.is_lease_held = self._right.is_held
+        numbers.client_errors = record.client_errors
         numbers.above_mean = {"cluster": record.above_mean, "ours": record.our_above_mean}
         numbers.needed = self._rounds.needed
         numbers.score, numbers.watch = record.score, self._rounds.watch
@@ -356,7 +357,7 @@ class _Run:
     async def _wait_until(self, due: float) -> None:
         """Wait until the time `due` of the next round; if a round is approved meanwhile, carry it out."""
         loop = asyncio.get_running_loop()
-        while (left_s := due - loop.time()) > 0 and not self._stop.is_set() and not self._lost:
+        while (left_s := due - loop.time()) > 0 and not self._stop.is_set() and not self._right.lost:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), min(left_s, _CHECK_S))
             await self._heed_answer()
@@ -376,40 +377,20 @@ class _Run:
             self._tell(f"round {proposal.name} was approved by {given.by}")
             await self._carry_out(proposal.moves, None, f"{BY}, approved by {given.by}")
 
-    # ---- the lease, and the cluster's own shedding ----
+    # ---- the right to act ----
 
     async def _hold_lease(self, look: Look) -> None:
         """Take the lease if no other process holds it, then switch off the settings that this mode takes over. A step
         that failed before is tried again.
         """
-        if self._lease is None or self._is_standby:
-            await self._take_lease(look)
-        if not self._is_standby and not self._is_ready:
+        await self._right.take(lambda: self._service_url(look))
+        if not self._right.is_standby and not self._right.is_ready:
             await self._make_ready(look)
-
-    async def _take_lease(self, look: Look) -> None:
-        if self._lease is None:
-            service_url = self._service_url(look)
-            self._lease = Lease(
-                partial(binary_client, service_url, self._conf),
-                self._wanted.lease_topic,
-                holder=_name(),
-                valid_s=self._wanted.lease_s,
-            )
-        is_held, note = await self._lease.try_to_take()
-        if not is_held and not self._is_standby:
-            self._tell("standby: another process holds the lease; trying again in each round")
-        self._is_standby = not is_held
-        if is_held:
-            self._tell(f"this process holds the lease on {self._wanted.lease_topic}")
-            # the last note is newer than a file that another process may have made obsolete
-            self._taken_over = self._state.taken_over() if note is None else note.taken_over
-            self._is_holder = True
 
     async def _make_ready(self, look: Look) -> None:
         own_splits = self._own_splits(look)
-        await self._take_over(self._wanted.takes_over(own_splits=own_splits))
-        self._is_ready = True
+        await self._right.take_over(self._wanted.takes_over(own_splits=own_splits))
+        self._right.is_ready = True
         if self._wanted.mode is Mode.ACT and self._wanted.split.splits(self._wanted.mode, own=own_splits):
             await self._go_on_with_splits()
         await self._go_on()
@@ -424,67 +405,6 @@ class _Run:
                 "no broker returned its address for the binary protocol, which the lease needs: give --service-url"
             )
         return found
-
-    async def _take_over(self, keys: Sequence[str]) -> None:
-        """Switch `keys` off, and restore the other keys that an earlier process had switched off and did not
-        restore.
-        """
-        known = () if self._taken_over is None else self._taken_over.before
-        missing = [key for key in keys if key not in {found.key for found in known}]
-        if missing:
-            known += await Balancing(self._rounds.cluster, missing).remembered()
-            await self._remember(known)
-        if keys:
-            await Balancing(self._rounds.cluster, keys).pause()
-            taken = TakenOver(at=0, before=tuple(found for found in known if found.key in keys))
-            self._tell(f"the cluster's own {_nouns(keys)} off; at the end it gets back what it had: {taken.sentence}")
-        if others := tuple(found for found in known if found.key not in keys):
-            await self._restore(others)
-            await self._remember(tuple(found for found in known if found.key in keys))
-
-    async def _restore(self, before: Sequence[Remembered]) -> None:
-        kept = await Balancing(self._rounds.cluster).restore(before)
-        for key, why in kept.items():
-            self._tell(f"{key} stays as it is: {why}")
-        if restored := [found.key for found in before if found.key not in kept]:
-            self._tell(f"as before: {', '.join(restored)}")
-
-    async def _remember(self, before: tuple[Remembered, ...]) -> None:
-        """Record the values to restore later, on the disk and in the lease, before the settings are changed; do nothing
-        if `before` is empty.
-
-        Raises:
-            LeaseError, LeaseLostError: the lease cannot be renewed.
-        """
-        self._taken_over = TakenOver(at=_now_ms(), before=before) if before else None
-        self._state.remember(self._taken_over)
-        if not await self._prove():
-            raise LeaseError("the lease could not be renewed, so nothing was changed; start again")
-
-    async def _prove(self) -> bool:
-        """Renew the lease, with the settings that are to be put back now; return whether it is proven that this process
-        holds it.
-
-        Raises:
-            LeaseLostError: another process holds it.
-        """
-        assert self._lease is not None, "the lease comes first"
-        async with self._one_note:  # a note must not overtake a newer one
-            await self._lease.renew(self._taken_over)
-        return self._lease.is_held
-
-    async def _prove_patiently(self) -> None:
-        """Renew the lease, also while its topic moves to another broker.
-
-        Raises:
-            LeaseLostError: another process holds it.
-            NotNowError: the topic cannot be written, in _ATTEMPTS attempts.
-        """
-        for _ in range(_ATTEMPTS):
-            if await self._prove():
-                return
-            await asyncio.sleep(_PAUSE_S)
-        raise NotNowError("the lease cannot be renewed now")
 
     async def _go_on_with_splits(self) -> None:
         """Finish the splits that a killed process left under way within the hour; older ones are decided anew."""
@@ -504,74 +424,10 @@ class _Run:
 
     async def _hand_back_if_over(self) -> None:
         watch = self._rounds.watch
-        if watch.state is not Watched.HANDED_BACK or self._taken_over is None or not await self._prove():
+        if watch.state is not Watched.HANDED_BACK:
             return
-        done = {key for cause, key in _SWITCHED_ON.items() if cause in watch.reasons}
-        await self._restore([found for found in self._taken_over.before if found.key not in done])
-        await self._forget()
-        self._tell(f"handed back to the cluster's own balancer: {watch.why}")
-
-    async def _give_back(self) -> None:
-        """Restore the settings that were switched off, and release the lease; do nothing if this process does not hold
-        the lease.
-        """
-        if self._lease is None:
-            return
-        try:
-            if self._taken_over is not None and not self._lost:
-                await self._prove_patiently()
-                await self._restore(self._taken_over.before)
-                await self._forget()
-        except LeaseLostError as error:
-            raise BalanceError(f"{error}; this process changes nothing any more") from error
-        except (NotNowError, RefusedError, TimeoutError) as error:
-            assert self._taken_over is not None
-            raise BalanceError(
-                f"the settings of the cluster could not be restored ({self._taken_over.sentence}): "
-                f"{str(error) or 'the cluster did not answer in time'}; start balance again with the same --state, or "
-                "use `barycenter balance restore`"
-            ) from error
-        finally:
-            withdraw(self._wanted.state)
-            await self._lease.close()
-
-    async def _forget(self) -> None:
-        self._taken_over = None
-        await self._prove()
-        self._state.remember(None)
-
-    async def _renew(self) -> None:
-        """Renew the lease; if another process has it, record that it is lost."""
-        while True:
-            await asyncio.sleep(self._wanted.lease_s / _RENEWALS)
-            if not self._is_holder:
-                continue
-            try:
-                await self._prove()
-            except LeaseLostError as error:
-                self._lost = str(error)
-                return
-
-
-def one_address(service_urls: Sequence[str | None]) -> str:
-    """Return one service URL with the hosts of several brokers, so that it works if one of them has left the cluster;
-    blank if no broker returns a service URL.
-
-    Example: pulsar://a:6650 and pulsar://b:6650 become pulsar://a:6650,b:6650.
-    """
-    urls = [url for url in service_urls if url][:_MAX_HOSTS]
-    scheme = urls[0].partition("://")[0] if urls else ""
-    same = [url.partition("://")[2] for url in urls if url.startswith(f"{scheme}://")]
-    return f"{scheme}://{','.join(same)}" if same else ""
-
-
-def _nouns(keys: Sequence[str]) -> str:
-    return "shedding and splitting are" if len(keys) > 1 else "shedding is"
-
-
-def _name() -> str:
-    """Return a name for this process that no other process has."""
-    return f"barycenter-balance-{socket.gethostname()}-{os.getpid()}"
+        if await self._right.hand_back(stays={key for cause, key in _SWITCHED_ON.items() if cause in watch.reasons}):
+            self._tell(f"handed back to the cluster's own balancer: {watch.why}")
 
 
 def _now_ms() -> int:

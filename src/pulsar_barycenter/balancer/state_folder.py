@@ -9,6 +9,7 @@
 | `state.json` | the score, the memory of the shedder, the would-be places of bundles |
 | `rounds.jsonl` | one line for each round; `rounds.jsonl.1` are older ones |
 | `proposal.json`, `approval.json` | a round that waits for a person, and the answer |
+| `policies.jsonl` | the rules of administrators, a line for each change, for `watch --data` |
 | `collect.json`, `load-reports/` | what `collect` writes: `pipeline run --data` makes tables of it |
 
 Files that are replaced are written aside and synced first. If the folder is lost, the score begins anew, and the lease
@@ -26,6 +27,7 @@ from pulsar_barycenter.balancer.judging.scoring import Score
 from pulsar_barycenter.balancer.options import HOUR_MS
 from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.observer.recorded_policies import PoliciesFile
 from pulsar_barycenter.operations.journal import Entry, move_journal
 from pulsar_barycenter.operations.own_balancing import TakenOver
 from pulsar_barycenter.operations.splitting import SplitEntry, split_journal
@@ -65,6 +67,7 @@ class StateFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.journal = move_journal(path / "moves.journal")
+        self.policies = PoliciesFile(path)
         self._entries: deque[Entry] = deque()
         self._split_journal = split_journal(path / "splits.journal")
         self._split_entries: deque[SplitEntry] = deque()

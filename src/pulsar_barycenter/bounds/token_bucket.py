@@ -51,7 +51,14 @@ class Throttle:
 
     __slots__ = ("_messages", "_size")
 
+    _messages: TokenBucket | None
+    _size: TokenBucket | None
+
     def __init__(self, messages: int, size: int, period_s: float, now_s: float) -> None:
+        self.limit_to(messages, size, period_s, now_s)
+
+    def limit_to(self, messages: int, size: int, period_s: float, now_s: float) -> None:
+        """Keep these rates from now on, for all that share this throttle; arguments as of the constructor."""
         self._messages = TokenBucket(messages, period_s, now_s) if messages > 0 else None
         self._size = TokenBucket(size, period_s, now_s) if size > 0 else None
 

@@ -39,7 +39,7 @@ from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
 from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
 from pulsar_barycenter.broker.namespaces.cluster_metadata import initialize_cluster
-from pulsar_barycenter.broker.namespaces.resources import Resources
+from pulsar_barycenter.broker.namespaces.resources import RESOURCE_GROUPS, Resources
 from pulsar_barycenter.broker.ownership.channel.topic_records import keeps_earlier
 from pulsar_barycenter.broker.partition_changes.coordinator import SWEEP_S, ChangeCoordinator
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartitionOwner
@@ -192,7 +192,7 @@ class Broker:
         self._policies = StoreWatch(
             env.store,
             name="namespace policies",
-            concerns=lambda path: path.startswith(f"{self.resources.namespaces.root}/"),
+            concerns=lambda path: path.startswith((f"{self.resources.namespaces.root}/", f"{RESOURCE_GROUPS}/")),
             read=lambda _was_notified: self._apply_policies(),
             interval_s=_POLICIES_S,
             failure="namespace_policies_not_read",

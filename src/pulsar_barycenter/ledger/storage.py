@@ -8,7 +8,7 @@ writer checks for a fence after its bytes are durable and before it reports them
 entry that a former owner reported, and a former owner cannot report an entry after that.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from pulsar_barycenter.ledger.caches import Caches
@@ -89,6 +89,24 @@ class LedgerStorage(Protocol):
     @property
     def identity(self) -> str:
         """A text that no other storage object has, in this process or any other."""
+        ...
+
+    @property
+    def bookies(self) -> Sequence[str]:
+        """The ids of the bookies that are registered now, sorted; none for a storage without bookies."""
+        ...
+
+    def store_of_racks(self, store: MetadataStore) -> MetadataStore:
+        """Return the metadata store whose key `/bookies` has the racks and groups of bookies: `store`, which has the
+        brokers' metadata, unless the bookies have another one.
+        """
+        ...
+
+    def on_groups(self, primary: Collection[str], secondary: Collection[str]) -> "LedgerStorage":
+        """Return this storage for ledgers on the bookies of some groups: those of `primary`, and of `secondary` if
+        these are too few. It creates ledgers there and is the same otherwise; do not close it. A storage without
+        bookies returns itself.
+        """
         ...
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:

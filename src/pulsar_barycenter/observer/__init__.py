@@ -6,7 +6,8 @@ one form for all, without duplicates.
 
 - Recording: `collector` queries every broker in a round and appends the reports to a load-report log; `collecting` runs
   the rounds. `extensible_topics` reads the load topics, `ownership_topic` the owners of bundles; `collected_snapshot`
-  combines them. `recorded_settings` keeps the settings that balancing uses. `report_numbers` numbers reports across
+  combines them. `recorded_settings` keeps the settings that balancing uses, `recorded_policies` the rules of
+  administrators, both by `recorded_lines`. `report_numbers` numbers reports across
   restarts, so that the pipeline counts each only once.
 - Stored metrics: `prometheus` makes the same reports of metrics that Prometheus has.
 - Queries: `running_cluster` reads the leader's snapshot and the decisions of all brokers; `topic_names` finds the

@@ -12,19 +12,13 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from pulsar_barycenter.bounds.json_text import decode_json
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.load_balancing_config import LoadBalancingConfig
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.load.policies import DRAINED_KEY
-from pulsar_barycenter.whole_files.lines import append_line
-from pulsar_barycenter.whole_files.reading import read_regular
+from pulsar_barycenter.observer.recorded_lines import append_record, read_records
 
 SETTINGS_FILE: Final = "settings.jsonl"
-MAX_FILE_BYTES: Final = 64 << 20
-"""The size up to which the file is read and appended to."""
-_MAX_RECORD_BYTES: Final = 1 << 20
-"""The last record may be beyond MAX_FILE_BYTES by so much."""
 _CLUSTER_KEY: Final = "clusterName"
 
 
@@ -60,14 +54,12 @@ def recorded_settings(at_ms: int, runtime: Mapping[str, object], leader: str) ->
 
 
 def append_settings(file: Path, record: RecordedSettings) -> None:
-    """Append a record to the file. A file of MAX_FILE_BYTES gets no more: its settings have changed for years.
+    """Append a record to the file, as `append_record`.
 
     Raises:
         OSError: the file cannot be written.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if not file.exists() or file.stat().st_size < MAX_FILE_BYTES:
-        append_line(file, msgspec.json.encode(record))
+    append_record(file, record)
 
 
 def read_settings(file: Path) -> list[RecordedSettings]:
@@ -77,9 +69,4 @@ def read_settings(file: Path) -> list[RecordedSettings]:
         msgspec.DecodeError: a line is not such a record.
         OSError: the file cannot be read.
     """
-    try:
-        text = read_regular(file, MAX_FILE_BYTES + _MAX_RECORD_BYTES)
-    except FileNotFoundError:
-        return []
-    whole = text[: text.rfind(b"\n") + 1]
-    return [decode_json(line, RecordedSettings) for line in whole.splitlines()]
+    return read_records(file, RecordedSettings)

@@ -119,7 +119,14 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
     except BaseException:
         await client.close()
         raise
-    storage = BookKeeperStorage(client, _shape(config), describe, _caches(config), cluster=cluster)
+    storage = BookKeeperStorage(
+        client,
+        _shape(config),
+        describe,
+        _caches(config),
+        cluster=cluster,
+        has_own_store=store_of_bookies is not store,
+    )
     if storage.shortage:
         log.error("too_few_bookies", reason=storage.shortage)
     return storage

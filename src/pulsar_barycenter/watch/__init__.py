@@ -9,7 +9,8 @@ its reason from that round, marked as recomputed. Where the round would not have
 move that a strategy cannot explain gets none. The pages are those of `dashboard`, and change nothing.
 
 - `loads_seen` keeps loads over time in bounded memory.
-- `recomputing` runs the rounds of the cluster's strategy on recorded load; `why_moved` compares them with a move.
+- `recomputing` runs the rounds of the cluster's strategy on recorded load; `why_moved` compares them with a move,
+  `splits_seen` finds splits and their reasons.
 - `watched_cluster` is the fold.
 - `sources` has what feeds it: `data_folder` of `collect`, of `balance` or of a cluster, or `live` requests.
 - `recorded_status` is what `status` and `top` show. `answers` makes what the pages ask for; `server` serves pages and

@@ -1,4 +1,4 @@
-"""Folds the reports of a cluster into what is shown of it: its load, its moves, and why they were made. Pure.
+"""Folds the reports of a cluster into what is shown of it: load, moves, splits, and why these were made. Pure.
 
 A source makes a look of each round of reports. The cluster takes it: compares the owners of bundles with those of the
 last look, explains the moves, and runs the recomputed round if one is due. Time is an argument.
@@ -9,10 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView
 from pulsar_barycenter.balancer.judging.moves_seen import OwnersSeen, SeenMove
+from pulsar_barycenter.balancer.judging.snapshots import MovingAverages, document_for
 from pulsar_barycenter.dashboard.timeline import BriefDecision
 from pulsar_barycenter.html_pages.reasons import short_reason
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
@@ -22,12 +21,11 @@ from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 from pulsar_barycenter.watch.loads_seen import LoadsSeen
 from pulsar_barycenter.watch.recomputing import (
-    ExtensibleLoads,
     RecomputedRound,
     Recomputer,
     configuration_in_force,
-    document_for,
 )
+from pulsar_barycenter.watch.splits_seen import SplitSeen, splits_seen, why_split
 from pulsar_barycenter.watch.why_moved import Basis, Known, Why, why_moved
 
 MAX_DECISIONS: Final = 10_000
@@ -43,8 +41,8 @@ _WITHIN_MS: Final = 3 * MINUTE_MS
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
     """What is known of a watched cluster in addition to its load: the cluster's name, its leader (blank if not known),
-    its settings (None: none were recorded), its policies, and the reasons in the journal of `balance` by bundle and
-    destination.
+    its settings (None: none were recorded), its policies, and the reasons in the journals of `balance`: of moves by
+    bundle and destination, of splits by bundle.
     """
 
     cluster: str = ""
@@ -52,6 +50,7 @@ class Beside:
     settings: Mapping[str, str] | None = None
     policies: ClusterPolicies = field(default_factory=ClusterPolicies)
     journal: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    split_journal: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class WatchedCluster:
         self._changes = tuple(changes)
         self._loads = LoadsSeen()
         self._view = LoadView(self._taken)
-        self._extensible = ExtensibleLoads()
+        self._averages = MovingAverages()
         self._owners = OwnersSeen()
         self._moved: dict[str, int] = {}
         self._rounds: deque[RecomputedRound] = deque(maxlen=_ROUNDS_KEPT)
@@ -100,7 +99,7 @@ class WatchedCluster:
         broker = report.broker_id or ""
         self._loads.add(broker, report)
         if self.manager is ManagerKind.EXTENSIBLE:
-            self._extensible.add(broker, report, self.config)
+            self._averages.add(broker, report, self.config)
 
     # ---- looks ----
 
@@ -113,6 +112,10 @@ class WatchedCluster:
         self._view.retain(live, at_ms)
         # without the brokers' own bundles, which never move
         owners = {name: broker for name, broker in self._view.owners().items() if not is_of_a_broker_itself(name)}
+        self.at_ms, self.live = at_ms, tuple(sorted(live))
+        for split in splits_seen(self._owners.known, owners):
+            self._explain_split(split)
+            self._owners.was_split(split.bundle, split.parts)
         moves = self._owners.see(owners, live=live, ours={}, at_ms=at_ms)
         grace_ms = round(self.config.load_balancer_shedding_grace_period_minutes * MINUTE_MS)
         self._moved = {bundle: at for bundle, at in self._moved.items() if at_ms - at <= grace_ms}
@@ -120,7 +123,6 @@ class WatchedCluster:
         if moves:
             self._explain(moves, before)
         self._moved |= {move.bundle: at_ms for move in moves}
-        self.at_ms, self.live = at_ms, tuple(sorted(live))
         self.document = self._document()
         self._before = self.document
         self._run_if_due()
@@ -138,7 +140,7 @@ class WatchedCluster:
         self._rounds.clear()
         if self.manager is ManagerKind.EXTENSIBLE and was is not ManagerKind.EXTENSIBLE:
             for broker, report in self._view.reports.items():
-                self._extensible.add(broker, report, self.config)
+                self._averages.add(broker, report, self.config)
 
     def _document(self) -> SnapshotDocument:
         facts = Facts(
@@ -148,7 +150,8 @@ class WatchedCluster:
             policies=self.beside.policies,
             configuration=self.beside.settings or {},
         )
-        return document_for(self._view, self._extensible, facts, self.manager)
+        view = self._view
+        return document_for(self.manager, view.reports, view.bundles, view.owners(), self._averages, facts)
 
     def _run_if_due(self) -> None:
         every_ms = round(self.config.load_balancer_shedding_interval_minutes * MINUTE_MS)
@@ -178,17 +181,28 @@ class WatchedCluster:
             problem=self._recomputer.problem,
         )
         for move in moves:
-            self._note("unload", why_moved(move, known), move)
+            self._note(
+                "unload",
+                why_moved(move, known),
+                bundle=move.bundle,
+                source=move.source,
+                destination=move.destination,
+            )
+
+    def _explain_split(self, split: SplitSeen) -> None:
+        why = why_split(split, self._before, self.config, self.beside.split_journal)
+        self._note("split", why, bundle=split.bundle, source=split.broker)
 
     def _window_ms(self) -> int:
         every_ms = round(self.config.load_balancer_shedding_interval_minutes * MINUTE_MS)
         since_ms = 0 if self._before is None else self._before.taken_at
         return max(_WITHIN_MS, 2 * every_ms, 2 * (self.at_ms - since_ms))
 
-    def _note(self, kind: str, why: Why, move: SeenMove | None = None) -> None:
+    def _note(self, kind: str, why: Why, *, bundle: str = "", source: str = "", destination: str = "") -> None:
+        """Note what happened in the look that is taken now."""
         self.number += 1
         made = BriefDecision(
-            at=self.at_ms if move is None else move.at,
+            at=self.at_ms,
             by=self.beside.leader,
             number=self.number,
             kind=kind,
@@ -198,9 +212,10 @@ class WatchedCluster:
             strategy=self._recomputer.strategy,
             basis=str(why.basis),
             agrees=why.agrees,
+            bundle=bundle,
+            source=source,
+            destination=destination,
         )
-        if move is not None:
-            made = msgspec.structs.replace(made, bundle=move.bundle, source=move.source, destination=move.destination)
         self._decisions.append(made)
 
     # ---- what is shown ----

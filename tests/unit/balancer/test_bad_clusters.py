@@ -15,8 +15,9 @@ from click.testing import CliRunner
 
 from pulsar_barycenter.balancer.facts import FactsError, answering
 from pulsar_barycenter.balancer.options import Mode, Wanted
+from pulsar_barycenter.balancer.right_to_act import BalanceError
 from pulsar_barycenter.balancer.rounds import RoundRecord
-from pulsar_barycenter.balancer.running import BalanceError, balance_until
+from pulsar_barycenter.balancer.running import balance_until
 from pulsar_barycenter.cli.asking.client import asking_client, asking_conf, why_headers
 from pulsar_barycenter.cli.main import main
 

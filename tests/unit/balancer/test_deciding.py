@@ -1,11 +1,14 @@
 """A round on a folded view: which bundles move, and that only those with room do."""
 
+import msgspec
 import pytest
 
 from pulsar_barycenter.balancer.judging.caps import Room
-from pulsar_barycenter.balancer.judging.deciding import Decider, checked_strategy
+from pulsar_barycenter.balancer.judging.deciding import Decider, checked_changes, checked_strategy, manager_of
 from pulsar_barycenter.balancer.judging.load_view import Facts, LoadView, document_of
+from pulsar_barycenter.balancer.judging.snapshots import MovingAverages, document_for
 from pulsar_barycenter.balancer.options import MINUTE_MS, Caps
+from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.policies import (
     DRAINED_KEY,
     AutoFailoverData,
@@ -24,6 +27,7 @@ SYSTEM = "pulsar/a:1/0x00000000_0xffffffff"
 SETTINGS = ("minUnloadMessage=1", "minUnloadMessageThroughput=1")
 CONFIG = configuration_of({}, changes=SETTINGS, strategy="UniformLoadShedder")
 NOW_MS = 10_000_000
+HITS = "loadBalancerSheddingConditionHitCountThreshold=2"
 ROOMY = Caps(per_minute=60)
 
 
@@ -113,8 +117,68 @@ def test_the_windows_are_the_means_of_the_reports() -> None:
     assert found.bundles[BUNDLES[0]].short_term_data.num_samples == 2
 
 
-@pytest.mark.parametrize("name", ["TransferShedder", "LeastLoad", ""])
+def transferred(*samples: tuple[LocalBrokerData, ...], settings: tuple[str, ...] = ()) -> list[list[str]]:
+    """Return the bundles that TransferShedder moves in each round, a round for each sample of reports."""
+    config = configuration_of({}, changes=(HITS, *settings), strategy="TransferShedder")
+    decider = Decider(config, MemoryDocument(), ManagerKind.EXTENSIBLE)
+    averages, found = MovingAverages(), []
+    for reports in samples:
+        now_ms = max(one.last_update for one in reports)
+        folded = view(*reports)
+        for broker, one in folded.reports.items():
+            averages.add(broker, one, config)
+        facts = Facts(brokers=(A, B), taken_at_ms=now_ms)
+        modular = document_of(folded.reports, folded.bundles, facts).snapshot()
+        document = document_for(
+            ManagerKind.EXTENSIBLE, folded.reports, folded.bundles, folded.owners(), averages, facts
+        )
+        result = decider.decide(document.snapshot(), Room(ROOMY, (), now_ms=now_ms, round_ms=MINUTE_MS))
+        assert result.balance == decider.balance(modular), "both forms measure the same balance"
+        assert all((one.move.source, one.move.destination) == (A, B) for one in result.moves)
+        found.append([one.move.bundle for one in result.moves])
+    return found
+
+
+def uneven(minute: int) -> tuple[LocalBrokerData, ...]:
+    at_ms = NOW_MS + minute * MINUTE_MS
+    reports = (report(A, *BUNDLES, at_ms=at_ms, sequence=minute + 1), report(B, at_ms=at_ms, sequence=minute + 1))
+    modular = ManagerKind.MODULAR.class_name
+    return tuple(msgspec.structs.replace(one, load_manager_class_name=modular) for one in reports)
+
+
+def test_transfer_shedder_decides_for_brokers_of_any_load_manager_once_it_lasted() -> None:
+    rounds = transferred(uneven(0), uneven(1), uneven(2))
+    assert rounds[:2] == [[], []]
+    assert 0 < len(rounds[2]) < len(BUNDLES)
+
+
+def test_the_averages_of_brokers_begin_anew_when_their_bundles_change() -> None:
+    averages = MovingAverages()
+    for minute, bundles in enumerate((BUNDLES, BUNDLES, BUNDLES[:1])):
+        averages.add(A, report(A, *bundles, at_ms=NOW_MS + minute, sequence=minute + 1), CONFIG)
+        averages.add(A, report(A, at_ms=NOW_MS + minute), CONFIG)  # not newer: it does not count
+    document = averages.document({A: report(A, *BUNDLES[:1])}, {}, Facts(brokers=(A,), taken_at_ms=NOW_MS + 9))
+    assert document.extensible is not None
+    assert document.extensible.loads[A].msg_throughput_ema == 10_000.0
+
+
+@pytest.mark.parametrize("name", ["SimpleLoadManagerImpl", "LeastResourceUsageWithWeight", "LeastLoad", ""])
 def test_a_strategy_that_cannot_decide_here_is_refused_with_those_that_can(name: str) -> None:
     with pytest.raises(WrongWordError, match="LeastDisturbance"):
         checked_strategy(name)
-    assert checked_strategy("LeastDisturbance") == "LeastDisturbance"
+
+
+@pytest.mark.parametrize(
+    ("name", "manager"),
+    [
+        ("LeastDisturbance", ManagerKind.MODULAR),
+        ("TransferShedder", ManagerKind.EXTENSIBLE),
+        ("org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder", ManagerKind.EXTENSIBLE),
+        ("org.apache.pulsar.broker.loadbalance.impl.AvgShedder", ManagerKind.MODULAR),
+    ],
+)
+def test_a_strategy_decides_on_the_load_of_the_manager_that_has_it(name: str, manager: ManagerKind) -> None:
+    assert (checked_strategy(name), manager_of(name)) == (name, manager)
+    checked_changes(name, SETTINGS)
+    with pytest.raises(WrongWordError, match="every move of balance has a destination"):
+        checked_changes(name, ("loadBalancerTransferEnabled=false",))

@@ -10,11 +10,11 @@ from pulsar_barycenter.balancer.facts import (
     balancing_settings,
     clock_difference,
     one_cluster,
-    policies_of,
 )
 from pulsar_barycenter.balancer.metrics import Numbers, rendered
 from pulsar_barycenter.balancer.options import Mode
-from pulsar_barycenter.balancer.running import one_address
+from pulsar_barycenter.balancer.policies_read import PoliciesReader
+from pulsar_barycenter.balancer.right_to_act import one_address
 from pulsar_barycenter.operations.executor import RefusedError
 from support.virtual_time import on_virtual_time
 
@@ -24,6 +24,9 @@ class Cluster:
 
     def __init__(self, store: str = "zk:1") -> None:
         self.is_away = False
+        self.groups = {"t/n": "Group"}
+        self.asked: list[str] = []
+        self.rules = 0
         self.store = store
 
     async def settings(self, broker: str = "") -> dict[str, str]:
@@ -41,10 +44,12 @@ class Cluster:
         return {"p": {"namespaces": []}}
 
     async def failure_domains(self) -> dict[str, Any]:
+        self.rules += 1
         return {"d1": {"brokers": ["0"]}}
 
     async def anti_affinity_group(self, namespace: str) -> str:
-        return "Group" if namespace == "t/n" else ""
+        self.asked.append(namespace)
+        return self.groups.get(namespace, "")
 
 
 def test_addresses_of_two_clusters_are_refused_and_one_that_is_silent_does_not_count() -> None:
@@ -65,11 +70,38 @@ def test_addresses_of_two_clusters_are_refused_and_one_that_is_silent_does_not_c
 def test_policies_that_cannot_be_followed_are_said() -> None:
     async def scene() -> None:
         cluster: Any = Cluster()
-        with pytest.raises(RefusedError, match=r"isolation policy 'p'.*the balancer moves nothing"):
-            await policies_of(cluster, ["t/n"])
+        reader = PoliciesReader(cluster)
+        with pytest.raises(RefusedError, match=r"isolation policy 'p'.*moves nothing"):
+            await reader.read(["t/n"], 0)
         cluster.isolation = cluster.no_isolation
-        policies = await policies_of(cluster, ["t/n", "t/m"])
+        policies = await reader.read(["t/n", "t/m"], 0)
         assert (policies.groups, policies.domains) == ({"t/n": "group"}, {"0": "d1"})
+        with pytest.raises(RefusedError, match="at most 10,000 are read"):
+            await reader.read([str(number) for number in range(10_001)], 0)
+
+    on_virtual_time(lambda _world: scene())
+
+
+def test_groups_are_read_when_they_are_new_then_once_an_hour_and_before_moves() -> None:
+    async def scene() -> None:
+        cluster: Any = Cluster()
+        cluster.isolation = cluster.no_isolation
+        namespaces = [f"t/n{number:03d}" for number in range(120)]
+        reader = PoliciesReader(cluster)
+        await reader.read(namespaces[:-1], 0)
+        assert sorted(cluster.asked) == namespaces[:-1]
+        cluster.asked.clear()
+        for minute in range(1, 61):
+            await reader.read(namespaces, minute * 60_000)
+        assert sorted(set(cluster.asked)) == namespaces, "within an hour"
+        assert len(cluster.asked) <= 121, "no more than once"
+        assert cluster.rules == 13, "at the start, and every five minutes"
+
+        cluster.groups["t/n007"] = "Pair"
+        assert await reader.changed(["t/n006", "t/n007"], 61 * 60_000) == ["t/n007"]
+        assert await reader.changed(["t/n006", "t/n007"], 61 * 60_000) == []
+        assert (await reader.read(["t/n007"], 62 * 60_000)).groups == {"t/n007": "pair"}
+        assert (await reader.read([], 63 * 60_000)).groups == {}
 
     on_virtual_time(lambda _world: scene())
 

@@ -10,6 +10,7 @@ from pulsar_barycenter.balancer.options import MINUTE_MS, WatchLimits
 LIMITS = WatchLimits(
     report_interval_ms=MINUTE_MS,
     grown=0.05,
+    more_errors=60,
     settle_ms=3 * MINUTE_MS,
     quiet_ms=5 * MINUTE_MS,
     hand_back_ms=15 * MINUTE_MS,
@@ -63,7 +64,7 @@ def test_shedding_that_somebody_switched_on_hands_back_at_once_and_for_good() ->
 
 
 def test_an_imbalance_that_grew_after_own_moves_pauses_once_it_had_time_to_settle() -> None:
-    watch = moved_after(after(seen(1)), 0.2, 1 * MINUTE_MS)
+    watch = moved_after(after(seen(1)), 0.2, None, 1 * MINUTE_MS)
     assert after(seen(3, above_mean=0.4), watch=watch).may_act, "too early to judge"
     worse = after(seen(4, above_mean=0.26), watch=watch)
     assert (
@@ -75,16 +76,45 @@ def test_an_imbalance_that_grew_after_own_moves_pauses_once_it_had_time_to_settl
 
 
 def test_moves_after_which_the_imbalance_grew_within_the_limit_pass() -> None:
-    watch = moved_after(after(seen(1)), 0.2, 1 * MINUTE_MS)
+    watch = moved_after(after(seen(1)), 0.2, None, 1 * MINUTE_MS)
     settled = after(seen(4, above_mean=0.25), watch=watch)
     assert settled == Watch()
     assert after(seen(5, above_mean=0.9), watch=settled).may_act, "load that grows later is not of these moves"
 
 
 def test_moves_are_judged_by_the_imbalance_before_the_first_of_them() -> None:
-    watch = moved_after(moved_after(Watch(), 0.2, 0), 0.24, 2 * MINUTE_MS)
+    watch = moved_after(moved_after(Watch(), 0.2, None, 0), 0.24, None, 2 * MINUTE_MS)
     assert after(seen(4, above_mean=0.28), watch=watch).may_act
     assert after(seen(5, above_mean=0.28), watch=watch).state is Watched.PAUSED
+
+
+def test_errors_of_clients_that_grew_after_own_moves_pause_until_they_are_back() -> None:
+    watch = moved_after(after(seen(1)), None, 10.0, 1 * MINUTE_MS)
+    assert after(seen(2, errors=70.0), watch=watch).may_act, "a move may cost its clients some"
+    more = after(seen(2, errors=71.0), watch=watch)
+    assert list(more.reasons) == [Cause.ERRORS]
+    assert more.why == "clients get more errors after moves of this program: 10 a minute before, 71 now"
+    assert "an unknown number now" in after(seen(3), watch=more).why
+    assert after(seen(9, errors=71.0), watch=more).state is Watched.PAUSED, "time alone does not end it"
+    assert after(seen(3, errors=70.0), watch=more).may_act
+
+
+def test_errors_are_judged_in_each_round_until_the_moves_had_time_to_settle() -> None:
+    watch = moved_after(moved_after(Watch(), None, 10.0, 0), None, 100.0, 2 * MINUTE_MS)
+    assert watch.judges_errors
+    assert after(seen(4, errors=71.0), watch=watch).state is Watched.PAUSED, "by those before the first move"
+    assert after(seen(3, errors=70.0), seen(4, errors=71.0), watch=watch).state is Watched.PAUSED
+    assert after(seen(5, errors=71.0), watch=watch).state is Watched.PAUSED
+    settled = after(seen(5, errors=70.0), watch=watch)
+    assert not settled.judges_errors
+    assert after(seen(6, errors=9_000.0), watch=settled).may_act, "errors that grow later are not of these moves"
+    assert not after(seen(5, errors=71.0, sheds=True), watch=watch).judges_errors, "it has handed back"
+
+
+def test_moves_are_not_judged_by_errors_that_nobody_knows() -> None:
+    watch = moved_after(Watch(), None, None, 0)
+    assert watch == Watch()
+    assert after(seen(1), seen(9), watch=moved_after(Watch(), None, 1.0, 0)).may_act
 
 
 def test_a_pause_that_lasts_hands_back_also_if_its_reasons_change() -> None:

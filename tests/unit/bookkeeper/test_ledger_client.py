@@ -307,7 +307,7 @@ def test_bookies_come_and_go_and_read_only_ones_are_not_chosen():
         await cluster.store.delete(f"/ledgers/available/{one}")
         await cluster.store.put(f"/ledgers/available/readonly/{one}", b"")
         await cluster.store.put("/bookies", b'{"default": {"%s": {"rack": "/r1"}}}' % two.encode())
-        while client.registry.racks != {two: "/r1"} or client.registry.read_only != (one,):
+        while client.registry.placed.racks != {two: "/r1"} or client.registry.read_only != (one,):
             await changed.wait()
             await asyncio.sleep(0)
         assert client.registry.writable == (two,)

@@ -30,7 +30,7 @@ from pulsar_barycenter.bookkeeper.machines.actions import (
 )
 from pulsar_barycenter.bookkeeper.machines.entry_read import EntryRead, ReadState
 from pulsar_barycenter.bookkeeper.machines.last_confirmed import Coverage, LastConfirmedRead
-from pulsar_barycenter.bookkeeper.machines.placement import choose, replace_failed
+from pulsar_barycenter.bookkeeper.machines.placement import ANYWHERE, BookieGroups, choose, preferred, replace_failed
 from pulsar_barycenter.bookkeeper.machines.recovery import Recovery
 from pulsar_barycenter.bookkeeper.machines.writer import Writer
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment
@@ -389,6 +389,19 @@ def added_again(*spare: str) -> tuple[list[object], Recovery]:
 
 
 # --- placement
+
+
+def test_a_ledger_is_on_its_groups_while_they_have_enough_bookies():
+    group_of = {"a": "west", "b": "west", "c": "east", "d": "rest", "e": "other"}
+    groups = BookieGroups(frozenset({"west"}), frozenset({"rest"}))
+    assert preferred("eadbcf", 2, ANYWHERE, group_of) == "eadbcf"
+    assert preferred("eadbcf", 2, groups, group_of) == ["a", "b"]
+    assert preferred("eadbcf", 3, groups, group_of) == ["a", "d", "b"], "the secondary group"
+    assert preferred("eadbcf", 4, groups, group_of) == ["a", "d", "b", "f"], "bookies without a group"
+    assert preferred("eadbcf", 5, groups, group_of) == ["a", "d", "b", "f"], "never those of other groups"
+    assert preferred("ec", 1, groups, group_of) == []
+    both = BookieGroups(frozenset({"west", "east"}))
+    assert preferred("eadbcf", 3, both, group_of) == ["a", "b", "c"]
 
 
 def test_bookies_are_spread_over_racks():

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import pytest
 
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
@@ -242,3 +243,26 @@ def test_entries_wait_in_their_order_while_bookies_are_behind():
         await storage.close()
 
     played(test)
+
+
+def test_ledgers_of_a_group_are_on_its_bookies():
+    async def test(world: World) -> None:
+        names = sorted(bookie.name for bookie in world.cluster.bookies)
+        groups = {"west": names[:2], "rest": names[2:3], "other": names[3:]}
+        stored = {group: {bookie: {"rack": f"/{bookie}"} for bookie in bookies} for group, bookies in groups.items()}
+        await world.cluster.store.put("/bookies", msgspec.json.encode(stored))
+        storage = await world.storage()
+        assert list(storage.bookies) == names
+        assert storage.store_of_racks(world.cluster.store) is world.cluster.store
+        assert storage.on_groups((), ()) is storage
+        west = storage.on_groups(["west"], ["rest"])
+        assert west.identity == storage.identity, "it is the same storage"
+        for ledger in range(5):
+            await world.written(west, ledger, 2)
+            metadata = await storage.client.metadata(ledger)
+            assert {bookie for segment in metadata.segments for bookie in segment.members} == set(names[:2])
+        with pytest.raises(LedgerFullError, match="those of its groups count"):
+            await storage.on_groups(["none"], []).create(9, epoch=1, on_durable=world.report)
+        await storage.close()
+
+    played(test, bookies=4)

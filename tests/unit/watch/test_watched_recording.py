@@ -8,7 +8,15 @@ import msgspec
 import pytest
 
 from pulsar_barycenter.dashboard.timeline import BriefDecision
+from pulsar_barycenter.load.policies import (
+    AutoFailoverData,
+    ClusterPolicies,
+    IsolationPolicies,
+    NamespaceIsolationData,
+    stored_form,
+)
 from pulsar_barycenter.load.reports.load_over_time import load_question
+from pulsar_barycenter.observer.recorded_policies import POLICIES_FILE, PoliciesFile, read_policies
 from pulsar_barycenter.operations.journal import Entry, MoveState, move_journal
 from pulsar_barycenter.watch.loads_seen import LoadsSeen
 from pulsar_barycenter.watch.sources.data_folder import MAX_TIME_MS, DataFolder
@@ -213,3 +221,32 @@ async def test_a_strategy_with_a_memory_goes_on_from_round_to_round(tmp_path: Pa
     waits, acts = [decision.sentence for decision in cluster.decisions if decision.kind == "shed"]
     assert waits.startswith("no broker has to shed load")
     assert "has lasted long enough (usage gap 86.33 % >= high threshold 40 %, rounds in a row 2 >= required 2)" in acts
+
+
+async def test_recorded_policies_keep_bundles_where_they_were_bound_to(tmp_path: Path) -> None:
+    data = NamespaceIsolationData(
+        namespaces=(".*",),
+        primary=(BUSY.partition(":")[0],),
+        secondary=(),
+        auto_failover_policy=AutoFailoverData("min_available", {"min_limit": "1", "usage_threshold": "100"}),
+    )
+    isolation, errors = IsolationPolicies.decode({"bound": stored_form(data)})
+    assert not errors
+    record(tmp_path)
+    policies = PoliciesFile(tmp_path)
+    policies.note(BEGIN_MS, ClusterPolicies(isolation))
+    policies.note(BEGIN_MS + 1, ClusterPolicies(isolation))
+    assert len(read_policies(tmp_path / POLICIES_FILE)) == 1, "a line for each change"
+    cluster = await watched(tmp_path)
+    assert [move.agrees for move in moves(cluster)[:2]] == [False, False]
+    assert cluster.beside.policies.isolation.policies[0].name == "bound"
+
+
+async def test_recorded_policies_that_cannot_be_followed_are_a_complaint(tmp_path: Path) -> None:
+    record(tmp_path)
+    line = {"at": BEGIN_MS, "policies": {"isolation": {"p": {"namespaces": []}}}}
+    (tmp_path / POLICIES_FILE).write_bytes(msgspec.json.encode(line) + b"\n")
+    source, cluster = DataFolder(tmp_path, span_ms=DAY_MS), WatchedCluster()
+    assert await took(source, cluster)
+    assert any("a recorded policy cannot be followed" in problem for problem in source.problems())
+    assert [move.agrees for move in moves(cluster)[:2]] == [True, True]

@@ -3,10 +3,12 @@
 from typing import Any, Final
 
 from pulsar_barycenter.admin.commands.auto_creation import AUTO_CREATION
+from pulsar_barycenter.admin.commands.bookies import NAMESPACE_BOOKIES
 from pulsar_barycenter.admin.commands.cursors import NAMESPACE_CURSORS
 from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
 from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
 from pulsar_barycenter.admin.commands.properties import NAMESPACE_DETAILS
+from pulsar_barycenter.admin.commands.resource_groups import NAMESPACE_RESOURCE_GROUPS
 from pulsar_barycenter.admin.commands.rules import NAMESPACE_RULES
 from pulsar_barycenter.admin.commands.schemas import NAMESPACE_SCHEMAS
 from pulsar_barycenter.admin.commands.storage import NAMESPACE_STORAGE
@@ -219,6 +221,8 @@ NAMESPACES: Final = Resource(
         *NAMESPACE_LIMITS,
         *NAMESPACE_STORAGE,
         *NAMESPACE_RULES,
+        *NAMESPACE_RESOURCE_GROUPS,
+        *NAMESPACE_BOOKIES,
         *AUTO_CREATION,
         *NAMESPACE_SCHEMAS,
         *NAMESPACE_PERMISSIONS,

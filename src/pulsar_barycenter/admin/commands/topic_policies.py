@@ -1,15 +1,31 @@
 """The policies of single topics: the commands of `topicPolicies`. Source: Pulsar's `CmdTopicPolicies`."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from pulsar_barycenter.admin.commands import rules
 from pulsar_barycenter.admin.commands.output import Form
 from pulsar_barycenter.admin.commands.schemas import STRATEGIES
 from pulsar_barycenter.admin.commands.storage import OF_TYPE, QUOTA_FLAGS, QUOTA_TYPE, quota_body, retention_body
-from pulsar_barycenter.admin.commands.table import TOPIC, Flag, Kind, Resource, Values, command, request
+from pulsar_barycenter.admin.commands.table import (
+    TOPIC,
+    Flag,
+    Kind,
+    Resource,
+    Session,
+    Values,
+    Work,
+    command,
+    request,
+    send,
+)
 from pulsar_barycenter.admin.commands.units import bytes_of
 from pulsar_barycenter.admin.routes import topic_policies as routes
+from pulsar_barycenter.admin.routes.route import Route
+
+Body: TypeAlias = Callable[[Values], Any]
+RequestOf: TypeAlias = Callable[[routes.PolicyRoutes], Route]
 
 _QUERY: Final = {"applied": "applied"}
 _of: Final = partial(rules.policy_commands, TOPIC)
@@ -18,6 +34,22 @@ _number: Final = partial(rules.number_commands, TOPIC)
 
 def _switched(values: Values) -> bool:
     return bool(values["enable"])
+
+
+_SUBSCRIPTION: Final = Flag("-s --subscription", "subscription", "Only this subscription.")
+
+
+def _of_one_or_all(request_of: RequestOf, *, query: Mapping[str, str] | None = None, body: Body | None = None) -> Work:
+    """Return the work of a command about the rate of one subscription, if it is named, or of each of a topic.
+
+    `request_of` returns the request that is sent, of the policy's three.
+    """
+
+    async def work(session: Session, values: Values) -> Any:
+        policy = routes.SUBSCRIPTION_RATE if values["subscription"] else routes.SUBSCRIPTION_DISPATCH_RATE
+        return await send(session, request_of(policy), values, query=query, body=None if body is None else body(values))
+
+    return work
 
 
 TOPIC_POLICIES: Final = Resource(
@@ -180,12 +212,29 @@ TOPIC_POLICIES: Final = Resource(
             rules.dispatch_body,
             *rules.DISPATCH_FLAGS,
         ),
-        *_of(
-            "subscription-dispatch-rate",
-            routes.SUBSCRIPTION_DISPATCH_RATE,
-            "the rate of the deliveries of a subscription",
-            rules.dispatch_body,
+        command(
+            "get-subscription-dispatch-rate",
+            "Show the rate of the deliveries of each subscription, or of one.",
+            _of_one_or_all(lambda policy: policy.show, query=_QUERY),
+            TOPIC,
+            rules.APPLIED,
+            _SUBSCRIPTION,
+            form=Form.VALUE,
+        ),
+        command(
+            "set-subscription-dispatch-rate",
+            "Set the rate of the deliveries of each subscription, or of one.",
+            _of_one_or_all(lambda policy: policy.change, body=rules.dispatch_body),
+            TOPIC,
             *rules.DISPATCH_FLAGS,
+            _SUBSCRIPTION,
+        ),
+        command(
+            "remove-subscription-dispatch-rate",
+            "Use the next level's value again: the rate of the deliveries of each subscription, or of one.",
+            _of_one_or_all(lambda policy: policy.remove),
+            TOPIC,
+            _SUBSCRIPTION,
         ),
         *_of(
             "subscribe-rate",

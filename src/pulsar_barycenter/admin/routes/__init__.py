@@ -11,7 +11,7 @@ the query, the line of the reference page, and the name of the handler. These ro
 
 Rows are data: this package imports neither a web server nor a broker, so that commands start fast. The rows of one
 class of handlers are a group; `clusters`, `tenants`, `namespaces`, `namespace_details`, `namespace_storage`,
-`namespace_rules`, `auto_creation`, `permissions`, `resource_quotas`, `topics`, `topic_policies`, `messages`, `schemas`,
-`brokers` and `lookup` are Pulsar's, `not_served` has Pulsar's requests that are refused, `barycenter` has this
-project's own. `table` lists the groups in the order in which a server registers them.
+`namespace_rules`, `auto_creation`, `permissions`, `resource_groups`, `resource_quotas`, `topics`, `topic_policies`,
+`messages`, `schemas`, `brokers`, `bookies` and `lookup` are Pulsar's, `not_served` has Pulsar's requests that are
+refused, `barycenter` has this project's own. `table` lists the groups in the order in which a server registers them.
 """

@@ -3,9 +3,11 @@
 from typing import Final
 
 from pulsar_barycenter.admin.routes.rights import KNOWN_CALLER, SUPER_USER
-from pulsar_barycenter.admin.routes.route import RouteGroup
+from pulsar_barycenter.admin.routes.route import FLAG, RouteGroup
 
 CLUSTERS: Final = RouteGroup("Clusters", "/admin/v2/clusters")
+
+_WITHOUT_EFFECT: Final = "the migration of a cluster is stored without effect"
 
 LIST_CLUSTERS: Final = CLUSTERS.route("GET", "", "names", KNOWN_CALLER, "List the clusters.")
 
@@ -32,6 +34,27 @@ GET_PEERS: Final = CLUSTERS.route("GET", "/{cluster}/peers", "peers", SUPER_USER
 
 SET_PEERS: Final = CLUSTERS.route(
     "POST", "/{cluster}/peers", "set_peers", SUPER_USER, "Set the peer clusters.", body=list[str], by_leader=True
+)
+
+GET_MIGRATION: Final = CLUSTERS.route(
+    "GET",
+    "/{cluster}/migrate",
+    "migration",
+    SUPER_USER,
+    "Show whether a cluster has migrated to another one; 404 if that was never set.",
+    without_command=_WITHOUT_EFFECT,
+)
+
+SET_MIGRATION: Final = CLUSTERS.route(
+    "POST",
+    "/{cluster}/migrate",
+    "set_migration",
+    SUPER_USER,
+    "Store whether another cluster has migrated, and where to; 405 for the brokers' own cluster, whose clients stay.",
+    body="ClusterUrl",
+    query={"migrated": FLAG},
+    by_leader=True,
+    without_command=_WITHOUT_EFFECT,
 )
 
 

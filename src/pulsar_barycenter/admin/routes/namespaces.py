@@ -157,6 +157,17 @@ DELETE_DEDUPLICATION: Final = NAMESPACE_POLICIES.route(
     by_leader=True,
 )
 
+SET_MIGRATED: Final = NAMESPACE_POLICIES.route(
+    "POST",
+    _NAMESPACE + "/migration",
+    "set_migrated",
+    SUPER_USER,
+    "Store whether a namespace migrates with its cluster; without effect while the cluster does not migrate.",
+    query={"migrated": FLAG},
+    by_leader=True,
+    without_command="it is stored without effect",
+)
+
 _OF_GROUP: Final = "List the namespaces of `tenant` that are in the anti-affinity group; case is ignored."
 _TENANT: Final = {"tenant": TEXT, "property": TEXT}
 

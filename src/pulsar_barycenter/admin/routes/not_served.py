@@ -1,5 +1,5 @@
 """Requests about what this broker leaves out: functions, sources and sinks, packages, transactions, scalable
-topics, offloading.
+topics, offloading, properties of topics as labels of metrics.
 
 They get the status that Pulsar answers where the feature is switched off. Source: Pulsar's `FunctionsBase`, `Packages`,
 `TransactionsBase`; for scalable topics `ScalableTopics` and `Segments` of Pulsar 5.
@@ -92,5 +92,32 @@ NOT_SERVED.route(
     "refuse_offload",
     writes("OFFLOAD"),
     "Refused with 405: messages are not offloaded.",
+    without_command=_WITHOUT_COMMAND,
+)
+
+_LABELS: Final = "/admin/v2/namespaces/{tenant}/{namespace}/allowedTopicPropertyKeysForMetrics"
+
+NOT_SERVED.route(
+    "GET",
+    _LABELS,
+    "metric_labels",
+    reads("ALL"),
+    "Show the properties of topics that are labels of metrics: null, because none is.",
+    without_command=_WITHOUT_COMMAND,
+)
+NOT_SERVED.route(
+    "POST",
+    _LABELS,
+    "refuse_metric_labels",
+    writes("ALL"),
+    "Refused with 405: properties of topics are not labels of metrics.",
+    without_command=_WITHOUT_COMMAND,
+)
+NOT_SERVED.route(
+    "DELETE",
+    _LABELS,
+    "remove_metric_labels",
+    writes("ALL"),
+    "Remove the properties of topics that are labels of metrics, of which there are none.",
     without_command=_WITHOUT_COMMAND,
 )

@@ -146,6 +146,33 @@ DISPATCH_RATE: Final = _policy("/dispatchRate", "RATE", "the rate at which messa
 SUBSCRIPTION_DISPATCH_RATE: Final = _policy(
     "/subscriptionDispatchRate", "RATE", "the rate at which a subscription delivers", "DispatchRate"
 )
+SUBSCRIPTION_RATE: Final = PolicyRoutes(
+    TOPIC_POLICIES.route(
+        "GET",
+        "/{subscription}/dispatchRate",
+        "subscription_rate",
+        reads("RATE"),
+        "Show the rate at which one subscription delivers; 204 if it has none itself. With `applied` what it follows.",
+        query={**_QUERY, "applied": FLAG},
+    ),
+    TOPIC_POLICIES.route(
+        "POST",
+        "/{subscription}/dispatchRate",
+        "set_subscription_rate",
+        writes("RATE"),
+        "Set the rate at which one subscription delivers, whether it exists or not.",
+        body="DispatchRate",
+        query=_QUERY,
+    ),
+    TOPIC_POLICIES.route(
+        "DELETE",
+        "/{subscription}/dispatchRate",
+        "remove_subscription_rate",
+        writes("RATE"),
+        "Let the rate of all subscriptions of the topic apply to a subscription again.",
+        query=_QUERY,
+    ),
+)
 SUBSCRIBE_RATE: Final = _policy("/subscribeRate", "RATE", "how often a consumer may attach", "SubscribeRate")
 DISPATCHER_PAUSE: Final = _policy(
     "/dispatcherPauseOnAckStatePersistent",

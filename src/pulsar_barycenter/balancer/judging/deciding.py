@@ -2,8 +2,9 @@
 
 import random
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pulsar_barycenter.balancer.judging.caps import Room
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -14,10 +15,13 @@ from pulsar_barycenter.load.reports.weights import resource_weights
 from pulsar_barycenter.load.rounds.balance import Balance, balance_of
 from pulsar_barycenter.load.rounds.round import RoundMemory, RoundOutcome, round_of
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from pulsar_barycenter.load.strategies import Role, catalogue
+from pulsar_barycenter.load.strategies import AnyRow, Role, catalogue
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.operations.plan import PlannedMove
-from pulsar_barycenter.snapshots.decided_by import WrongWordError
+from pulsar_barycenter.snapshots.decided_by import WrongWordError, configuration_of
+
+TRANSFER: Final = "loadBalancerTransferEnabled"
+"""Without it TransferShedder leaves destinations to look-ups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +47,22 @@ class DecidedRound:
 class Decider:
     """Decides on the rounds of one strategy with one configuration, and keeps the strategy's memory between rounds."""
 
-    def __init__(self, config: BrokerConfig, memory: MemoryDocument, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        memory: MemoryDocument,
+        manager: ManagerKind = ManagerKind.MODULAR,
+        *,
+        seed: int = 0,
+    ) -> None:
         """Prepare to decide with the strategies that `config` names, and with the memory that an earlier run left.
+        `manager` is the load manager that has the strategy.
 
         Raises:
             StrategyError: the configuration names strategies that do not exist, or two that cannot be combined.
         """
         self._config = config
-        self._round = round_of(config, ManagerKind.MODULAR)
+        self._round = round_of(config, manager)
         self._memory: RoundMemory[Any] = self._round.start(memory)
         self._random = random.Random(seed)
 
@@ -108,10 +120,32 @@ def checked_strategy(name: str) -> str:
     """Check that a shedding strategy exists and can be used by a balancer outside the brokers; return its name.
 
     Raises:
-        WrongWordError: there is no strategy of this name, or it works only inside brokers with the extensible load
-            manager.
+        WrongWordError: there is no strategy of this name, or it does not choose destinations.
     """
-    known = {row.name for row in catalogue() if row.role is Role.SHEDDING and row.manager is ManagerKind.MODULAR}
+    known = {row.name for row in _shedders()}
     if name.rpartition(".")[2] in known:
         return name
     raise WrongWordError(f"--strategy {name}: use one of {', '.join(sorted(known))}")
+
+
+def manager_of(strategy: str) -> ManagerKind:
+    """Return the load manager on whose form of load a strategy decides: the modular one if it has the strategy."""
+    managers = {row.manager for row in _shedders() if row.name == strategy.rpartition(".")[2]}
+    return ManagerKind.EXTENSIBLE if managers == {ManagerKind.EXTENSIBLE} else ManagerKind.MODULAR
+
+
+def _shedders() -> list[AnyRow]:
+    """Return the shedders that choose destinations: with those of the simple load manager, the next look-up does."""
+    return [row for row in catalogue() if row.role is Role.SHEDDING and row.manager is not ManagerKind.SIMPLE]
+
+
+def checked_changes(strategy: str, changes: Collection[str]) -> None:
+    """Check the settings (key=value) that override those of the cluster.
+
+    Raises:
+        ConfigError, WrongWordError: a setting does not exist or is not allowed, or moves would have no destination.
+    """
+    if not configuration_of({}, changes=changes, strategy=strategy).load_balancer_transfer_enabled:
+        raise WrongWordError(
+            f"--set {TRANSFER}=false: every move of balance has a destination, so this cannot be switched off"
+        )

@@ -40,6 +40,18 @@ class OwnersSeen:
         self._owner: dict[str, str] = {}
         self._missing: dict[str, int] = {}
 
+    @property
+    def known(self) -> Mapping[str, str]:
+        """The last known owner of each bundle."""
+        return self._owner
+
+    def was_split(self, bundle: str, parts: Collection[str]) -> None:
+        """Note that a bundle was split: its parts were where it was, if they are new."""
+        broker = self._owner.pop(bundle)
+        self._missing.pop(bundle, None)
+        for part in parts:
+            self._owner.setdefault(part, broker)
+
     def see(
         self, owners: Mapping[str, str], *, live: Collection[str], ours: Mapping[str, Collection[str]], at_ms: int
     ) -> list[SeenMove]:

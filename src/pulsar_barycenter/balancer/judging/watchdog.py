@@ -11,6 +11,7 @@
 | the view is older than two report intervals | with a current view |
 | a foreign move: something else moves bundles too | `quiet_ms` after the last one |
 | the imbalance grew after moves of this program | when it is back at the value before them |
+| clients got more errors after moves of this program | when they are back at about the number before them |
 | somebody switched the cluster's own shedding on | never: it is handed back at once, for that is what they did |
 | somebody switched the cluster's own splitting on, while this program splits | never, as above |
 | the clocks of this machine and of the brokers differ too much | when they agree again |
@@ -39,6 +40,7 @@ class Cause(enum.StrEnum):
     OLD_VIEW = "old view"
     FOREIGN_MOVE = "foreign move"
     GREW = "imbalance grew"
+    ERRORS = "client errors grew"
     SHEDDING_ON = "shedding switched on"
     SPLITTING_ON = "splitting switched on"
     CLOCK = "clock"
@@ -51,16 +53,18 @@ _SWITCHED_ON: Final = frozenset({Cause.SHEDDING_ON, Cause.SPLITTING_ON})
 class Observed:
     """What a round observed, as input of the watchdog. `oldest_ms` is the time of the oldest of the brokers' newest
     loads, `silent` are the brokers that reported no load at all. `above_mean` is the usage above the mean (a fraction
-    of a broker), None if it is not known. `foreign` are the foreign moves since the last round, as text. `sheds` and
-    `splits` are whether the cluster's own shedding or splitting is on that this program had switched off; `clock` says
-    how the clocks differ, blank if they agree. `acts` is whether this program has taken over from the cluster's own
-    balancer, so that there is something to hand back.
+    of a broker), None if it is not known; `errors` is how many errors clients get a minute, None if it is not known.
+    `foreign` are the foreign moves since the last round, as text. `sheds` and `splits` are whether the cluster's own
+    shedding or splitting is on that this program had switched off; `clock` says how the clocks differ, blank if they
+    agree. `acts` is whether this program has taken over from the cluster's own balancer, so that there is something to
+    hand back.
     """
 
     at_ms: int
     oldest_ms: int
     silent: tuple[str, ...] = ()
     above_mean: float | None = None
+    errors: float | None = None
     foreign: tuple[str, ...] = ()
     sheds: bool = False
     splits: bool = False
@@ -70,8 +74,8 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Moves of this program whose effect is not judged yet: the imbalance before the first of them, and the time of the
-    last.
+    """Moves of this program whose effect is being judged: the imbalance, or the errors of clients a minute, before the
+    first of them, and the time of the last.
     """
 
     before: float
@@ -82,7 +86,8 @@ class Trial:
 class Watch:
     """The state of the watchdog, which pauses the balancer if something is wrong. `reasons` says for each cause why the
     balancer pauses, `since_ms` when the pause began; `foreign_ms` is the time of the last foreign move, `worse_than`
-    the imbalance before moves that made it worse.
+    the imbalance before moves that made it worse. `error_trial` judges moves by the errors of clients, `calm` is their
+    number a minute before moves that made it grow.
     """
 
     state: Watched = Watched.ACTING
@@ -91,6 +96,14 @@ class Watch:
     foreign_ms: int | None = None
     trial: Trial | None = None
     worse_than: float | None = None
+    error_trial: Trial | None = None
+    calm: float | None = None
+
+    @property
+    def judges_errors(self) -> bool:
+        """Whether the next observation is to have the errors of clients."""
+        is_judged = self.error_trial is not None or self.calm is not None
+        return is_judged and self.state is not Watched.HANDED_BACK
 
     @property
     def may_act(self) -> bool:
@@ -106,7 +119,7 @@ def watched(before: Watch, seen: Observed, limits: WatchLimits) -> Watch:
     """Return the state of the watchdog after one more observation."""
     if before.state is Watched.HANDED_BACK:
         return before
-    after = _judged(_with_foreign(before, seen), seen, limits)
+    after = _judged_by_errors(_judged(_with_foreign(before, seen), seen, limits), seen, limits)
     reasons = _reasons(before, after, seen, limits)
     if not reasons:
         return replace(after, state=Watched.ACTING, reasons={}, since_ms=0)
@@ -130,6 +143,21 @@ def _judged(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
         return watch
     grew = seen.above_mean - watch.trial.before > limits.grown
     return replace(watch, trial=None, worse_than=watch.trial.before if grew else watch.worse_than)
+
+
+def _judged_by_errors(watch: Watch, seen: Observed, limits: WatchLimits) -> Watch:
+    """Return the state after one more number of errors. A move may cost its clients some; they are judged in each
+    round, not only when they had time to settle."""
+    trial = watch.error_trial
+    if trial is not None and seen.at_ms - trial.last_ms >= limits.settle_ms:
+        watch = replace(watch, error_trial=None)
+    if seen.errors is None:
+        return watch
+    if watch.calm is not None and seen.errors - watch.calm <= limits.more_errors:
+        watch = replace(watch, calm=None)
+    if trial is not None and seen.errors - trial.before > limits.more_errors:
+        watch = replace(watch, calm=trial.before if watch.calm is None else watch.calm)
+    return watch
 
 
 def _reasons(before: Watch, after: Watch, seen: Observed, limits: WatchLimits) -> dict[Cause, str]:
@@ -157,6 +185,11 @@ def _reasons(before: Watch, after: Watch, seen: Observed, limits: WatchLimits) -
         found[Cause.GREW] = (
             "the usage above the mean grew after moves of this program: "
             f"it was {100 * after.worse_than:.1f} points{grown}"
+        )
+    if after.calm is not None:
+        number = "an unknown number" if seen.errors is None else f"{seen.errors:,.0f}"
+        found[Cause.ERRORS] = (
+            f"clients get more errors after moves of this program: {after.calm:,.0f} a minute before, {number} now"
         )
     return found
 
@@ -189,9 +222,17 @@ def blind(*, looked_ms: int, now_ms: int, interval_ms: int) -> str:
     return f"the last look at the cluster was {age_ms / 1000:,.0f} s ago, more than two intervals"
 
 
-def moved_after(watch: Watch, before: float | None, at_ms: int) -> Watch:
+def moved_after(watch: Watch, before: float | None, errors: float | None, at_ms: int) -> Watch:
     """Return the state after moves of this program ended at this time (epoch ms); `before` is the usage above the mean
-    before they began, None if it is not known."""
+    before they began, `errors` the errors of clients a minute, None if it is not known."""
+    return replace(
+        watch,
+        trial=_gone_on(watch.trial, before, at_ms),
+        error_trial=_gone_on(watch.error_trial, errors, at_ms),
+    )
+
+
+def _gone_on(trial: Trial | None, before: float | None, at_ms: int) -> Trial | None:
     if before is None:
-        return watch
-    return replace(watch, trial=Trial(watch.trial.before if watch.trial else before, at_ms))
+        return trial
+    return Trial(trial.before if trial else before, at_ms)

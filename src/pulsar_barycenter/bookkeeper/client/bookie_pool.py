@@ -13,7 +13,7 @@ import structlog
 
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings
 from pulsar_barycenter.bookkeeper.client.connection import BookieConnection, Request
-from pulsar_barycenter.bookkeeper.machines.placement import choose, replace_failed
+from pulsar_barycenter.bookkeeper.machines.placement import ANYWHERE, BookieGroups, choose, preferred, replace_failed
 from pulsar_barycenter.bookkeeper.metadata.bookie_registry import BookieRegistry
 from pulsar_barycenter.bookkeeper.wire.packets import Code
 from pulsar_barycenter.bounds.back_off import Doubling
@@ -60,21 +60,28 @@ class BookiePool:
                 self._tasks.start(self._connect(bookie), f"connect {bookie}")
             self._wait_for_connection(self._connecting[bookie], request)
 
-    def choose(self, count: int) -> tuple[str, ...]:
+    def choose(self, count: int, groups: BookieGroups = ANYWHERE) -> tuple[str, ...]:
         """Return `count` writable bookies for a new ledger. Bookies that failed recently are chosen only if there are
         no others.
 
         Raises:
-            TooFewBookiesError: there are fewer than `count` writable bookies.
+            TooFewBookiesError: there are fewer than `count` writable bookies that `placement.preferred` allows for a
+                ledger on `groups`.
         """
-        writable = self._shuffled()
+        placed = self._registry.placed
+        writable = preferred(self._shuffled(), count, groups, placed.groups)
         sound = [bookie for bookie in writable if not self._is_failed(bookie)]
-        return choose(sound if len(sound) >= count else writable, count, self._registry.racks)
+        return choose(sound if len(sound) >= count else writable, count, placed.racks)
 
-    def replace(self, ensemble: tuple[str, ...], failed: AbstractSet[str]) -> tuple[str, ...]:
-        """Return the ensemble with other writable bookies instead of failed ones, as far as there are any."""
+    def replace(
+        self, ensemble: tuple[str, ...], failed: AbstractSet[str], groups: BookieGroups = ANYWHERE
+    ) -> tuple[str, ...]:
+        """Return the ensemble with other writable bookies instead of failed ones, as far as there are any that
+        `placement.preferred` allows for a ledger on `groups`.
+        """
+        placed = self._registry.placed
         sound = [bookie for bookie in self._shuffled() if not self._is_failed(bookie)]
-        return replace_failed(ensemble, failed, sound, self._registry.racks)
+        return replace_failed(ensemble, failed, preferred(sound, len(ensemble), groups, placed.groups), placed.racks)
 
     async def close(self) -> None:
         """End all connections. Requests that have no answer yet are answered with NO_ANSWER."""

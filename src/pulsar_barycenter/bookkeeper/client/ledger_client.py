@@ -10,6 +10,7 @@ import random
 import weakref
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from pulsar_barycenter.bookkeeper.client.bookie_pool import BookiePool
 from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, LedgerShape
@@ -20,6 +21,7 @@ from pulsar_barycenter.bookkeeper.client.room import Room
 from pulsar_barycenter.bookkeeper.errors import UnreadableEntryError, WrongPasswordError
 from pulsar_barycenter.bookkeeper.machines.actions import Confirmed, Ended, Failed, Stopped, StoredLedger, Verdict
 from pulsar_barycenter.bookkeeper.machines.last_confirmed import Coverage, LastConfirmedRead
+from pulsar_barycenter.bookkeeper.machines.placement import ANYWHERE, BookieGroups
 from pulsar_barycenter.bookkeeper.machines.recovery import Recovery
 from pulsar_barycenter.bookkeeper.machines.writer import Writer
 from pulsar_barycenter.bookkeeper.metadata.bookie_registry import BookieRegistry
@@ -92,36 +94,51 @@ class LedgerClient:
         return await self._store.draw()
 
     async def create_at(
-        self, ledger: int, shape: LedgerShape, on_confirmed: OnConfirmed, *, custom: Mapping[str, bytes] | None = None
+        self,
+        ledger: int,
+        shape: LedgerShape,
+        on_confirmed: OnConfirmed,
+        *,
+        custom: Mapping[str, bytes] | None = None,
+        groups: BookieGroups = ANYWHERE,
     ) -> LedgerWriter:
         """Create an empty ledger with an id from `new_id`, and open it for writing. `custom` is stored in the ledger's
-        metadata.
+        metadata. Its bookies are those that `placement.preferred` allows for a ledger on `groups`.
 
         Raises:
             LedgerExistsError: the ledger exists already.
             TooFewBookiesError, MetadataError: for the same reasons as in `create`.
         """
-        stored = StoredLedger(*await self._store.create_at(ledger, self._wanted(shape, custom or {})))
-        return self._writer(ledger, stored, shape, on_confirmed)
+        stored = StoredLedger(*await self._store.create_at(ledger, self._wanted(shape, custom or {}, groups)))
+        return self._writer(ledger, stored, shape, on_confirmed, groups)
 
-    def _wanted(self, shape: LedgerShape, custom: Mapping[str, bytes]) -> LedgerMetadata:
+    def _wanted(
+        self, shape: LedgerShape, custom: Mapping[str, bytes], groups: BookieGroups = ANYWHERE
+    ) -> LedgerMetadata:
         return LedgerMetadata(
             shape.ensemble_size,
             shape.write_quorum,
             shape.ack_quorum,
-            (Segment(0, self._pool.choose(shape.ensemble_size)),),
+            (Segment(0, self._pool.choose(shape.ensemble_size, groups)),),
             digest_type=shape.digest_type,
             password=shape.password,
             custom=dict(custom),
         )
 
-    def _writer(self, ledger: int, stored: StoredLedger, shape: LedgerShape, on_confirmed: OnConfirmed) -> LedgerWriter:
+    def _writer(
+        self,
+        ledger: int,
+        stored: StoredLedger,
+        shape: LedgerShape,
+        on_confirmed: OnConfirmed,
+        groups: BookieGroups = ANYWHERE,
+    ) -> LedgerWriter:
         codec = EntryCodec(ledger, shape.digest_type, shape.password)
         machine = Writer(
             ledger,
             stored,
             codec,
-            self._pool.replace,
+            partial(self._pool.replace, groups=groups),
             max_data_bytes=self.max_data_bytes(shape),
         )
         writer = LedgerWriter(machine, master_key(shape.password), self._pool, self._store, self._room, on_confirmed)

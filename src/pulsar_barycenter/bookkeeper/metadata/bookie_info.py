@@ -4,6 +4,7 @@ Source: `org.apache.bookkeeper.discover.BookieServiceInfo`.
 """
 
 import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -38,8 +39,15 @@ def bookie_address(bookie: str, value: bytes) -> Address:
     return Address(host, int(port))
 
 
-def parse_racks(value: bytes) -> dict[str, str]:
-    """Return the racks of bookies by bookie id, from the value of Pulsar's key `/bookies`. An empty value or `{}` has
+class Racks(NamedTuple):
+    """The rack and the group of each bookie, by bookie id; a bookie that has none is not in the map."""
+
+    racks: Mapping[str, str]
+    groups: Mapping[str, str]
+
+
+def parse_racks(value: bytes) -> Racks:
+    """Return the racks and groups of bookies from the value of Pulsar's key `/bookies`. An empty value or `{}` has
     none.
 
     Raises:
@@ -47,14 +55,11 @@ def parse_racks(value: bytes) -> dict[str, str]:
     """
     try:
         groups = json.loads(value or b"{}")
-        return {
-            bookie: str(info["rack"])
-            for group in groups.values()
-            for bookie, info in group.items()
-            if info.get("rack") is not None
-        }
-    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        placed = [(bookie, name, info.get("rack")) for name, group in groups.items() for bookie, info in group.items()]
+    except (ValueError, AttributeError) as error:
         raise LedgerMetadataError(
             f"the value of the key /bookies is not JSON of groups of bookies with racks: {error}; correct it with "
             "`pulsar-admin bookies set-bookie-rack`"
         ) from error
+    racks = {bookie: str(rack) for bookie, _, rack in placed if rack is not None}
+    return Racks(racks, {bookie: name for bookie, name, _ in placed})

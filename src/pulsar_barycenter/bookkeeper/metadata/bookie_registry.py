@@ -4,13 +4,12 @@ Source: `org.apache.bookkeeper.discover.ZKRegistrationClient` and Pulsar's `Book
 """
 
 import asyncio
-from collections.abc import Mapping
 from typing import Final
 
 import structlog
 
 from pulsar_barycenter.bookkeeper.errors import LedgerMetadataError
-from pulsar_barycenter.bookkeeper.metadata.bookie_info import Address, bookie_address, parse_racks
+from pulsar_barycenter.bookkeeper.metadata.bookie_info import Address, Racks, bookie_address, parse_racks
 from pulsar_barycenter.bounds.background import BackgroundTasks
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import CONNECTED_EVENTS, MetadataStore, Notification, SessionEvent
@@ -31,8 +30,9 @@ class BookieRegistry:
         self.writable: tuple[str, ...] = ()
         """The ids of the writable bookies, sorted."""
         self.read_only: tuple[str, ...] = ()
-        self.racks: Mapping[str, str] = {}
-        self._store = store
+        self.placed = Racks({}, {})
+        """The racks and groups of bookies."""
+        self.store: Final = store
         self._available = f"{root}/available"
         self._addresses: dict[str, Address] = {}
         """Where bookies listen, also of those that are not there now."""
@@ -68,8 +68,8 @@ class BookieRegistry:
         self._tasks.cancel()
 
     async def _read(self) -> None:
-        names = await self._store.children(self._available)
-        read_only = await self._store.children(f"{self._available}/{_READ_ONLY}")
+        names = await self.store.children(self._available)
+        read_only = await self.store.children(f"{self._available}/{_READ_ONLY}")
         await asyncio.gather(*(self._read_address(self._available, name) for name in names if name != _READ_ONLY))
         await asyncio.gather(*(self._read_address(f"{self._available}/{_READ_ONLY}", name) for name in read_only))
         self.writable = tuple(name for name in names if name != _READ_ONLY and name not in read_only)
@@ -77,7 +77,7 @@ class BookieRegistry:
         await self._read_racks()
 
     async def _read_address(self, folder: str, bookie: str) -> None:
-        record = await self._store.get(f"{folder}/{bookie}")
+        record = await self.store.get(f"{folder}/{bookie}")
         if record is None:
             return
         try:
@@ -86,9 +86,9 @@ class BookieRegistry:
             log.warning("bookie_address_unknown", bookie=bookie, error=str(error))
 
     async def _read_racks(self) -> None:
-        record = await self._store.get(RACKS)
+        record = await self.store.get(RACKS)
         try:
-            self.racks = {} if record is None else parse_racks(record.value)
+            self.placed = parse_racks(b"" if record is None else record.value)
         except LedgerMetadataError as error:
             log.warning("racks_not_read", error=str(error))
 

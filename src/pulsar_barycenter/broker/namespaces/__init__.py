@@ -15,6 +15,7 @@ again.
   writes the boundaries of a split, and finds out whether they were written.
 - `cluster_policies` watches the policies for the assignment of bundles: isolation policies, failure domains, drained
   brokers, anti-affinity groups.
+- `bookie_racks` is the record of the racks and groups of bookies.
 - `cluster_metadata` writes the first records of a new cluster; `indispensable` knows the records that must not be
   deleted.
 

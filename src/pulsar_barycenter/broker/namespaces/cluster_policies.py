@@ -47,6 +47,11 @@ _CONCURRENT_READS: Final = 100
 _ATTEMPTS: Final = 3
 
 
+def policies_of_cluster(cluster: str) -> str:
+    """Return the name of the record that says whether a cluster has migrated, below CLUSTERS_ROOT."""
+    return f"{cluster}/policies"
+
+
 def isolation_policies_of(cluster: str) -> str:
     """Return the path, below CLUSTERS_ROOT, of the record with a cluster's isolation policies."""
     return f"{cluster}/namespaceIsolationPolicies"

@@ -32,6 +32,12 @@ from pulsar_barycenter.broker.schemas.compatibility import Strategy
 from pulsar_barycenter.naming.topic import TopicName
 
 
+class SubscriptionPolicies(msgspec.Struct, frozen=True, rename="camel"):
+    """What a topic says about one of its subscriptions."""
+
+    dispatch_rate: DispatchRate | None = None
+
+
 class OwnPolicies(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The policies that are set for one topic; for a partitioned topic they apply to all partitions. None: not set."""
 
@@ -67,7 +73,7 @@ class OwnPolicies(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     subscribe_rate: SubscribeRate | None = None
     subscription_dispatch_rate: DispatchRate | None = None
     subscription_expiration_time_in_minutes: int | None = None
-    subscription_policies: Any = None
+    subscription_policies: dict[str, SubscriptionPolicies] | None = None
     subscription_types_enabled: tuple[str, ...] | None = None
 
 

@@ -4,11 +4,12 @@ Fields of Pulsar that this program does not use have the type `Any`: they are st
 it does not know are kept when a record is updated (`records`).
 
 Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `ClusterData`, `PartitionedTopicMetadata`,
-`AutoTopicCreationOverride`, `RetentionPolicies`, `BacklogQuotaImpl`.
+`AutoTopicCreationOverride`, `RetentionPolicies`, `BacklogQuotaImpl`, `ResourceGroup`,
+`BookieAffinityGroupDataImpl`, `ClusterPolicies`.
 """
 
 import enum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -43,11 +44,37 @@ class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
         return NamespaceBundles.equal(namespace, self.num_bundles or default_count, version)
 
 
+class BookieAffinityGroup(msgspec.Struct, frozen=True, rename="camel"):
+    """The groups of bookies on which the ledgers of a namespace are: names separated by commas.
+
+    The secondary groups are for a primary group with too few bookies.
+    """
+
+    bookkeeper_affinity_group_primary: str | None = None
+    bookkeeper_affinity_group_secondary: str | None = None
+
+    @property
+    def primary(self) -> tuple[str, ...]:
+        return _names(self.bookkeeper_affinity_group_primary)
+
+    @property
+    def secondary(self) -> tuple[str, ...]:
+        return _names(self.bookkeeper_affinity_group_secondary)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+ANY_BOOKIES: Final = BookieAffinityGroup()
+"""The group of a namespace without one: its ledgers may be on all bookies."""
+
+
 class LocalPolicies(msgspec.Struct, frozen=True, rename="camel"):
     """The policies of a namespace that are local to one cluster. `bundles` is the authoritative list of bundles."""
 
     bundles: BundlesData
-    bookie_affinity_group: Any = None
+    bookie_affinity_group: BookieAffinityGroup | None = None
     namespace_anti_affinity_group: str | None = None
     migrated: bool = False
 
@@ -108,6 +135,19 @@ class PublishRate(msgspec.Struct, frozen=True, rename="camel"):
 
     publish_throttling_rate_in_msg: int = -1
     publish_throttling_rate_in_byte: int = -1
+
+
+class ResourceGroup(msgspec.Struct, frozen=True, rename="camel"):
+    """The rates of a resource group: what all topics of its namespaces accept and deliver together in a second.
+
+    A rate that is 0 or below, or missing, is no limit. Pulsar and this program keep the rates of deliveries and do not
+    apply them.
+    """
+
+    publish_rate_in_msgs: int | None = None
+    publish_rate_in_bytes: int | None = None
+    dispatch_rate_in_msgs: int | None = None
+    dispatch_rate_in_bytes: int | None = None
 
 
 class SubscribeRate(msgspec.Struct, frozen=True, rename="camel"):
@@ -239,6 +279,27 @@ class ClusterData(msgspec.Struct, frozen=True, rename="camel"):
     broker_client_tls_enabled_with_key_store: bool | UnsetType = UNSET
     broker_client_trust_certs_file_path: str | UnsetType | None = UNSET
     listener_name: str | None = None
+
+
+class ClusterUrl(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where the clients of a cluster go that has migrated to another one."""
+
+    service_url: str | None = None
+    service_url_tls: str | None = None
+    broker_service_url: str | None = None
+    broker_service_url_tls: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no address at all."""
+        return self == ClusterUrl()
+
+
+class ClusterPolicies(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether a cluster has migrated, and where to."""
+
+    migrated: bool = False
+    migrated_cluster_url: ClusterUrl | None = None
 
 
 class PartitionedTopicMetadata(msgspec.Struct, frozen=True):

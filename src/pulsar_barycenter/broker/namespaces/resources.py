@@ -30,15 +30,26 @@ from pulsar_barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT
 from pulsar_barycenter.broker.namespaces.own_policies import NO_OWN_POLICIES, NoOwnPolicies, OwnPolicySource, overlaid
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.policies import (
+    ANY_BOOKIES,
+    BookieAffinityGroup,
     ClusterData,
+    ClusterPolicies,
     LocalPolicies,
     PartitionedTopicMetadata,
     Policies,
+    ResourceGroup,
     TenantInfo,
 )
 from pulsar_barycenter.broker.namespaces.records import Records
 from pulsar_barycenter.broker.namespaces.topic_limits import NO_LIMITS, TopicLimits
-from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules, rules_of, rules_of_system_topic
+from pulsar_barycenter.broker.namespaces.topic_rules import (
+    NO_GROUP_RATE,
+    GroupRate,
+    TopicRules,
+    group_rate_of,
+    rules_of,
+    rules_of_system_topic,
+)
 from pulsar_barycenter.broker.schemas.compatibility import BY_OLD_NAME, Strategy, effective
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -67,6 +78,7 @@ serves other topics of the namespace.
 NO_POLICIES: Final = Policies()
 SHARED_RULES: Final = 1_000
 """The maximum number of namespaces whose rules are cached, so that their topics share one object."""
+RESOURCE_GROUPS: Final = "/admin/resourcegroups"
 POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
 
 
@@ -81,13 +93,17 @@ class Resources:
         self._config = config
         self._loaded_topics: Callable[[], Iterable[TopicName]] = tuple
         self._own: OwnPolicySource = NoOwnPolicies()
-        self._shared_rules: Recent[NamespaceName, tuple[Policies, BrokerConfig, TopicRules]] = Recent(SHARED_RULES)
+        self._shared_rules: Recent[NamespaceName, tuple[Policies, BrokerConfig, GroupRate, TopicRules]] = Recent(
+            SHARED_RULES
+        )
         """The rules of a namespace's topics without policies of their own, with what they were made of."""
         age_s = config.current.metadata_store_cache_expiry_seconds
         self.clusters = Records(store, ClusterData, CLUSTERS_ROOT, age_s)
+        self.cluster_policies = Records(store, ClusterPolicies, CLUSTERS_ROOT, age_s)
         self.isolation_policies: Records[dict[str, Any]] = Records(store, dict[str, Any], CLUSTERS_ROOT, age_s)
         self.failure_domains = Records(store, FailureDomain, CLUSTERS_ROOT, age_s)
         self.resource_quotas = Records(store, ResourceQuota, "/loadbalance/resource-quota", age_s)
+        self.resource_groups = Records(store, ResourceGroup, RESOURCE_GROUPS, age_s)
         self.tenants = Records(store, TenantInfo, "/admin/policies", age_s)
         self.namespaces = Records(store, Policies, "/admin/policies", age_s)
         self.local_policies = Records(store, LocalPolicies, "/admin/local-policies", age_s)
@@ -103,8 +119,10 @@ class Resources:
 
     def close(self) -> None:
         self.isolation_policies.close()
+        self.cluster_policies.close()
         self.failure_domains.close()
         self.resource_quotas.close()
+        self.resource_groups.close()
         for records in (self.clusters, self.tenants, self.namespaces, self.local_policies, self.partitioned_topics):
             records.close()
 
@@ -289,14 +307,31 @@ class Resources:
         if is_system_topic(topic) or needs_no_record(topic.namespace):
             return rules_of_system_topic(config)
         policies = await self.namespaces.get(str(topic.namespace)) or NO_POLICIES
+        group_rate = await self._group_rate(policies.resource_group_name)
         own = self._own.of(topic)
         if own is not NO_OWN_POLICIES:
-            return rules_of(policies, own, config)
+            return rules_of(policies, own, config, group_rate)
         shared = self._shared_rules.get(topic.namespace)
-        if shared is None or shared[0] is not policies or shared[1] is not config:
-            shared = policies, config, rules_of(policies, NO_OWN_POLICIES, config)
+        if shared is None or shared[0] is not policies or shared[1] is not config or shared[2] != group_rate:
+            shared = policies, config, group_rate, rules_of(policies, NO_OWN_POLICIES, config, group_rate)
             self._shared_rules.put(topic.namespace, shared)
-        return shared[2]
+        return shared[3]
+
+    async def _group_rate(self, name: str | None) -> GroupRate:
+        """Return the rate of a resource group; no limit for None, a group that does not exist, or a damaged record."""
+        if not name:
+            return NO_GROUP_RATE
+        try:
+            group = await self.resource_groups.get(name)
+        except InvalidValueError as error:
+            log.warning("resource_group_not_read", group=name, reason=str(error))
+            return NO_GROUP_RATE
+        return NO_GROUP_RATE if group is None else group_rate_of(name, group)
+
+    async def bookies(self, topic: TopicName) -> BookieAffinityGroup:
+        """Return the groups of bookies on which new ledgers of a topic are."""
+        local = None if needs_no_record(topic.namespace) else await self.local_policies.get(str(topic.namespace))
+        return ANY_BOOKIES if local is None else local.bookie_affinity_group or ANY_BOOKIES
 
     async def _policies_of_clients_topic(self, topic: TopicName) -> Policies | None:
         """Return the policies of a topic that clients use; None for a topic of the brokers themselves."""

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
+from pulsar_barycenter.broker.namespaces.policies import BookieAffinityGroup
 from pulsar_barycenter.broker.namespaces.topic_limits import TopicLimits
 from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
 from pulsar_barycenter.broker.schemas.rules import SchemaRules
@@ -35,6 +36,10 @@ class TopicPolicies(Protocol):
 
     async def rules(self, topic: TopicName) -> TopicRules:
         """Return the rules for the topic from policies and configuration, except its limits."""
+        ...
+
+    async def bookies(self, topic: TopicName) -> BookieAffinityGroup:
+        """Return the groups of bookies on which new ledgers of the topic are."""
         ...
 
     async def schema_rules(self, topic: TopicName) -> SchemaRules:

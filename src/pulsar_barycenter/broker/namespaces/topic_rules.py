@@ -16,6 +16,7 @@ from pulsar_barycenter.broker.namespaces.policies import (
     PersistencePolicies,
     Policies,
     PublishRate,
+    ResourceGroup,
     SubscribeRate,
 )
 from pulsar_barycenter.broker.namespaces.storage_policies import storage_policies_of
@@ -26,6 +27,27 @@ NO_DISPATCH_RATE: Final = DispatchRate()
 NO_PUBLISH_RATE: Final = PublishRate()
 NO_SUBSCRIBE_RATE: Final = SubscribeRate()
 SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRate:
+    """How many messages and bytes the topics of one resource group accept together in a second, on each broker.
+
+    A number that is 0 or below is no limit.
+    """
+
+    group: str
+    messages: int
+    size: int
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether it limits messages or bytes."""
+        return self.messages > 0 or self.size > 0
+
+
+NO_GROUP_RATE: Final = GroupRate("", 0, 0)
+"""The rate of topics whose namespace has no resource group, or a group without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +69,28 @@ class TopicRules:
     subscription_types: tuple[str, ...] = SUBSCRIPTION_TYPES
     max_message_size: int = 0
     publish_rate: PublishRate = NO_PUBLISH_RATE
+    group_rate: GroupRate = NO_GROUP_RATE
     dispatch_rate: DispatchRate = NO_DISPATCH_RATE
     subscription_dispatch_rate: DispatchRate = NO_DISPATCH_RATE
+    subscription_rates: tuple[tuple[str, DispatchRate], ...] = ()
+    """The rates of deliveries of single subscriptions by their names, which replace `subscription_dispatch_rate`."""
     subscribe_rate: SubscribeRate = NO_SUBSCRIBE_RATE
     pauses_unstorable_acks: bool = False
     requires_encryption: bool = False
 
+    def rate_of(self, subscription: str) -> DispatchRate:
+        """Return the rate of the deliveries of a subscription."""
+        if not self.subscription_rates:
+            return self.subscription_dispatch_rate
+        return dict(self.subscription_rates).get(subscription, self.subscription_dispatch_rate)
 
-def rules_of(policies: Policies, own: OwnPolicies, config: BrokerConfig) -> TopicRules:
-    """Return the rules for a topic that clients use, from the policies of its namespace and its own."""
+
+def rules_of(
+    policies: Policies, own: OwnPolicies, config: BrokerConfig, group_rate: GroupRate = NO_GROUP_RATE
+) -> TopicRules:
+    """Return the rules for a topic that clients use, from the policies of its namespace and its own. `group_rate` is
+    the rate of the namespace's resource group.
+    """
     followed = overlaid(policies, own)
     return TopicRules(
         storage_policies_of(followed, config),
@@ -68,8 +103,10 @@ def rules_of(policies: Policies, own: OwnPolicies, config: BrokerConfig) -> Topi
         subscription_types=subscription_types_of(followed, config),
         max_message_size=own.max_message_size or 0,
         publish_rate=publish_rate_of(followed, own, config),
+        group_rate=group_rate,
         dispatch_rate=dispatch_rate_of(followed, own, config),
         subscription_dispatch_rate=subscription_dispatch_rate_of(followed, own, config),
+        subscription_rates=subscription_rates_of(own),
         subscribe_rate=subscribe_rate_of(followed, own, config),
         pauses_unstorable_acks=pauses_of(followed, config),
         requires_encryption=followed.encryption_required,
@@ -152,6 +189,15 @@ def publish_rate_of(followed: Policies, own: OwnPolicies, config: BrokerConfig) 
     )
 
 
+def group_rate_of(name: str, group: ResourceGroup) -> GroupRate:
+    """Return the rate at which the topics of a resource group accept messages.
+
+    Source: Pulsar's `ResourceGroupPublishLimiter`. The rates of deliveries have no effect there either.
+    """
+    rate = GroupRate(name, max(group.publish_rate_in_msgs or 0, 0), max(group.publish_rate_in_bytes or 0, 0))
+    return rate if rate.is_limit else NO_GROUP_RATE
+
+
 def dispatch_rate_of(followed: Policies, own: OwnPolicies, config: BrokerConfig) -> DispatchRate:
     return _dispatch_rate(
         own.dispatch_rate,
@@ -176,6 +222,12 @@ def subscription_dispatch_rate_of(followed: Policies, own: OwnPolicies, config: 
             config.dispatch_throttling_rate_relative_to_publish_rate,
         ),
     )
+
+
+def subscription_rates_of(own: OwnPolicies) -> tuple[tuple[str, DispatchRate], ...]:
+    """Return the rates of single subscriptions, sorted by their names."""
+    rates = {name: found.dispatch_rate for name, found in (own.subscription_policies or {}).items()}
+    return tuple((name, rate) for name, rate in sorted(rates.items()) if rate is not None)
 
 
 def _dispatch_rate(

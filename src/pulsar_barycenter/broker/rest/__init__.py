@@ -17,10 +17,11 @@ A request goes through these modules:
 
 Handlers that concern messages find their topic with `persistent_topics`: `cursors` moves subscriptions, `messages`
 shows messages, with `message_headers`; `termination` ends topics;
+`stored_topics` shows the records of a topic;
 `backlogs` clears namespaces and truncates topics.
 
 Policies: `policy_kinds` has what is valid for each, `topic_policies` those of single topics, `namespace_rules` limits
-and rates of namespaces.
+and rates of namespaces, `resource_groups` rates that namespaces share, `bookies` where ledgers are.
 
 Some handlers are packages: `metrics` is the Prometheus endpoint, `dashboard` serves the pages. `lookup` is the HTTP
 form of the lookup service, `openapi` describes the interface.

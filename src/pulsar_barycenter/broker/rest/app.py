@@ -14,6 +14,7 @@ from pulsar_barycenter.broker.rest.admission import MAX_BODY_BYTES, admission, c
 from pulsar_barycenter.broker.rest.audit import Audit, audited
 from pulsar_barycenter.broker.rest.auto_creation import AutoCreation
 from pulsar_barycenter.broker.rest.backlogs import Backlogs
+from pulsar_barycenter.broker.rest.bookies import BookieRequests
 from pulsar_barycenter.broker.rest.broker_stats import BrokerStats
 from pulsar_barycenter.broker.rest.brokers import Brokers
 from pulsar_barycenter.broker.rest.clusters import Clusters
@@ -50,6 +51,7 @@ from pulsar_barycenter.broker.rest.permissions import Permissions
 from pulsar_barycenter.broker.rest.principals import principals
 from pulsar_barycenter.broker.rest.relay import relay
 from pulsar_barycenter.broker.rest.request_ids import answer_with_id, identified
+from pulsar_barycenter.broker.rest.resource_groups import ResourceGroups
 from pulsar_barycenter.broker.rest.resource_quotas import ResourceQuotas
 from pulsar_barycenter.broker.rest.rights import rights
 from pulsar_barycenter.broker.rest.rotation import Rotation
@@ -82,6 +84,8 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     NamespaceStorage,
     NamespaceRules,
     AutoCreation,
+    ResourceGroups,
+    BookieRequests,
     ResourceQuotas,
     Permissions,
     Topics,

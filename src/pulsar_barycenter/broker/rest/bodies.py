@@ -8,7 +8,9 @@ from pulsar_barycenter.broker.namespaces.policies import (
     AutoSubscriptionCreationOverride,
     AutoTopicCreationOverride,
     BacklogQuota,
+    BookieAffinityGroup,
     ClusterData,
+    ClusterUrl,
     DelayedDeliveryPolicies,
     DispatchRate,
     EntryFilters,
@@ -16,11 +18,13 @@ from pulsar_barycenter.broker.namespaces.policies import (
     PersistencePolicies,
     Policies,
     PublishRate,
+    ResourceGroup,
     RetentionPolicies,
     SubscribeRate,
     TenantInfo,
 )
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
+from pulsar_barycenter.broker.rest.bookies import BookieInfo
 from pulsar_barycenter.broker.rest.compaction import Bytes
 from pulsar_barycenter.broker.rest.namespace_limits import Limit
 from pulsar_barycenter.broker.rest.partitioned_topics import Partitions, WithProperties
@@ -33,8 +37,11 @@ BODIES: Final[Mapping[str, Any]] = {
     "AutoSubscriptionCreationOverride": AutoSubscriptionCreationOverride,
     "AutoTopicCreationOverride": AutoTopicCreationOverride,
     "BacklogQuota": BacklogQuota,
+    "BookieAffinityGroup": BookieAffinityGroup,
+    "BookieInfo": BookieInfo,
     "Bytes": Bytes,
     "ClusterData": ClusterData,
+    "ClusterUrl": ClusterUrl,
     "DelayedDeliveryPolicies": DelayedDeliveryPolicies,
     "DispatchRate": DispatchRate,
     "EntryFilters": EntryFilters,
@@ -50,6 +57,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "PersistencePolicies": PersistencePolicies,
     "Policies": Policies,
     "PublishRate": PublishRate,
+    "ResourceGroup": ResourceGroup,
     "ResourceQuota": ResourceQuota,
     "RetentionPolicies": RetentionPolicies,
     "SubscribeRate": SubscribeRate,

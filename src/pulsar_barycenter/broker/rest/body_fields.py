@@ -27,7 +27,6 @@ NOT_DONE: Final[Mapping[type, frozenset[str]]] = {
             "latency_stats_sample_rate",
             "deleted",
             "offload_policies",
-            "resource_group_name",
             "migrated",
             "schema_auto_update_compatibility_strategy",
         }

@@ -11,14 +11,15 @@ from pulsar_barycenter.broker.namespaces.cluster_policies import (
     CLUSTERS_ROOT,
     failure_domains_of,
     isolation_policies_of,
+    policies_of_cluster,
 )
 from pulsar_barycenter.broker.namespaces.indispensable import why_cluster_stays
-from pulsar_barycenter.broker.namespaces.policies import ClusterData
+from pulsar_barycenter.broker.namespaces.policies import ClusterData, ClusterPolicies, ClusterUrl
 from pulsar_barycenter.broker.namespaces.records import delete_tree
 from pulsar_barycenter.broker.rest.body_fields import PULSAR_DEFAULTS
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.ownership import require_dispensable, require_writable_policies
-from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content
+from pulsar_barycenter.broker.rest.requests import body_of, flag, json_response, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.metadata.errors import AlreadyExistsError
 from pulsar_barycenter.naming.namespace import validate_entity_name
@@ -80,8 +81,8 @@ class Clusters:
         return no_content()
 
     async def _delete_policies(self, cluster: str) -> None:
-        """Delete the failure domains of a cluster, and the record of its isolation policies, which must have none.
-        Raises RestError 412 if it has isolation policies.
+        """Delete the failure domains of a cluster, the record of its isolation policies, which must have none, and the
+        record of its migration. Raises RestError 412 if it has isolation policies.
         """
         resources = self._services.resources
         policies = await resources.isolation_policies.get_fresh(isolation_policies_of(cluster))
@@ -90,7 +91,7 @@ class Clusters:
                 412,
                 f"Cluster not empty: {cluster} has the isolation policies {', '.join(policies)}. Delete them first.",
             )
-        for name in (isolation_policies_of(cluster), failure_domains_of(cluster)):
+        for name in (isolation_policies_of(cluster), failure_domains_of(cluster), policies_of_cluster(cluster)):
             await delete_tree(resources.store, f"{CLUSTERS_ROOT}/{name}")
 
     async def peers(self, request: web.Request) -> web.Response:
@@ -109,6 +110,32 @@ class Clusters:
         await self._existing(name)
         await self._clusters.update(name, lambda found: replace(found, peer_cluster_names=peers))
         return no_content()
+
+    async def migration(self, request: web.Request) -> web.Response:
+        name = request.match_info["cluster"]
+        found = await self._services.resources.cluster_policies.get_fresh(policies_of_cluster(name))
+        if found is None:
+            raise RestError(404, f"Cluster does not exist: {name}, or whether it has migrated was never set")
+        return json_response(found)
+
+    async def set_migration(self, request: web.Request) -> web.Response:
+        name, migrated = request.match_info["cluster"], flag(request, "migrated")
+        await require_writable_policies(self._services)
+        url = await body_of(request, ClusterUrl) or ClusterUrl()
+        _require_schemes(url)
+        if migrated and url.is_empty:
+            raise RestError(400, "Cluster url must not be empty: name where the clients go, as in brokerServiceUrl")
+        await self._existing(name)
+        if migrated and name == self._services.config.cluster_name:
+            raise RestError(
+                405,
+                f"{name} is the cluster of these brokers, which do not send clients to another one: move the clients "
+                "by their service URL",
+            )
+        await self._services.resources.cluster_policies.put(
+            policies_of_cluster(name), ClusterPolicies(migrated, None if url.is_empty else url)
+        )
+        return web.Response(status=200)
 
     async def _existing(self, name: str) -> ClusterData:
         data = await self._clusters.get(name)
@@ -129,8 +156,17 @@ class Clusters:
         data = await body_of(request, ClusterData)
         if data is None:
             raise RestError(400, 'Cluster data is required: send a JSON object such as {"serviceUrl":"http://b1:8080"}')
-        for field, scheme in _SCHEMES.items():
-            url = getattr(data, field)
-            if url and not url.startswith(f"{scheme}://"):
-                raise RestError(400, f"Illegal {field.replace('_', ' ')} {url!r}: it must begin with {scheme}://")
+        _require_schemes(data)
         return data
+
+
+def _require_schemes(data: ClusterData | ClusterUrl) -> None:
+    """Check that each address begins with its scheme.
+
+    Raises:
+        RestError: 400, one does not.
+    """
+    for field, scheme in _SCHEMES.items():
+        url = getattr(data, field)
+        if url and not url.startswith(f"{scheme}://"):
+            raise RestError(400, f"Illegal {field.replace('_', ' ')} {url!r}: it must begin with {scheme}://")

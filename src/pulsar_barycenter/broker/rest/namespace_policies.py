@@ -1,4 +1,4 @@
-"""Answers requests about two policies of namespaces: deduplication and the anti-affinity group.
+"""Answers requests about three policies of namespaces: deduplication, the anti-affinity group and migration.
 
 Limits are in `namespace_limits`, rights in `permissions`. Source: Pulsar's `Namespaces` and `NamespacesBase`.
 """
@@ -11,6 +11,7 @@ from pulsar_barycenter.broker.rest.ownership import policies_of, require_namespa
 from pulsar_barycenter.broker.rest.requests import (
     asked_tenant,
     body_of,
+    flag,
     json_response,
     namespace_of,
     no_content,
@@ -86,6 +87,18 @@ class NamespacePolicies:
         await self._resources.local_policies.update(
             str(namespace), lambda found: replace(found, namespace_anti_affinity_group=group)
         )
+
+    # ---- migration ----
+
+    async def set_migrated(self, request: web.Request) -> web.Response:
+        namespace, migrated = namespace_of(request), flag(request, "migrated")
+        await require_writable_policies(self._services)
+        await require_namespace(self._services, namespace)
+        await self._control.namespaces.bundles_of_now(namespace)  # creates the local policies if there are none
+        await self._resources.local_policies.update(str(namespace), lambda found: replace(found, migrated=migrated))
+        return no_content()
+
+    # ---- the namespaces of an anti-affinity group ----
 
     async def of_anti_affinity_group(self, request: web.Request) -> web.Response:
         cluster, group = request.match_info["cluster"], group_key(request.match_info["group"])

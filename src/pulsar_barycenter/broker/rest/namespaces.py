@@ -39,6 +39,7 @@ from pulsar_barycenter.broker.rest.requests import (
     no_content,
     whole_number,
 )
+from pulsar_barycenter.broker.rest.resource_groups import require_resource_group
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.load.reports.simple_load_report import reported_stats
 from pulsar_barycenter.metadata.coordination.epochs import MAX_EPOCH
@@ -129,6 +130,7 @@ class Namespaces:
             raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles: request fewer")
         self._require_partitions_by_use(wanted)
         require_storage_policies(wanted, self._services.config)
+        await require_resource_group(self._resources, wanted.resource_group_name)
         bundles = BundlesData.from_bundles(asked.to_bundles(namespace, default_count=default))
         return replace(wanted, replication_clusters=clusters, bundles=bundles, deleted=False)
 

@@ -31,6 +31,11 @@ _OFFLOADING: Final = (
     "Messages are not offloaded by this cluster: there is no tiered storage. Limit what is kept by a retention policy"
 )
 
+_LABELS: Final = (
+    "Properties of topics are not labels of metrics in this cluster: leave them out, and look up the properties of a "
+    "topic by its name, which is a label"
+)
+
 
 class NotServed:
     def __init__(self, services: BrokerServices) -> None:
@@ -68,6 +73,19 @@ class NotServed:
 
     async def refuse_offload(self, request: web.Request) -> NoReturn:
         raise RestError(405, _OFFLOADING)
+
+    # ---- properties of topics as labels of metrics ----
+
+    async def metric_labels(self, request: web.Request) -> web.Response:
+        await self._require_place(request)
+        return json_response(None)
+
+    async def remove_metric_labels(self, request: web.Request) -> web.Response:
+        await self._require_place(request)
+        return no_content()
+
+    async def refuse_metric_labels(self, request: web.Request) -> NoReturn:
+        raise RestError(405, _LABELS)
 
     async def _require_place(self, request: web.Request) -> None:
         """Check that the namespace in the path exists; if the path has a topic, also that the topic exists.

@@ -199,6 +199,7 @@ def _services_of(
         data_fault=lambda: broker.data_fault,
         shutdown=shutdown,
         authentication=broker.authentication,
+        ledgers=broker.env.ledgers,
         registries=registries,
         load_tables=load_tables,
     )

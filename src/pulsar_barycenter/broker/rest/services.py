@@ -19,6 +19,7 @@ from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
 from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.storage import LedgerStorage
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
 from pulsar_barycenter.naming.namespace import NamespaceName
 
@@ -54,6 +55,7 @@ class BrokerServices:
     data_fault: Callable[[], str]
     shutdown: Callable[[float], None]
     authentication: Authentication
+    ledgers: LedgerStorage
     registries: Callable[[], Iterable[CollectorRegistry]] = no_registries
     load_tables: LoadTables | None = None
     deleting: set[NamespaceName] = field(default_factory=set)

@@ -18,9 +18,11 @@ from pulsar_barycenter.broker.rest.ownership import require_namespace, require_t
 from pulsar_barycenter.broker.rest.partition_owners import CONCURRENT_REQUESTS
 from pulsar_barycenter.broker.rest.requests import flag, json_response, topic_of
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.rest.stored_topics import stored_topic
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics.backlog_age import exact_publish_time
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.stats import timestamp
 from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -70,19 +72,7 @@ class TopicFigures:
         return json_response(_internal(await self._persistent(request)))
 
     async def internal_info(self, request: web.Request) -> web.Response:
-        topic = await self._persistent(request)
-        stats = topic.ledger.stats
-        cursors = {
-            name: {
-                "ledgerId": subscription.cursor.mark_delete.ledger_id,
-                "markDelete": subscription.cursor.mark_delete.entry_id,
-            }
-            for name, subscription in topic.subscriptions.items()
-        }
-        ledgers = [
-            {"ledgerId": ledger.ledger_id, "entries": ledger.entries, "size": ledger.size} for ledger in stats.ledgers
-        ]
-        return json_response({"version": 0, "ledgers": ledgers, "cursors": cursors})
+        return json_response(await stored_topic(await self._persistent(request), self._resources.store))
 
     async def partitioned_stats(self, request: web.Request) -> web.Response:
         topic, metadata = await self._partitioned(request)
@@ -216,7 +206,7 @@ def _internal(topic: PersistentTopic) -> dict[str, Any]:
         "totalSize": stats.size,
         "currentLedgerEntries": current.entries if current else 0,
         "currentLedgerSize": current.size if current else 0,
-        "lastLedgerCreatedTimestamp": None,
+        "lastLedgerCreatedTimestamp": timestamp(current.created_at_ms if current else 0),
         "lastLedgerCreationFailureTimestamp": None,
         "waitingCursorsCount": 0,
         "pendingAddEntriesCount": topic.pending,
@@ -261,7 +251,7 @@ def _cursor(subscription: PersistentSubscription) -> dict[str, Any]:
         "individuallyDeletedMessages": "["
         + ",".join(f"({ledger}:{first - 1}..{ledger}:{last}]" for ledger, first, last in ranges)
         + "]",
-        "lastLedgerSwitchTimestamp": None,
+        "lastLedgerSwitchTimestamp": timestamp(cursor.opened_at_ms),
         "state": "Open",
         "active": bool(subscription.consumers),
         "numberOfEntriesSinceFirstNotAckedMessage": cursor.backlog_entries,

@@ -5,24 +5,44 @@ brokers redirect to it. `policy_kinds` has what differs between the policies. So
 """
 
 from collections.abc import Callable
+from typing import Final
+from urllib.parse import unquote_plus
 
 from aiohttp import web
 from msgspec.structs import replace
 
 from pulsar_barycenter.admin.routes.namespace_storage import QUOTA_TYPES, SIZE_QUOTA
 from pulsar_barycenter.broker.errors import TopicNotFoundError
-from pulsar_barycenter.broker.namespaces.own_policies import NO_OWN_POLICIES, OwnPolicies, overlaid
-from pulsar_barycenter.broker.namespaces.policies import BacklogQuota, Policies
+from pulsar_barycenter.broker.namespaces.own_policies import (
+    NO_OWN_POLICIES,
+    OwnPolicies,
+    SubscriptionPolicies,
+    overlaid,
+)
+from pulsar_barycenter.broker.namespaces.policies import BacklogQuota, DispatchRate, Policies
 from pulsar_barycenter.broker.namespaces.storage_policies import applied_quotas, quota_exceeds_retention
+from pulsar_barycenter.broker.namespaces.topic_rules import subscription_dispatch_rate_of
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.namespace_storage import complete, require_quota
 from pulsar_barycenter.broker.rest.ownership import policies_of, require_topic_here, require_writable_policies
-from pulsar_barycenter.broker.rest.policy_kinds import POLICY_KINDS, PolicyKind
-from pulsar_barycenter.broker.rest.requests import body_of, choice, flag, json_response, no_content, route_of, topic_of
+from pulsar_barycenter.broker.rest.policy_kinds import POLICY_KINDS, PolicyKind, rate_fault
+from pulsar_barycenter.broker.rest.requests import (
+    body_of,
+    choice,
+    flag,
+    json_response,
+    no_content,
+    raw_part,
+    route_of,
+    topic_of,
+)
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.system_topics.errors import SystemTopicError
 from pulsar_barycenter.broker.topic_policies.events import events_topic
-from pulsar_barycenter.naming.topic import TopicName, is_system_topic
+from pulsar_barycenter.naming.topic import TopicName, check_local_name, is_system_topic
+
+MOST_SUBSCRIPTION_RATES: Final = 1_000
+"""The most subscriptions of a topic that have a rate of their own."""
 
 
 class TopicPolicyRequests:
@@ -86,6 +106,44 @@ class TopicPolicyRequests:
             if quota is not None:
                 quotas[kind] = quota
             return replace(own, back_log_quota_map=quotas or None)
+
+        return await self._change(request, topic, changed)
+
+    # ---- rates of single subscriptions ----
+
+    async def subscription_rate(self, request: web.Request) -> web.Response:
+        name, topic = _subscription_in(request), await self._topic(request)
+        own = await self._own(request, topic)
+        rate = _rate_of(own, name)
+        if rate is None and flag(request, "applied"):
+            policies = overlaid(await policies_of(self._services, topic.namespace), own)
+            rate = subscription_dispatch_rate_of(policies, own, self._services.config)
+        return no_content() if rate is None else json_response(rate)
+
+    async def set_subscription_rate(self, request: web.Request) -> web.Response:
+        name, topic = _subscription_in(request), await self._topic(request)
+        rate = await body_of(request, DispatchRate)
+        if rate is None:
+            raise RestError(400, "Send a rate as the body. To remove the rate, send a DELETE")
+        if (fault := rate_fault(rate, self._services.config)) is not None:
+            raise RestError(412, fault)
+        return await self._put_rate(request, topic, name, rate)
+
+    async def remove_subscription_rate(self, request: web.Request) -> web.Response:
+        return await self._put_rate(request, await self._topic(request), _subscription_in(request), None)
+
+    async def _put_rate(
+        self, request: web.Request, topic: TopicName, name: str, rate: DispatchRate | None
+    ) -> web.Response:
+        def changed(own: OwnPolicies) -> OwnPolicies:
+            kept = {other: found for other, found in (own.subscription_policies or {}).items() if other != name}
+            if rate is not None and len(kept) >= MOST_SUBSCRIPTION_RATES:
+                raise RestError(
+                    412, f"{topic} has rates of {len(kept)} subscriptions, which are the most: remove one first"
+                )
+            if rate is not None:
+                kept[name] = SubscriptionPolicies(rate)
+            return replace(own, subscription_policies=kept or None)
 
         return await self._change(request, topic, changed)
 
@@ -159,6 +217,22 @@ class TopicPolicyRequests:
                 412,
                 "Backlog Quota exceeds configured retention quota for topic. Please increase retention quota and retry",
             )
+
+
+def _subscription_in(request: web.Request) -> str:
+    """Return the subscription of a path `…/{topic}/{subscription}/dispatchRate`.
+
+    Raises:
+        InvalidNameError: the name is not valid.
+    """
+    name = unquote_plus(raw_part(request, 7))
+    check_local_name("subscription", name)
+    return name
+
+
+def _rate_of(own: OwnPolicies, subscription: str) -> DispatchRate | None:
+    found = (own.subscription_policies or {}).get(subscription)
+    return None if found is None else found.dispatch_rate
 
 
 def _kind_in(request: web.Request) -> PolicyKind:

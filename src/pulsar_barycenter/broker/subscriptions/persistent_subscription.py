@@ -179,8 +179,9 @@ class PersistentSubscription:
 
         This subscription's own throttle is replaced if its rate changed, or if `is_new_rate`.
         """
-        if is_new_rate or rules.subscription_dispatch_rate != self._own_rate:
-            self._own_rate = rules.subscription_dispatch_rate
+        rate = rules.rate_of(self.name)
+        if is_new_rate or rate != self._own_rate:
+            self._own_rate = rate
             self._own_throttle = self.topic.throttle_of(self._own_rate)
         self.throttles = tuple(throttle for throttle in (of_topic, self._own_throttle) if throttle is not None)
         self.is_bounded = bool(self.throttles) or rules.pauses_unstorable_acks

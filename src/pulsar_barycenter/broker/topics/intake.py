@@ -4,7 +4,7 @@ A message that is refused gets an error, and the messages after it are accepted.
 the connections of the producers for a while: no message is refused, and those that were read are accepted.
 
 Source: Pulsar's `AbstractTopic.isExceedMaximumMessageSize`, `isExceedMaximumDeliveryDelay`,
-`PublishRateLimiterImpl`.
+`PublishRateLimiterImpl`, `ResourceGroupPublishLimiter`.
 """
 
 import asyncio
@@ -26,13 +26,22 @@ _UNENCRYPTED: Final = "Messages must be encrypted"
 
 
 class Intake:
-    """The checks of one topic for messages that producers send. Its `throttle` is shared by all producers."""
+    """The checks of one topic for messages that producers send. Its `throttle` is shared by all producers of the topic,
+    `of_group` by all topics of its resource group.
+    """
 
-    __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "refuses", "throttle")
+    __slots__ = ("_max_delay_ms", "_max_size", "_requires_encryption", "_throttles", "refuses", "throttle")
 
     def __init__(
-        self, max_size: int, max_delay_ms: int, throttle: Throttle | None, *, requires_encryption: bool = False
+        self,
+        max_size: int,
+        max_delay_ms: int,
+        throttle: Throttle | None,
+        *,
+        of_group: Throttle | None = None,
+        requires_encryption: bool = False,
     ) -> None:
+        self._throttles = tuple(found for found in (throttle, of_group) if found is not None)
         self._requires_encryption = requires_encryption
         self._max_size = max_size
         self._max_delay_ms = max_delay_ms
@@ -43,11 +52,19 @@ class Intake:
     @staticmethod
     def asked(rules: TopicRules) -> tuple[object, ...]:
         """Return those rules on which the result of `of` depends. The topic creates new checks when they change."""
-        return rules.publish_rate, rules.max_message_size, rules.delayed, rules.requires_encryption
+        return (
+            rules.publish_rate,
+            rules.group_rate,
+            rules.max_message_size,
+            rules.delayed,
+            rules.requires_encryption,
+        )
 
     @staticmethod
-    def of(rules: TopicRules, now_s: float) -> "Intake | None":
-        """Return the checks that a topic's rules require, None if they require none. `now_s` is the time of the event
+    def of(rules: TopicRules, of_group: Throttle | None, now_s: float) -> "Intake | None":
+        """Return the checks that a topic's rules require, None if they require none.
+
+        `of_group` is the throttle of the topic's resource group, None without a limit. `now_s` is the time of the event
         loop.
         """
         rate = rules.publish_rate
@@ -55,17 +72,20 @@ class Intake:
         throttle = Throttle(messages, size, 1.0, now_s) if messages > 0 or size > 0 else None
         max_delay_ms = rules.delayed.max_delivery_delay_in_millis if rules.delayed.active else 0
         encrypted = rules.requires_encryption
-        if throttle is None and rules.max_message_size <= 0 and max_delay_ms <= 0 and not encrypted:
+        is_rated = throttle is not None or of_group is not None
+        if not is_rated and rules.max_message_size <= 0 and max_delay_ms <= 0 and not encrypted:
             return None
-        return Intake(rules.max_message_size, max_delay_ms, throttle, requires_encryption=encrypted)
+        return Intake(rules.max_message_size, max_delay_ms, throttle, of_group=of_group, requires_encryption=encrypted)
 
     def count(self, sent: Sequence[Sent]) -> None:
         """Count messages of one producer that were accepted, and stop reading its connection if they are too many."""
-        if self.throttle is None:
+        if not self._throttles:
             return
         now_s = asyncio.get_running_loop().time()
-        if not self.throttle.take(sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent)), now_s):
-            sent[0][0].link.hold_reading(self.throttle)
+        messages, size = sum(map(_MESSAGES, sent)), sum(map(_SIZE, sent))
+        for throttle in self._throttles:
+            if not throttle.take(messages, size, now_s):
+                sent[0][0].link.hold_reading(throttle)
 
     def refusals(self, entries: Sequence[NewEntry], now_ms: int, *, are_chunks: bool) -> Iterator[tuple[int, str]]:
         """Yield the index of each entry that is refused, ascending, and the reason."""

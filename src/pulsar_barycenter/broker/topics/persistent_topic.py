@@ -654,5 +654,6 @@ class PersistentTopic(Topic):
     @property
     def _is_relative(self) -> bool:
         """Whether a rate of deliveries depends on the rate at which messages arrive."""
-        rates = self.rules.dispatch_rate, self.rules.subscription_dispatch_rate
+        of_subscriptions = (rate for _, rate in self.rules.subscription_rates)
+        rates = (self.rules.dispatch_rate, self.rules.subscription_dispatch_rate, *of_subscriptions)
         return any(rate.relative_to_publish_rate for rate in rates)

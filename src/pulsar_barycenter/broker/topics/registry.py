@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 
 from pulsar_barycenter.bounds.recent import Recent
+from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
@@ -21,10 +22,11 @@ from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.errors import NotAllowedError, TopicFencedError, TopicNotFoundError
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
-from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
+from pulsar_barycenter.broker.namespaces.topic_rules import GroupRate, TopicRules
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
 from pulsar_barycenter.broker.schemas.schema_registry import SchemaRegistry
 from pulsar_barycenter.broker.topics.departures import Departures
+from pulsar_barycenter.broker.topics.group_throttles import GroupThrottles
 from pulsar_barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.preparations import Preparations
@@ -84,6 +86,7 @@ class TopicRegistry:
         self.schemas = SchemaRegistry(env.store, env.clock)
         self._departures = Departures(self._forget, self._delete_records)
         self._counters = BrokerCounters()
+        self._group_throttles = GroupThrottles()
         self._compactions = BrokerCompactions(
             env.clock,
             retain_null_key=config.topic_compaction_retain_null_key,
@@ -113,6 +116,10 @@ class TopicRegistry:
             found = self._settings.under(rules)
             self._under_rules.put(rules, found)
         return found
+
+    def throttle_of(self, group: GroupRate) -> Throttle | None:
+        """Return the throttle that all topics of a resource group share on this broker, None without a limit."""
+        return self._group_throttles.of(group)
 
     @property
     def counters(self) -> BrokerCounters:
@@ -309,10 +316,11 @@ class TopicRegistry:
         of_ledger = replace(
             self._ledger_settings, retention=rules.storage.retention, mark_delete_per_second=rules.mark_delete_rate
         )
+        bookies = await self._policies.bookies(name)
         try:
             ledger = await ManagedLedger.open(
                 self._env.store,
-                self._env.ledgers,
+                self._env.ledgers.on_groups(bookies.primary, bookies.secondary),
                 name,
                 epoch=owned.epoch,
                 clock=self._env.clock,

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from pulsar_barycenter.bounds.token_bucket import Throttle
 from pulsar_barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from pulsar_barycenter.broker.clients.link import ClientLink
 from pulsar_barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions, Sent
@@ -28,7 +29,7 @@ from pulsar_barycenter.broker.errors import (
 )
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
-from pulsar_barycenter.broker.namespaces.topic_rules import TopicRules
+from pulsar_barycenter.broker.namespaces.topic_rules import GroupRate, TopicRules
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from pulsar_barycenter.broker.topics.intake import Intake
@@ -95,6 +96,10 @@ class TopicHost(Protocol):
 
     def settings_under(self, rules: TopicRules) -> TopicSettings:
         """Return the settings of topics that follow these rules."""
+        ...
+
+    def throttle_of(self, group: GroupRate) -> Throttle | None:
+        """Return the throttle that all topics of a resource group share on this broker, None without a limit."""
         ...
 
     @property
@@ -169,7 +174,8 @@ class Topic:
         if Intake.asked(before) != Intake.asked(rules):
             if self.intake is not None and self.intake.throttle is not None:
                 self.intake.throttle.lift()
-            self.intake = Intake.of(rules, asyncio.get_running_loop().time())
+            of_group = self.host.throttle_of(rules.group_rate)
+            self.intake = Intake.of(rules, of_group, asyncio.get_running_loop().time())
         if before.subscribe_rate != rules.subscribe_rate:
             self.subscribe_limit = SubscribeLimit.of(rules.subscribe_rate)
 

@@ -8,11 +8,13 @@ from typing import Any, Final
 import click
 
 from pulsar_barycenter.admin.client_conf import ClientConf, ClientConfError
+from pulsar_barycenter.admin.commands.bookies import BOOKIES
 from pulsar_barycenter.admin.commands.brokers import BROKER_STATS, BROKERS
 from pulsar_barycenter.admin.commands.clusters import CLUSTERS, TENANTS
 from pulsar_barycenter.admin.commands.namespaces import NAMESPACES
 from pulsar_barycenter.admin.commands.output import compact, lines_of
 from pulsar_barycenter.admin.commands.policies import ISOLATION, QUOTAS
+from pulsar_barycenter.admin.commands.resource_groups import RESOURCE_GROUPS
 from pulsar_barycenter.admin.commands.schemas import SCHEMAS
 from pulsar_barycenter.admin.commands.session import ClusterSession
 from pulsar_barycenter.admin.commands.table import (
@@ -50,6 +52,8 @@ RESOURCES: Final = (
     BROKER_STATS,
     ISOLATION,
     QUOTAS,
+    RESOURCE_GROUPS,
+    BOOKIES,
 )
 
 

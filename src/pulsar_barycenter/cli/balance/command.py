@@ -8,19 +8,21 @@ from typing import Any, Final
 import click
 
 from pulsar_barycenter.balancer.facts import FactsError
-from pulsar_barycenter.balancer.judging.deciding import checked_strategy
+from pulsar_barycenter.balancer.judging.deciding import checked_changes, checked_strategy
 from pulsar_barycenter.balancer.options import (
     LEASE_TOPIC,
     MAX_AT_ONCE,
     MAX_PER_HOUR,
     MAX_PER_MINUTE,
     MAX_SPLITS_PER_HOUR,
+    MORE_ERRORS,
     Caps,
     Mode,
     SplitWhen,
     Wanted,
 )
-from pulsar_barycenter.balancer.running import BalanceError, balance
+from pulsar_barycenter.balancer.right_to_act import BalanceError
+from pulsar_barycenter.balancer.running import balance
 from pulsar_barycenter.balancer.state_folder import StateError
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, asking_conf, named_url, why_headers
 from pulsar_barycenter.cli.asking.options import with_client_conf
@@ -37,7 +39,7 @@ from pulsar_barycenter.load.sizing import SizingRule
 from pulsar_barycenter.observer.collector import admin_urls
 from pulsar_barycenter.operations.journal_file import JournalError
 from pulsar_barycenter.run.process_log import configure_logging
-from pulsar_barycenter.snapshots.decided_by import WrongWordError, configuration_of
+from pulsar_barycenter.snapshots.decided_by import WrongWordError
 from pulsar_barycenter.terminal.errors import in_words
 
 _MIB: Final = 1 << 20
@@ -116,6 +118,13 @@ _MIB: Final = 1 << 20
     type=click.FloatRange(0.1, 100),
     help="Pause if the usage above the mean grows by more points after moves.",
 )
+@click.option(
+    "--errors-by",
+    default=MORE_ERRORS,
+    show_default=True,
+    type=click.FloatRange(0, 1e9),
+    help="Pause if clients get more errors a minute than this beyond those before moves.",
+)
 @click.option("--quiet", default="5m", show_default=True, type=Seconds(0), help="Pause for this after a foreign move.")
 @click.option("--hand-back", default="15m", show_default=True, type=Seconds(1), help="Hand back after this pause.")
 @click.option("--approve-within", default="1h", show_default=True, type=Seconds(1), help="A round is valid for this.")
@@ -186,7 +195,7 @@ def _wanted(urls: tuple[str, ...], state: Path, options: dict[str, Any]) -> Want
     when, mode = SplitWhen(options["split"]), Mode(options["mode"])
     if when is SplitWhen.ALWAYS and mode is Mode.ADVISE:
         raise WrongWordError("--split always: an approval in --mode advise is for moves only; use --mode act")
-    configuration_of({}, changes=options["changes"], strategy=strategy)
+    checked_changes(strategy, options["changes"])
     return Wanted(
         urls=urls,
         state=state,
@@ -210,6 +219,7 @@ def _wanted(urls: tuple[str, ...], state: Path, options: dict[str, Any]) -> Want
         split=when,
         sizing=SizingRule(head_room=options["head_room"] / 100, idle=options["idle"] / 100, spare=options["spare"]),
         grown=options["worse_by"] / 100,
+        more_errors=options["errors_by"],
         quiet_s=options["quiet"],
         hand_back_s=options["hand_back"],
         approved_within_s=options["approve_within"],

@@ -2,6 +2,8 @@
 
 import asyncio
 import uuid
+from collections.abc import Collection, Sequence
+from copy import copy
 from typing import Final
 
 import structlog
@@ -10,6 +12,7 @@ from pulsar_barycenter.bookkeeper.client.client_settings import ClientSettings, 
 from pulsar_barycenter.bookkeeper.client.ledger_client import LedgerClient
 from pulsar_barycenter.bookkeeper.client.ledger_reader import LedgerReader
 from pulsar_barycenter.bookkeeper.errors import BookKeeperError
+from pulsar_barycenter.bookkeeper.machines.placement import ANYWHERE, BookieGroups
 from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerState
 from pulsar_barycenter.bookkeeper.metadata.ledger_paths import DEFAULT_ROOT
 from pulsar_barycenter.bookkeeper.metadata.ledger_store import DrawId, draw_by_sequential_key
@@ -51,17 +54,27 @@ class BookKeeperStorage:
     """The ledgers of topics on one cluster of bookies. New ledgers get the quorums in `shape`.
 
     `describe` returns message count and publish time of an entry. `cluster` is the id of the cluster of brokers, which
-    is stored with each new ledger.
+    is stored with each new ledger. `has_own_store` is True if the metadata of the bookies is in another metadata store
+    than that of the brokers.
     """
 
     def __init__(
-        self, client: LedgerClient, shape: LedgerShape, describe: Describe, caches: Caches, *, cluster: str = ""
+        self,
+        client: LedgerClient,
+        shape: LedgerShape,
+        describe: Describe,
+        caches: Caches,
+        *,
+        cluster: str = "",
+        has_own_store: bool = False,
     ) -> None:
         self.client = client
         self._shape = shape
         self._describe = describe
         self._caches = caches
         self._cluster = cluster
+        self._has_own_store = has_own_store
+        self._groups = ANYWHERE
         self._writers: dict[BookieWriter, None] = {}
         self._identity = uuid.uuid4().hex
         self._is_closed = False
@@ -88,6 +101,22 @@ class BookKeeperStorage:
             " no message can be stored. Start more bookies, or lower this key and the two quorums"
         )
 
+    @property
+    def bookies(self) -> Sequence[str]:
+        registry = self.client.registry
+        return sorted((*registry.writable, *registry.read_only))
+
+    def store_of_racks(self, store: MetadataStore) -> MetadataStore:
+        return self.client.registry.store if self._has_own_store else store
+
+    def on_groups(self, primary: Collection[str], secondary: Collection[str]) -> "BookKeeperStorage":
+        groups = BookieGroups(frozenset(primary), frozenset(secondary))
+        if groups == self._groups:
+            return self
+        placed = copy(self)  # the writers, the client and the caches are shared
+        placed._groups = groups
+        return placed
+
     async def new_id(self, store: MetadataStore, later: Later) -> int:
         with ledger_errors(-1):
             return await self.client.new_id()
@@ -96,7 +125,11 @@ class BookKeeperStorage:
         confirmations = Confirmations()
         with ledger_errors(ledger_id):
             ledger = await self.client.create_at(
-                ledger_id, self._shape, confirmations, custom=marks_of(self._cluster, epoch)
+                ledger_id,
+                self._shape,
+                confirmations,
+                custom=marks_of(self._cluster, epoch),
+                groups=self._groups,
             )
         writer = BookieWriter(
             self.client,

@@ -20,6 +20,7 @@ import fcntl
 import os
 import time
 import uuid
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -105,6 +106,16 @@ class FileLedgerStorage:
         for writer in list(self._writers):
             writer.check_file()
         return read_only_fault(self.folder.root)
+
+    @property
+    def bookies(self) -> Sequence[str]:
+        return ()
+
+    def store_of_racks(self, store: MetadataStore) -> MetadataStore:
+        return store
+
+    def on_groups(self, primary: Collection[str], secondary: Collection[str]) -> "FileLedgerStorage":
+        return self
 
     async def new_id(self, store: MetadataStore, later: Later) -> int:
         return await draw_counted_id(store, later)

@@ -43,7 +43,7 @@ class Cursor:
 
     __slots__ = (
         "_closed", "_dirty", "_keeper", "_last_write_s", "_mark_delete", "_owner", "_partial", "_ranges", "_timer",
-        "_writing", "name", "on_mark_delete", "partly_acked", "properties",
+        "_writing", "name", "on_mark_delete", "opened_at_ms", "partly_acked", "properties",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +60,8 @@ class Cursor:
         self._mark_delete = mark_delete
         self._keeper = keeper
         self.properties: dict[str, str] = dict(properties)
+        self.opened_at_ms: Final = owner.clock.now_ms()
+        """When this owner of the topic opened or created the cursor, in ms since 1970."""
         self._ranges = AckedRanges()
         self._partial = PartialAcks(owner.settings.max_partly_acked_entries)
         self.partly_acked: Final[Mapping[Position, int]] = self._partial.left
@@ -75,6 +77,11 @@ class Cursor:
     @property
     def is_durable(self) -> bool:
         return self._keeper is not None
+
+    @property
+    def path(self) -> str:
+        """The path of the record in the metadata store; "" for a cursor that is not durable."""
+        return "" if self._keeper is None else self._keeper.path
 
     @property
     def mark_delete(self) -> Position:

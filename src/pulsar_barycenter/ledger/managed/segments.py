@@ -15,6 +15,7 @@ from pulsar_barycenter.ledger.managed.missing_entries import MissingEntries
 from pulsar_barycenter.ledger.managed.records import LedgerRecord
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 from pulsar_barycenter.ledger.reader import LedgerReader, LedgerTotals
+from pulsar_barycenter.metadata.clock import Clock
 
 
 class Segment:
@@ -322,6 +323,8 @@ class LedgerOwner(Protocol):
     def segments(self) -> Segments: ...
     @property
     def last_position(self) -> Position: ...
+    @property
+    def clock(self) -> Clock: ...
 
     def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         """Start a task that belongs to the managed ledger: `close` waits for it."""

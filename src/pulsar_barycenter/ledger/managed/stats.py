@@ -15,13 +15,17 @@ from pulsar_barycenter.ledger.managed.segments import Segments
 
 
 class LedgerStats(NamedTuple):
-    """The size and content of one ledger of a topic; `size` is in bytes."""
+    """The size and content of one ledger of a topic; `size` is in bytes.
+
+    `created_at_ms` is when the ledger was created, in ms since 1970; 0 if its record does not have that time.
+    """
 
     ledger_id: int
     entries: int
     size: int
     messages: int
     is_open: bool
+    created_at_ms: int
 
 
 class ManagedLedgerStats(NamedTuple):
@@ -34,7 +38,9 @@ class ManagedLedgerStats(NamedTuple):
 
     @classmethod
     def of(cls, segments: Segments) -> Self:
-        ledgers = tuple(LedgerStats(s.ledger_id, s.entries, s.size, s.messages, not s.closed) for s in segments)
+        ledgers = tuple(
+            LedgerStats(s.ledger_id, s.entries, s.size, s.messages, not s.closed, s.created_at_ms) for s in segments
+        )
         return cls(
             sum(s.entries for s in ledgers), sum(s.size for s in ledgers), sum(s.messages for s in ledgers), ledgers
         )

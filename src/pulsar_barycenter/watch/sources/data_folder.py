@@ -4,7 +4,9 @@
 |---|---|
 | `load-reports/<yyyy-mm-dd>/*.json` | load and owners; new files are read each time |
 | `settings.jsonl` | the settings in force, which `collect` and `balance` record; without it, defaults are assumed |
-| `cluster.json`, `moves.journal` | which cluster it is, and the reasons of the moves of `balance` |
+| `policies.jsonl` | the rules of administrators in force, which `balance` records; without it, none are assumed |
+| `cluster.json` | which cluster it is |
+| `moves.journal`, `splits.journal` | the reasons of the moves and splits of `balance` |
 
 Reports are sorted by their time; a look is taken when a broker reports again, so that moves are seen in their order.
 Reports that the pipeline has archived (`pipeline/archive`) are not read.
@@ -14,18 +16,21 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from pulsar_barycenter.balancer.facts import Identity
 from pulsar_barycenter.balancer.state_folder import StateError, read_file
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
+from pulsar_barycenter.load.policies import ClusterPolicies, PolicyError
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, decode_report
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.recorded_policies import POLICIES_FILE, RecordedPolicies, read_policies
 from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, RecordedSettings, read_settings
 from pulsar_barycenter.operations.journal import Entry, MoveState, move_journal
 from pulsar_barycenter.operations.journal_file import JournalError
+from pulsar_barycenter.operations.splitting import SplitEntry, SplitState, split_journal
 from pulsar_barycenter.watch.sources.error import WatchError
 from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, Look
 from pulsar_barycenter.whole_files.reading import read_regular
@@ -72,7 +77,9 @@ class DataFolder:
         self._last_ms: dict[str, int] = {}
         self._gaps_ms: list[int] = []
         self._settings = _Changing[list[RecordedSettings]]([])
+        self._policies = _Changing[list[RecordedPolicies]]([])
         self._journal = _Changing[list[Entry]]([])
+        self._splits = _Changing[list[SplitEntry]]([])
         self._troubles: dict[str, str] = {}
         try:
             check_load_folder(path, may_be_empty=False)
@@ -197,16 +204,19 @@ class DataFolder:
     # ---- beside the load ----
 
     def _read_beside(self) -> None:
-        """Read the recorded settings and the journal of `balance` again if their files have changed.
+        """Read the recorded settings and policies, and the journals of `balance`, again if their files have changed.
 
         Raises:
             WatchError: the folder has records of two clusters.
         """
         settings_file, journal = self._path / SETTINGS_FILE, move_journal(self._path / "moves.journal")
+        policies_file, splits = self._path / POLICIES_FILE, split_journal(self._path / "splits.journal")
         self._troubles.pop("beside", None)
         try:
             self._settings.update(settings_file, lambda: read_settings(settings_file))
+            self._policies.update(policies_file, lambda: read_policies(policies_file))
             self._journal.update(journal.file, journal.read)
+            self._splits.update(splits.file, splits.read)
         except (msgspec.DecodeError, JournalError, OSError) as error:
             self._troubles["beside"] = f"{settings_file.parent} cannot be read completely: {error}"
         named = dict.fromkeys(record.cluster for record in self._settings.value if record.cluster)
@@ -227,14 +237,39 @@ class DataFolder:
 
     def _beside(self, at_ms: int) -> Beside:
         records = self._settings.value
-        record = next((one for one in reversed(records) if one.at <= at_ms), records[0] if records else None)
+        record = _in_force(records, at_ms)
         identity = self._identity() if record is None else None
         return Beside(
             cluster=record.cluster if record else identity.cluster if identity else "",
             leader=record.leader if record else "",
             settings=record.settings if record else None,
+            policies=self._policies_at(at_ms),
             journal=_reasons(self._journal.value, at_ms),
+            split_journal=_split_reasons(self._splits.value, at_ms),
         )
+
+    def _policies_at(self, at_ms: int) -> ClusterPolicies:
+        record = _in_force(self._policies.value, at_ms)
+        try:
+            return ClusterPolicies() if record is None else record.policies.policies()
+        except PolicyError as error:
+            self._troubles["policies"] = f"a recorded policy cannot be followed: {error}"
+            return ClusterPolicies()
+
+
+class _Timed(Protocol):
+    """A record that is valid from a time on."""
+
+    @property
+    def at(self) -> int: ...
+
+
+_Record = TypeVar("_Record", bound=_Timed)
+
+
+def _in_force(records: Sequence[_Record], at_ms: int) -> _Record | None:
+    """Return the record at this time (epoch ms), the first one before it; None if there is none."""
+    return next((record for record in reversed(records) if record.at <= at_ms), records[0] if records else None)
 
 
 def _names(folder: Path) -> list[str]:
@@ -275,4 +310,13 @@ def _reasons(entries: Sequence[Entry], at_ms: int) -> Mapping[tuple[str, str], s
         (entry.bundle, entry.destination): entry.why or "no reason was given"
         for entry in entries
         if entry.state is MoveState.BEGUN and 0 <= at_ms - entry.at <= _JOURNAL_MS
+    }
+
+
+def _split_reasons(entries: Sequence[SplitEntry], at_ms: int) -> Mapping[str, str]:
+    """Return the reasons of the splits that began within _JOURNAL_MS before then (epoch ms)."""
+    return {
+        entry.bundle: entry.why or "no reason was given"
+        for entry in entries
+        if entry.state is SplitState.BEGUN and 0 <= at_ms - entry.at <= _JOURNAL_MS
     }

@@ -17,7 +17,8 @@ import msgspec
 
 from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
-from pulsar_barycenter.balancer.facts import FactsError, one_cluster, policies_of
+from pulsar_barycenter.balancer.facts import FactsError, one_cluster
+from pulsar_barycenter.balancer.policies_read import PoliciesReader
 from pulsar_barycenter.load.policies import ClusterPolicies
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.observer.collecting import Collection, open_collector
@@ -26,9 +27,8 @@ from pulsar_barycenter.observer.recorded_settings import SETTINGS_FILE, read_set
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.watch.sources.error import WatchError
-from pulsar_barycenter.watch.watched_cluster import MINUTE_MS, Beside, Look
+from pulsar_barycenter.watch.watched_cluster import Beside, Look
 
-_POLICIES_MS: Final = 5 * MINUTE_MS
 _REQUEST_TIMEOUT_S: Final = 20.0
 
 
@@ -56,9 +56,9 @@ class LiveCluster:
         self._urls = urls
         self._collector = collector
         self._log = log
-        self._cluster = cluster
+        self._reader = PoliciesReader(cluster)
         self._folder = folder
-        self._policies, self._policies_ms = ClusterPolicies(), 0
+        self._policies = ClusterPolicies()
         self._troubles: list[str] = []
 
     @property
@@ -93,13 +93,9 @@ class LiveCluster:
         return [Look(found.at, reports, frozenset(self._collector.addresses), beside)]
 
     async def _read_policies(self, reports: Sequence[LocalBrokerData]) -> ClusterPolicies:
-        now_ms = _now_ms()
-        if now_ms - self._policies_ms < _POLICIES_MS:
-            return self._policies
         namespaces = {bundle.rpartition("/")[0] for report in reports for bundle in report.bundles}
         try:
-            self._policies = await policies_of(self._cluster, namespaces)
-            self._policies_ms = now_ms
+            self._policies = await self._reader.read(namespaces, _now_ms())
         except (NotNowError, RefusedError, TimeoutError, msgspec.ValidationError) as error:
             self._troubles.append(
                 f"the rules of administrators cannot be read, so rounds are recomputed without them: {error}"

@@ -34,6 +34,7 @@ NAMED = {
     "count": "1",
     "version": "0",
     "key": "k",
+    "bookie": "b:1",
     "scalable": "segments",
     "offload": "offloadPolicies",
     "generation": "v3",
@@ -98,7 +99,7 @@ OF_THE_TENANT = {
     for route in EVERY_ROUTE
     if "{tenant}" in route[1]
     and not route[1].startswith(("/admin/v2/tenants", "/admin/v2/broker-stats", "/admin/v2/resource-quotas"))
-    and not route[1].endswith(("/unload", "/split"))
+    and not route[1].endswith(("/unload", "/split", "/bookieAffinity", "/migration"))
 } | {
     ("GET", "/admin/v2/tenants/{tenant}"),
     ("GET", "/admin/v2/namespaces/{cluster}/antiAffinity/{group}"),

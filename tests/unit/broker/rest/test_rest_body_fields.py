@@ -12,7 +12,9 @@ from pulsar_barycenter.broker.namespaces.policies import (
     AutoSubscriptionCreationOverride,
     AutoTopicCreationOverride,
     BacklogQuota,
+    BookieAffinityGroup,
     ClusterData,
+    ClusterUrl,
     DelayedDeliveryPolicies,
     DispatchRate,
     EntryFilters,
@@ -20,6 +22,7 @@ from pulsar_barycenter.broker.namespaces.policies import (
     PersistencePolicies,
     Policies,
     PublishRate,
+    ResourceGroup,
     RetentionPolicies,
     SubscribeRate,
     TenantInfo,
@@ -27,6 +30,7 @@ from pulsar_barycenter.broker.namespaces.policies import (
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
 from pulsar_barycenter.broker.rest.bodies import body_type
 from pulsar_barycenter.broker.rest.body_fields import NOT_DONE, require_known_fields
+from pulsar_barycenter.broker.rest.bookies import BookieInfo
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.partitioned_topics import WithProperties
 from pulsar_barycenter.broker.rest.schemas import PostSchemaPayload
@@ -47,6 +51,7 @@ OBJECTS: dict[type, dict[str, Any]] = {
     AutoTopicCreationOverride: {"allowAutoTopicCreation": True, "topicType": "non-partitioned"},
     BacklogQuota: {"limitSize": 1, "policy": "producer_exception"},
     ClusterData: {"serviceUrl": "http://b1:8080"},
+    ClusterUrl: {"serviceUrl": "http://b1:8080"},
     EntryFilters: {"entryFilterNames": ""},
     FailureDomain: {"brokers": ["b1:8080"]},
     NamespaceIsolationData: POLICY,
@@ -64,6 +69,9 @@ OBJECTS: dict[type, dict[str, Any]] = {
     },
     PersistencePolicies: {"managedLedgerMaxMarkDeleteRate": 1.0},
     PublishRate: {"publishThrottlingRateInMsg": 1},
+    ResourceGroup: {"publishRateInMsgs": 1},
+    BookieAffinityGroup: {"bookkeeperAffinityGroupPrimary": "g"},
+    BookieInfo: {"rack": "/r"},
     SubscribeRate: {"subscribeThrottlingRatePerConsumer": 1},
     TenantInfo: {"allowedClusters": ["standalone"]},
     WithProperties: {"partitions": 2},
@@ -124,7 +132,8 @@ async def test_every_route_accepts_an_unknown_field_that_says_nothing() -> None:
         await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/parted/partitions", 1)
         for number, (operation, kind) in enumerate(with_bodies()):
             body = {**OBJECTS[kind], **{f"newField{place}": value for place, value in enumerate(EMPTY)}}
-            answer = await cluster.call(operation.method, path_of(operation, number), body)
+            required = {"group": "g"} if operation.path.endswith("{bookie}") else {}
+            answer = await cluster.call(operation.method, path_of(operation, number), body, **required)
             accepted = (404,) if operation.group in ABOUT_MESSAGES else (200, 202, 204)
             assert answer.status in accepted, (operation.method, operation.path, answer.body)
 

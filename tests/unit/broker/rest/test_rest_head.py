@@ -35,6 +35,7 @@ NAMED = {
     "count": "1",
     "version": "0",
     "key": "k",
+    "bookie": "b:1",
     "scalable": "segments",
     "offload": "offloadPolicies",
     "functions": "functions",

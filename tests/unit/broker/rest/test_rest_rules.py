@@ -1,9 +1,11 @@
 """Limits, rates and the deletion of unused objects, of namespaces and of single topics: Pulsar's paths and bodies."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from pulsar_barycenter.broker.rest import topic_policies
 from pulsar_barycenter.broker.schemas.compatibility import Strategy
 from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.naming.topic import TopicName
@@ -91,6 +93,33 @@ async def test_each_policy_is_set_shown_and_removed(root: str, cases: Any) -> No
                 assert (await cluster.expect(200, "GET", f"{root}/{path}", applied="true")).json == body
             await cluster.expect(204, "DELETE", f"{root}/{path}")
             assert (await cluster.expect(status, "GET", f"{root}/{path}")).json == unset
+
+
+async def test_a_subscription_follows_its_own_rate_else_that_of_its_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with rest_cluster() as cluster:
+        await with_topic(cluster)
+        for name in ("s", "a b/c", "other"):
+            await cluster.expect(204, "PUT", f"{T}/subscription/{quote(name, safe='')}")
+        await cluster.expect(204, "GET", f"{T}/s/dispatchRate")
+        await cluster.expect(
+            204, "POST", f"{T}/subscriptionDispatchRate", {**DISPATCH, "dispatchThrottlingRateInMsg": 0}
+        )
+        assert (await cluster.expect(200, "GET", f"{T}/s/dispatchRate", applied="true")).json["ratePeriodInSecond"] == 2
+        for wrong in (None, {**DISPATCH, "ratePeriodInSecond": 0}):
+            await cluster.expect(400 if wrong is None else 412, "POST", f"{T}/s/dispatchRate", wrong)
+        for name in ("s", "a%20b%2Fc"):
+            await cluster.expect(204, "POST", f"{T}/{name}/dispatchRate", DISPATCH)
+            assert (await cluster.expect(200, "GET", f"{T}/{name}/dispatchRate")).json == DISPATCH
+        await cluster.brokers[0].registry.apply_policies()
+        topic: Any = await topic_of(cluster)
+        throttled = {name for name, found in topic.subscriptions.items() if found.throttles}
+        assert throttled == {"s", "a b/c"}
+        monkeypatch.setattr(topic_policies, "MOST_SUBSCRIPTION_RATES", 2)
+        assert "2 subscriptions" in (await cluster.expect(412, "POST", f"{T}/other/dispatchRate", DISPATCH)).reason
+        await cluster.expect(204, "DELETE", f"{T}/s/dispatchRate")
+        await cluster.expect(204, "GET", f"{T}/s/dispatchRate")
+        await cluster.brokers[0].registry.apply_policies()
+        assert not topic.subscriptions["s"].throttles
 
 
 async def test_a_topic_follows_its_own_value_else_that_of_its_namespace() -> None:
@@ -201,6 +230,10 @@ async def test_what_only_other_clusters_and_filters_could_do_is_refused() -> Non
         assert (await cluster.expect(200, "GET", f"{NS}/offloadThreshold")).json == -1
         await cluster.expect(204, "DELETE", f"{NS}/removeOffloadPolicies")
         assert (await cluster.expect(200, "GET", f"{T}/offload")).json["status"] == "NOT_RUN"
+        labels = f"{NS}/allowedTopicPropertyKeysForMetrics"
+        assert "not labels of metrics" in (await cluster.expect(405, "POST", labels, ["colour"])).reason
+        assert (await cluster.expect(200, "GET", labels)).json is None
+        await cluster.expect(204, "DELETE", labels)
         await cluster.expect(404, "GET", f"{NS}x/offloadPolicies")
         await cluster.expect(404, "GET", f"{T}x/offloadPolicies")
 

@@ -187,6 +187,7 @@ async def test_figures_of_a_topic_and_of_its_storage_are_shown() -> None:
             assert internal["properties"] == {"colour": "blue"}
             info = (await cluster.expect(200, "GET", f"{P}/t/internal-info", at=broker)).json
             assert list(info["cursors"]) == ["s"]
+            assert info["properties"] == {"colour": "blue"}
         await cluster.expect(204, "PUT", f"{P}/t/unload")
         await cluster.expect(404, "PUT", f"{P}/nothing/unload")
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pulsar_barycenter.broker.namespaces.policies import ResourceGroup
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
 from pulsar_barycenter.broker.wire.connection import Connection
@@ -210,6 +211,24 @@ async def test_a_connection_is_not_read_while_its_producer_is_over_the_rate(brok
     await follow(broker, max_publish_rate_per_topic_in_messages=0)
     assert (await client.expect(TYPE.SEND_RECEIPT)).sequence_id == 1
     assert connection.is_reading
+
+
+async def test_a_connection_waits_for_the_rate_of_the_group_that_another_one_used_up(broker: OneBroker) -> None:
+    client, other = await WireClient.connect(broker.port), await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    await other.produce(f"{TOPIC}-other")
+    broker.policies.group = ResourceGroup(publish_rate_in_msgs=1)
+    await broker.registry.apply_policies()
+    client.send(0, batch=10_000)
+    await client.expect(TYPE.SEND_RECEIPT)
+    other.send(0)
+    await other.expect(TYPE.SEND_RECEIPT)
+    held = [connection for connection in broker.server.connections if isinstance(connection, Connection)]
+    assert [connection.is_reading for connection in held] == [False, False]
+    other.send(1)
+    broker.policies.group = ResourceGroup(publish_rate_in_msgs=1_000_000)
+    await broker.registry.apply_policies()
+    assert (await other.expect(TYPE.SEND_RECEIPT)).sequence_id == 1
 
 
 async def test_other_connections_are_read(broker: OneBroker) -> None:

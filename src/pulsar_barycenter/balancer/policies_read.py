@@ -1,0 +1,116 @@
+"""Reads the rules of administrators, and asks a broker for them as seldom as they change.
+
+| rule | is read |
+|---|---|
+| isolation policies, failure domains | every five minutes, with two requests |
+| the anti-affinity group of a namespace | when the namespace is new, then once an hour, and before its bundles move |
+
+There is no request for the groups of all namespaces. The hour is spread: each reading asks for the groups that were
+read longest ago, as many as the time since the last reading allows.
+"""
+
+import asyncio
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.load.policies import (
+    ClusterPolicies,
+    FailureDomain,
+    IsolationPolicies,
+    domains_of_brokers,
+    group_key,
+)
+from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.operations.admin_cluster import AdminCluster
+from pulsar_barycenter.operations.executor import RefusedError, when_told
+
+MAX_NAMESPACES: Final = 10_000
+"""The number of namespaces whose anti-affinity groups are read; bundles of others are not moved."""
+RULES_MS: Final = 5 * 60_000
+"""How long isolation policies and failure domains that were read are used."""
+GROUPS_MS: Final = 60 * 60_000
+"""Within this time the group of each known namespace is read again."""
+_AT_ONCE: Final = 8
+_WITHIN_S: Final = 120.0
+
+
+class PoliciesReader:
+    """The rules of a cluster, as they were read last."""
+
+    def __init__(self, cluster: AdminCluster) -> None:
+        self._cluster = cluster
+        self._isolation = IsolationPolicies()
+        self._domains: Mapping[str, str] = {}
+        self._rules_ms: int | None = None
+        self._groups: dict[str, str | None] = {}
+        self._read_ms: dict[str, int] = {}
+        self._last_ms: int | None = None
+
+    async def read(self, namespaces: Collection[str], now_ms: int) -> ClusterPolicies:
+        """Return the rules for these namespaces, MAX_NAMESPACES at most; `now_ms` is epoch ms.
+
+        Raises:
+            NotNowError, RefusedError, TimeoutError: they cannot be read, or an isolation policy is not valid.
+        """
+        if len(namespaces) > MAX_NAMESPACES:
+            raise RefusedError(
+                f"the cluster has load in {count_of(len(namespaces), 'namespace')}, and the policies of at most "
+                f"{MAX_NAMESPACES:,} are read: without them the balancer moves nothing"
+            )
+        async with asyncio.timeout(_WITHIN_S):
+            if self._rules_ms is None or now_ms - self._rules_ms >= RULES_MS:
+                await self._read_rules(now_ms)
+            await self._read_groups(due(namespaces, self._read_ms, since_ms=self._last_ms, now_ms=now_ms), now_ms)
+        self._last_ms = now_ms
+        for gone in self._groups.keys() - set(namespaces):
+            del self._groups[gone], self._read_ms[gone]
+        return self._policies()
+
+    async def changed(self, namespaces: Collection[str], now_ms: int) -> list[str]:
+        """Read the groups of these namespaces; return those whose group is another one now, by name.
+
+        Raises:
+            NotNowError, RefusedError, TimeoutError: they cannot be read.
+        """
+        before = dict(self._groups)
+        async with asyncio.timeout(_WITHIN_S):
+            await self._read_groups(namespaces, now_ms)
+        return sorted(name for name in namespaces if self._groups.get(name) != before.get(name))
+
+    def _policies(self) -> ClusterPolicies:
+        groups = {namespace: group for namespace, group in self._groups.items() if group is not None}
+        return ClusterPolicies(self._isolation, self._domains, groups)
+
+    async def _read_rules(self, now_ms: int) -> None:
+        isolation, errors = IsolationPolicies.decode(await when_told(self._cluster.isolation))
+        if errors:
+            raise RefusedError(f"{errors[0]}; the balancer moves nothing while it cannot follow a policy")
+        domains = msgspec.convert(await when_told(self._cluster.failure_domains), dict[str, FailureDomain])
+        self._isolation, self._domains, self._rules_ms = isolation, domains_of_brokers(domains), now_ms
+
+    async def _read_groups(self, namespaces: Iterable[str], now_ms: int) -> None:
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(namespace: str) -> None:
+            async with gate:
+                group = group_key(await when_told(lambda: self._cluster.anti_affinity_group(namespace)))
+            self._groups[namespace], self._read_ms[namespace] = group, now_ms
+
+        await asyncio.gather(*map(read, namespaces))
+
+
+def due(namespaces: Collection[str], read_ms: Mapping[str, int], *, since_ms: int | None, now_ms: int) -> list[str]:
+    """Return the namespaces whose groups are to be read now: all that never were, then those read longest ago.
+
+    `read_ms` are the times of the last readings of each one, `since_ms` is that of the last reading of any, None before
+    the first (epoch ms). Each known namespace is read again within GROUPS_MS if readings go on.
+    """
+    new = sorted(name for name in namespaces if name not in read_ms)
+    if since_ms is None:
+        return new
+    known = sorted((name for name in namespaces if name in read_ms), key=lambda name: (read_ms[name], name))
+    share = min(1.0, max(0, now_ms - since_ms) / GROUPS_MS)
+    return [*new, *known[: math.ceil(len(known) * share)]]

@@ -1,0 +1,43 @@
+"""The rates of resource groups on one broker: all topics of a group share one throttle.
+
+A group is a name that namespaces refer to. Its rate holds for each broker by itself: brokers do not tell each other
+what they accepted. Source: Pulsar's `ResourceGroupService`, `ResourceGroupPublishLimiter`; without
+`resourceUsageTransportClassName`, which is its default, Pulsar's brokers do not tell each other either.
+"""
+
+import asyncio
+from typing import Final
+
+from pulsar_barycenter.bounds.recent import Recent
+from pulsar_barycenter.bounds.token_bucket import Throttle
+from pulsar_barycenter.broker.namespaces.topic_rules import GroupRate
+
+MOST_GROUPS: Final = 10_000
+"""The most groups whose throttles are kept. Beyond it, topics that are loaded later share another throttle."""
+_PERIOD_S: Final = 1.0
+
+
+class GroupThrottles:
+    """The throttles of resource groups by name."""
+
+    def __init__(self) -> None:
+        self._kept: Recent[str, tuple[GroupRate, Throttle]] = Recent(MOST_GROUPS)
+
+    def of(self, rate: GroupRate) -> Throttle | None:
+        """Return the throttle that the topics of a group share, None without a limit.
+
+        If the group had another rate, its throttle changes to this one for all topics that have it.
+        """
+        if not rate.is_limit:
+            return None
+        kept = self._kept.get(rate.group)
+        if kept is not None and kept[0] == rate:
+            return kept[1]
+        now_s = asyncio.get_running_loop().time()
+        if kept is None:
+            throttle = Throttle(rate.messages, rate.size, _PERIOD_S, now_s)
+        else:
+            throttle = kept[1]
+            throttle.limit_to(rate.messages, rate.size, _PERIOD_S, now_s)
+        self._kept.put(rate.group, (rate, throttle))
+        return throttle

@@ -18,6 +18,7 @@ from pulsar_barycenter.balancer.judging.error_counts import (
     is_too_soon,
     per_minute,
 )
+from pulsar_barycenter.naming.counted import count_of
 
 MAX_BROKERS_READ: Final = 64
 """The number of brokers whose metrics are read: the first ones by name."""
@@ -60,7 +61,9 @@ class ClientErrors:
                 found = await asyncio.gather(*(self._read_one(url, gate) for _, url in chosen))
         except TimeoutError:
             self.per_minute = None
-            self.why_unknown = f"the metrics of {len(chosen):,} brokers were not read within {_WITHIN_S:.0f} s"
+            self.why_unknown = (
+                f"the metrics of {count_of(len(chosen), 'broker')} were not read within {_WITHIN_S:.0f} s"
+            )
             return
         counts = {broker: one for (broker, _), one in zip(chosen, found, strict=True) if isinstance(one, float)}
         failures = [one for one in found if isinstance(one, str)]

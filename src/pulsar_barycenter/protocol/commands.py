@@ -70,6 +70,8 @@ def send_receipts(
 ) -> bytes:
     """Return the SEND_RECEIPT frames of one or more consecutive entries, concatenated; see `send_receipt`."""
     count = len(sequence_ids)
+    if count == 1:
+        return send_receipt(producer_id, sequence_ids[0], ledger_id, first_entry_id, highest_ids[0])
     if count < _MIN_BATCH or any(highest_ids):
         ids = zip(sequence_ids, range(first_entry_id, first_entry_id + count), highest_ids, strict=True)
         return b"".join([send_receipt(producer_id, sent, ledger_id, entry, highest) for sent, entry, highest in ids])
@@ -131,6 +133,12 @@ def messages(
     consumer_epoch: int | None = None,
 ) -> list[bytes]:
     """Return the MESSAGE frames of consecutive entries, as parts to be joined. Each entry is one of the parts."""
+    if len(entries) == 1:
+        size = len(entries[0])
+        head = message_header(
+            consumer_id, ledger_id, first_entry_id, size, partition=partition, consumer_epoch=consumer_epoch
+        )
+        return [head, entries[0]]
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
     of_partition = b"\x18" + varint(partition) if partition >= 0 else b""
     of_epoch = b"\x28" + varint(consumer_epoch) if consumer_epoch is not None else b""

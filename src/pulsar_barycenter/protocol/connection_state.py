@@ -123,7 +123,6 @@ MAX_COMMAND_BYTES: Final = 2 << 20
 _FRAME_OVERHEAD: Final = 128
 """The memory in bytes that a waiting frame takes in addition to its content."""
 _WITH_ENTRY: Final = frozenset({api.BaseCommand.SEND, api.BaseCommand.MESSAGE})
-_SEND: Final = int(api.BaseCommand.SEND)
 _PING: Final = int(api.BaseCommand.PING)
 _PONG: Final = int(api.BaseCommand.PONG)
 
@@ -202,38 +201,46 @@ class Connection:
         return received, offset
 
     def _take(self, frames: list[Frame]) -> list[Received]:
+        """Return the commands in `frames` that the caller has to handle."""
         received: list[Received] = []
         if not frames:
             return received
-        is_open = self.state is State.OPEN
+        if self.state is not State.OPEN:
+            frames = self._take_handshake(frames, received)
         legal = self._legal
-        takes_sends = is_open and _SEND in legal
-        longest = self._longest if is_open else MAX_HANDSHAKE_BYTES
+        longest = self._longest
         for command, entry in frames:
             if len(command) > longest:
-                when = "" if is_open else " before the connection is open"
-                raise RemoteProtocolError(f"a command of {len(command)} bytes{when}; the limit is {longest}")
+                raise _too_long(command, "", longest)
             number, message = parse_command(command)
-            if takes_sends and number == _SEND:  # the most frequent command needs no further check
-                received.append((number, message, entry))
-                continue
-            if not is_open:
-                if self._must_wait_for_accept(number):
-                    self._keep_until_accept(command, entry)
-                    continue
-                is_open = self._advance(number, message)
-                longest = self._longest if is_open else MAX_HANDSHAKE_BYTES
-            elif number not in legal:
+            if number not in legal:
                 raise self._illegal(number)
             if number == _PING:
                 self._out.append(commands.PONG)
             elif entry and number not in _WITH_ENTRY:
-                raise RemoteProtocolError(
-                    f"{_name(number)} is followed by {len(entry)} bytes, but this command has no entry"
-                )
+                raise _has_no_entry(number, entry)
             elif number != _PONG:
                 received.append((number, message, entry))
         return received
+
+    def _take_handshake(self, frames: list[Frame], received: list[Received]) -> list[Frame]:
+        """Process frames up to the one that opens the connection; return the frames after it. The commands that the
+        caller has to handle are added to `received`.
+        """
+        for index, (command, entry) in enumerate(frames):
+            if len(command) > MAX_HANDSHAKE_BYTES:
+                raise _too_long(command, " before the connection is open", MAX_HANDSHAKE_BYTES)
+            number, message = parse_command(command)
+            if self._must_wait_for_accept(number):
+                self._keep_until_accept(command, entry)
+                continue
+            is_open = self._advance(number, message)
+            if entry:
+                raise _has_no_entry(number, entry)
+            received.append((number, message, entry))
+            if is_open:
+                return frames[index + 1 :]
+        return []
 
     def _must_wait_for_accept(self, number: int) -> bool:
         """Return whether this command of a client must wait, because the broker has not answered the client's
@@ -349,3 +356,11 @@ class Connection:
 
 def _name(number: int) -> str:
     return FIELD_OF_TYPE.get(number, str(number))
+
+
+def _too_long(command: bytes, when: str, limit: int) -> RemoteProtocolError:
+    return RemoteProtocolError(f"a command of {len(command)} bytes{when}; the limit is {limit}")
+
+
+def _has_no_entry(number: int, entry: bytes) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{_name(number)} is followed by {len(entry)} bytes, but this command has no entry")

@@ -2,7 +2,7 @@ import pytest
 
 from pulsar_barycenter.protocol import client_commands, commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection_state import Connection, KeepAlive, Role, State
+from pulsar_barycenter.protocol.connection_state import MAX_HANDSHAKE_BYTES, Connection, KeepAlive, Role, State
 from pulsar_barycenter.protocol.errors import (
     FrameTooLargeError,
     LocalProtocolError,
@@ -45,6 +45,32 @@ def test_nothing_is_taken_between_connect_and_connected():
     broker.accept("b")
     received = broker.receive_data(client_requests.lookup(3, "t"))
     assert [message.request_id for _, message, _ in received] == [1, 2, 3]
+
+
+def test_commands_that_arrive_with_connected_are_those_of_an_open_connection():
+    """Also in one read: the limits and the legal commands are those after CONNECTED from the next command on."""
+    client = Connection(Role.CLIENT)
+    client.connect("c", protocol_version=21)
+    client.data_to_send()
+    long_text = "x" * (MAX_HANDSHAKE_BYTES + 1)
+    failed = commands.error(1, api.MetadataError, long_text)
+    connected = commands.connected("b", protocol_version=21, max_message_size=1_000_000)
+    received = client.receive_data(connected + failed + commands.PING + commands.success(2))
+    assert [number for number, _, _ in received] == [
+        api.BaseCommand.CONNECTED,
+        api.BaseCommand.ERROR,
+        api.BaseCommand.SUCCESS,
+    ]
+    assert client.data_to_send() == commands.PONG
+    with pytest.raises(RemoteProtocolError, match="connected in state open"):
+        client.receive_data(commands.success(3) + connected)
+
+
+def test_a_long_command_before_connected_is_refused():
+    client = Connection(Role.CLIENT)
+    client.connect("c")
+    with pytest.raises(RemoteProtocolError, match="before the connection is open; the limit is 65536"):
+        client.receive_data(commands.error(1, api.AuthenticationError, "x" * (MAX_HANDSHAKE_BYTES + 1)))
 
 
 def test_what_waits_for_connected_is_bounded():

@@ -173,10 +173,8 @@ class ClusterLookup:
 
     def known_owner(self, topic: TopicName, listener: str | None = None) -> Owner | None:
         """Return the same result as `lookup_cached`, without counting a look-up."""
-        if self._leaders_term.has(topic):
+        if is_internal_topic(topic) and (self._leaders_term.has(topic) or self._migration.is_followed):
             owner = self._leaders_term.owner()
-        elif self._migration.is_followed and is_internal_topic(topic):
-            return None
         else:
             bundle = self._bundles.cached_bundle_of(topic)
             owner = None if bundle is None else self._owner_cached(bundle)
@@ -223,12 +221,8 @@ class ClusterLookup:
         """Return the owner of a topic, or the broker to ask. If the topic's bundle was split meanwhile, find its new
         bundle and try again.
         """
-        if self._leaders_term.has(topic):
-            return await self._leader(topic)
-        if self._migration.is_followed and is_internal_topic(topic):
-            reader = await self._migration.reader_of_records()
-            if reader is not None:
-                return reader
+        if is_internal_topic(topic) and (found := await self._find_internal(topic)) is not None:
+            return found
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S
         while True:
@@ -243,6 +237,14 @@ class ClusterLookup:
                 if loop.time() >= deadline:
                     raise
                 await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def _find_internal(self, topic: TopicName) -> Owner | Candidate | None:
+        """Return the leader that serves an internal topic, or a broker to ask; None if its bundle has an owner like any
+        other.
+        """
+        if self._leaders_term.has(topic):
+            return await self._leader(topic)
+        return await self._migration.reader_of_records() if self._migration.is_followed else None
 
     async def _leader(self, topic: TopicName) -> Owner:
         """Return the leader, after waiting until it serves those topics that the leader serves."""

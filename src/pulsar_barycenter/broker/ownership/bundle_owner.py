@@ -2,7 +2,8 @@
 for records.
 
 Whether a bundle is served here depends on this broker's terms only, so topics and connections do not depend on the
-state machine. The state machine carries out every change, in a task that continues if the caller is cancelled.
+state machine. The state machine carries out every change, in a task that continues if the caller is cancelled. It also
+finds the owners of bundles: `owner_cached` and `owner_of` of a `BundleOwner` are the methods of its state machine.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from pulsar_barycenter.bounds.background import TasksClosedError
 from pulsar_barycenter.broker.cluster.lookup_answers import LookupNotReadyError, Owner
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
 from pulsar_barycenter.broker.ownership.bundle_topics import Topics
-from pulsar_barycenter.broker.ownership.contract import InTransit, LeadersTerm, OwnershipMachine, WriteBoundaries
+from pulsar_barycenter.broker.ownership.contract import LeadersTerm, OwnershipMachine, WriteBoundaries
 from pulsar_barycenter.broker.ownership.handover_times import HandoverTimes
 from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
@@ -42,6 +43,8 @@ class BundleOwner:
         self._holdings = terms.holdings
         self._bundles = terms.bundles
         self._machine = machine
+        self.owner_cached: Final = machine.owner_cached
+        self.owner_of: Final = machine.owner_of
         self._leaders_term = leaders_term
         self._joined = asyncio.Event()
         self._is_closed = False
@@ -144,15 +147,7 @@ class BundleOwner:
         """Return the bundles held in any state: served, leaving, or ended and not released yet."""
         return sorted(self._holdings.bundles())
 
-    # ---- owners ----
-
-    def owner_cached(self, bundle: Bundle) -> Owner | None:
-        """Return the owner if it is known without waiting."""
-        return self._machine.owner_cached(bundle)
-
-    async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while the owner does not serve the bundle, or None if the bundle has no owner."""
-        return await self._machine.owner_of(bundle)
+    # ---- changes of ownership ----
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
         """Wait until the ownership of `bundle` changes, on this broker or elsewhere, for at most `timeout_s`
@@ -163,8 +158,6 @@ class BundleOwner:
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
         """Call `listener` with each bundle whose term ended unexpectedly and that this broker did not acquire again."""
         self._terms.on_lost(listener)
-
-    # ---- changes ----
 
     async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
         return await self._complete(self._machine.acquire(bundle, reason), f"acquire {bundle}")

@@ -194,7 +194,7 @@ class LeadersTerm(Protocol):
     """The ownership term of those topics that the leader serves, whichever broker owns their bundles."""
 
     def has(self, topic: TopicName) -> bool:
-        """Return whether the leader serves a topic."""
+        """Return whether the leader serves a topic. It serves internal topics only (`naming/internal_topics`)."""
         ...
 
     def served(self) -> OwnedBundle | None:

@@ -39,6 +39,7 @@ from pulsar_barycenter.broker.rest.requests import (
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.system_topics.errors import SystemTopicError
 from pulsar_barycenter.broker.topic_policies.events import events_topic
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.topic import TopicName, check_local_name, is_system_topic
 
 MOST_SUBSCRIPTION_RATES: Final = 1_000
@@ -139,7 +140,7 @@ class TopicPolicyRequests:
             kept = {other: found for other, found in (own.subscription_policies or {}).items() if other != name}
             if rate is not None and len(kept) >= MOST_SUBSCRIPTION_RATES:
                 raise RestError(
-                    412, f"{topic} has rates of {len(kept)} subscriptions, which are the most: remove one first"
+                    412, f"{topic} has rates of {count_of(len(kept), 'subscription')}, the maximum: remove one first"
                 )
             if rate is not None:
                 kept[name] = SubscriptionPolicies(rate)

@@ -294,11 +294,10 @@ def _write_all(descriptor: int, parts: Sequence[bytes], offset: int) -> int:
         parts = [b"".join(parts)]
     for at in range(0, len(parts), _MAX_VECTOR):
         vector: list[bytes | memoryview] = list(parts[at : at + _MAX_VECTOR])
-        while vector:
-            written = os.pwritev(descriptor, vector, offset)
+        while (written := os.pwritev(descriptor, vector, offset)) < sum(map(len, vector)):
             offset += written
-            while vector and written >= len(vector[0]):
+            while written >= len(vector[0]):
                 written -= len(vector.pop(0))
-            if written:
-                vector[0] = memoryview(vector[0])[written:]
+            vector[0] = memoryview(vector[0])[written:]
+        offset += written
     return offset

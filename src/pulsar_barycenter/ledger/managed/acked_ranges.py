@@ -16,9 +16,7 @@ class AckedRanges:
     def __init__(self) -> None:
         self._ledgers: dict[int, tuple[list[int], list[int]]] = {}
         self.entries = 0
-
-    def __bool__(self) -> bool:
-        return self.entries > 0
+        """The number of entries in the set."""
 
     @property
     def count(self) -> int:

@@ -143,7 +143,7 @@ class Cursor:
         could show it.
         """
         return position > self._mark_delete and not (
-            self._ranges or (self.partly_acked and self._partial.has_from(position))
+            self._ranges.entries or (self.partly_acked and self._partial.has_from(position))
         )
 
     def ack_individual(self, positions: Iterable[Position]) -> int:
@@ -159,7 +159,7 @@ class Cursor:
             self._partial.remove(positions)
         for position in positions:
             ledger, entry = position
-            if ledger == ledger_id and entry == entry_id + 1 and not ranges and position <= last:
+            if ledger == ledger_id and entry == entry_id + 1 and not ranges.entries and position <= last:
                 # Most acknowledgements come in order: the mark moves and no range is created. The entry exists unless
                 # an older ledger ended before it.
                 if not segments.has(position):
@@ -211,7 +211,7 @@ class Cursor:
 
     def _absorb(self, mark: Position) -> Position:
         """Return `mark`, or the last entry of the acknowledged ranges that follow it without a gap."""
-        while self._ranges:
+        while self._ranges.entries:
             ledger_id, entry_id = self._owner.segments.next_valid(mark)
             last = self._ranges.take_from(ledger_id, entry_id)
             if last is None:

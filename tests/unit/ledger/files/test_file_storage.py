@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from threading import Event, Lock, current_thread
 from typing import cast
@@ -67,6 +67,20 @@ async def test_a_damaged_entry_is_an_error_naming_file_and_offset(storage: FileL
         assert str(file) in str(found.value)
         assert list(opened.damage) == [(1, 1)]
         assert list(await opened.read(2, 2, 100)) == [b"three"]
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 50_000])
+async def test_a_group_that_the_kernel_takes_in_pieces_is_written_whole(
+    storage: FileLedgerStorage, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    def short_write(descriptor: int, buffers: Sequence[bytes | memoryview], offset: int) -> int:
+        return os.pwrite(descriptor, b"".join(buffers)[:at_once], offset)
+
+    entries = [b"small"] if at_once < 10 else [b"%d" % number * 30_000 for number in range(10)]
+    monkeypatch.setattr(os, "pwritev", short_write)
+    await written(storage, 1, entries, entries)
+    reader = await storage.open(1, entry_count=2 * len(entries))
+    assert list(await reader.read(0, 2 * len(entries) - 1, 1 << 30)) == entries * 2
 
 
 async def test_nonsense_in_a_length_is_damage_not_a_tail(storage: FileLedgerStorage) -> None:

@@ -127,10 +127,10 @@ class LockOwnership:
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
         """Return the owner if it is known without waiting."""
-        holding = self._holdings.get(bundle)
-        if holding is not None:
-            return holding.owner if self._holdings.is_serving(holding) else None
-        return self._others.get(bundle)
+        serving = self._holdings.serving(bundle)
+        if serving is not None:
+            return serving.owner
+        return None if bundle in self._holdings else self._others.get(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
         """Return the owner, InTransit while the owner does not serve the bundle, or None if no broker has the lock."""

@@ -10,11 +10,13 @@ from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
 from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
 from pulsar_barycenter.ledger.position import EARLIEST
 from pulsar_barycenter.ledger.pulsar_records.records_in_pulsars_form import RecordsInPulsarsForm
+from pulsar_barycenter.ledger.storage import OnDurable
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.topic import TopicName
 from support.compaction_cases import Life, MortalStore
 from support.cursor_ledgers import MemoryCursorLedgers
 from support.ledger_world import CLOSED, FixedClock, LedgerWorld, Owner
+from support.memory_ledgers import MemoryLedgerStorage, MemoryLedgerWriter
 
 
 @pytest.fixture(params=["with epochs", "Pulsar's"])
@@ -121,3 +123,25 @@ async def test_a_terminated_topic_stays_so(world: LedgerWorld, form: RecordForm)
     assert await owner.ledger.terminate() == end
     await owner.ledger.close()
     assert (await world.open(2, form=form)).ledger.terminated_at == end
+
+
+class CountingStorage(MemoryLedgerStorage):
+    """Counts the ledgers that are made, also those that are deleted unused."""
+
+    made = 0
+
+    async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> MemoryLedgerWriter:
+        self.made += 1
+        return await super().create(ledger_id, epoch=epoch, on_durable=on_durable)
+
+
+async def test_only_a_form_that_lists_a_ledger_ahead_makes_one(world: LedgerWorld, form: RecordForm) -> None:
+    """In Pulsar's form the last ledger of the former owner counts as open, so that none may follow it yet."""
+    former = await world.open(1, form=form)
+    await former.append("a")
+    await former.ledger.close()
+    storage = CountingStorage(world.disk)
+    later = await world.open(2, form=form, closed=CLOSED, storage=storage)
+    await later.settle()
+    assert storage.made == (1 if form is RECORDS_WITH_EPOCHS else 0)
+    assert len(await later.append("b")) == 1

@@ -46,14 +46,25 @@ class Faults:
 
 
 async def numbered_messages_survive(
-    folder: Path, url: str, metadata_of_bookies: str, client: LedgerClient, faults: Faults, *, pauses: int = 0
+    folder: Path,
+    url: str,
+    metadata_of_bookies: str,
+    client: LedgerClient,
+    faults: Faults,
+    *,
+    pauses: int = 0,
+    records: str = "barycenter",
 ) -> None:
     """Send numbered messages while the bundle moves, a bookie is down and the owner dies; check that all arrive in
     order, that only ledgers that are written are open, and that a deleted topic leaves no ledger.
 
-    So many times, the owner is paused for longer than its session, while it writes, and goes on beside its successor.
+    `pauses` times the owner is paused for longer than its session, while it writes, and goes on beside its successor.
+    `records` is the form of the records of topics.
     """
-    keys = CONFIGURATION | {"bookkeeperMetadataServiceUri": metadata_of_bookies}
+    keys = CONFIGURATION | {
+        "bookkeeperMetadataServiceUri": metadata_of_bookies,
+        "barycenterLedgerRecords": records,
+    }
     async with running_cluster(folder, brokers=2, configuration=keys, metadata_store_url=url, has_own_folders=True) as (
         cluster,
         admin,

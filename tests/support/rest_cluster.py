@@ -21,6 +21,8 @@ from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.load_manager.contract import LoadManagerFactory
 from pulsar_barycenter.broker.rest.server import start_web
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
+from pulsar_barycenter.ledger.storage import LedgerStorage
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
 from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
@@ -68,18 +70,24 @@ class RestCluster:
         """Send this token with all requests from now on."""
         self.session.headers["Authorization"] = f"Bearer {token}"
 
+    async def open_ledgers(self) -> tuple[LedgerStorage, RecordForm]:
+        """Return the ledger storage of another broker, and the form of the records of topics."""
+        return MemoryLedgerStorage(self.disk), RECORDS_WITH_EPOCHS
+
     async def add(
         self, factory: LoadManagerFactory = HashLoadManager, *, data_checks: Sequence[DataCheck] = (), **settings: Any
     ) -> Broker:
         own = {"broker_service_port": 0, "web_service_port": 0, "barycenter_data_dir": self._data.name}
         config = msgspec.structs.replace(BrokerConfig(), **{**own, **settings})
         store = self.backend.connect(SystemClock(), SESSION_MS)
+        ledgers, records = await self.open_ledgers()
         env = Environment(
             store,
-            MemoryLedgerStorage(self.disk),
+            ledgers,
             SystemClock(),
             random.Random(len(self._stores)),
             HttpPeers.of(config),
+            records,
             data_checks=tuple(data_checks),
         )
         web = partial(start_web, load_tables=self.load_tables)

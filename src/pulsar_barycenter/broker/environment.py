@@ -10,6 +10,7 @@ from typing import Protocol
 
 from pulsar_barycenter.broker.data_watch import DataCheck
 from pulsar_barycenter.broker.instruments import Instruments
+from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
 from pulsar_barycenter.ledger.storage import LedgerStorage
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.store import MetadataStore
@@ -76,6 +77,8 @@ class Environment:
     clock: Clock
     random: random.Random
     peers: Peers
+    records: RecordForm = RECORDS_WITH_EPOCHS
+    """How the lists of ledgers and the cursors are stored, the same at all brokers of a cluster."""
     data_checks: tuple[DataCheck, ...] = ()
     """Functions that each check whether the broker's data files still exist; none if the data is in memory."""
     instruments: Instruments = field(default_factory=Instruments)

@@ -22,7 +22,7 @@ from pulsar_barycenter.ledger.bookie_inspection import delete_unlisted as delete
 from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import opened_bookies
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.folder import exclusive
-from pulsar_barycenter.ledger.folder_identity import bookie_cluster_user, check_same_folder
+from pulsar_barycenter.ledger.folder_identity import bookie_user, check_same_folder
 from pulsar_barycenter.ledger.inspection import (
     LedgerReport,
     ListedLedger,
@@ -31,6 +31,8 @@ from pulsar_barycenter.ledger.inspection import (
     repair_ledger,
     unlisted_files,
 )
+from pulsar_barycenter.ledger.managed.records import read_list_with_epoch
+from pulsar_barycenter.ledger.pulsar_records.list_readers import list_reader
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
 from pulsar_barycenter.naming.counted import count_of
@@ -175,9 +177,11 @@ async def _compare(url: str, config_path: str, uri: str, *, is_deleting: bool) -
                 f"{count_of(len(running), 'broker')} run on this metadata store ({', '.join(running[:10])}): stop them"
                 " first, because a ledger that they are creating is not listed yet"
             )
-        found = await compare(store, client, await bookie_cluster_user(store, client.instance_id))
+        user = await bookie_user(store, client.instance_id)
+        read = list_reader(user.records)
+        found = await compare(store, client, user.cluster, read)
         if is_deleting:
-            deleted = await delete_unlisted_ledgers(store, client, found.unlisted)
+            deleted = await delete_unlisted_ledgers(store, client, found.unlisted, read)
             left = [ledger for ledger in found.unlisted if ledger not in deleted]
             found = msgspec.structs.replace(found, unlisted=left, deleted=deleted)
         return found
@@ -247,7 +251,7 @@ async def _listed(where: _Store, ledgers: str) -> list[ListedLedger]:
     store = await open_store(where.url, config_path=where.config_path)
     try:
         await check_same_folder(store, ledgers)
-        return [ledger async for ledger in listed_ledgers(store)]
+        return [ledger async for ledger in listed_ledgers(store, read_list_with_epoch)]
     finally:
         await store.close()
 

@@ -325,6 +325,9 @@ def _check_bookies(config: BrokerConfig) -> None:
     if confirmed > copies:
         most = f"at most managedLedgerDefaultWriteQuorum, which is {copies}"
         raise ConfigError("managedLedgerDefaultAckQuorum", str(confirmed), most)
+    records = config.barycenter_ledger_records
+    if records == "pulsar" and config.barycenter_ledger_storage != "bookkeeper":
+        raise ConfigError("barycenterLedgerRecords", records, "barycenter unless barycenterLedgerStorage=bookkeeper")
     uri = config.bookkeeper_metadata_service_uri
     if uri and not uri.startswith(_BOOKIE_URIS):
         raise ConfigError(

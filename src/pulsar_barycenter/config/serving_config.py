@@ -467,6 +467,13 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         Literal["files", "bookkeeper"],
         about("Where messages are stored: in files of barycenterDataDir, or on bookies. See bookkeeper.md."),
     ] = "files"
+    barycenter_ledger_records: Annotated[
+        Literal["barycenter", "pulsar"],
+        about(
+            "Form of the records of topics in the metadata store: Barycenter's own, or Pulsar's, so that Java brokers "
+            "serve the same topics; `pulsar` needs barycenterLedgerStorage=bookkeeper. See bookkeeper.md."
+        ),
+    ] = "barycenter"
     bookkeeper_metadata_service_uri: Annotated[
         str,
         about(

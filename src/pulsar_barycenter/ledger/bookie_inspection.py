@@ -18,6 +18,7 @@ from pulsar_barycenter.bookkeeper.metadata.ledger_metadata import LedgerMetadata
 from pulsar_barycenter.ledger.bookkeeper_storage.marks import is_of
 from pulsar_barycenter.ledger.bookkeeper_storage.storage_errors import ledger_errors
 from pulsar_barycenter.ledger.inspection import ListedLedger, listed_ledgers, named_ledgers
+from pulsar_barycenter.ledger.managed.records import ReadList
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.counted import count_of
 
@@ -47,9 +48,9 @@ class BookieReport(msgspec.Struct, frozen=True, rename="camel"):
     deleted: list[int] = []
 
 
-async def compare(store: MetadataStore, client: LedgerClient, cluster: str) -> BookieReport:
+async def compare(store: MetadataStore, client: LedgerClient, cluster: str, read: ReadList) -> BookieReport:
     """Compare the topics' lists of ledgers with the ledgers on bookies. `cluster` is the id that the brokers store with
-    their ledgers. Changes nothing.
+    their ledgers, `read` reads the lists. Changes nothing.
 
     The ledgers on bookies are listed first. While brokers run, a ledger that is being created may count as unlisted.
 
@@ -57,8 +58,8 @@ async def compare(store: MetadataStore, client: LedgerClient, cluster: str) -> B
         LedgerError, MetadataError: a store did not answer, or a record cannot be decoded.
     """
     stored = [ledger async for ledger in client.ids()]
-    needed = [ledger async for ledger in listed_ledgers(store) if ledger.in_use]
-    named = await named_ledgers(store)
+    needed = [ledger async for ledger in listed_ledgers(store, read) if ledger.in_use]
+    named = await named_ledgers(store, read)
     lacking = await _lacking(client, [ledger for ledger in needed if ledger.record.ledger_id in named])
     unlisted, others = [], 0
     left = sorted(set(stored) - named)
@@ -70,7 +71,9 @@ async def compare(store: MetadataStore, client: LedgerClient, cluster: str) -> B
     return BookieReport(len({ledger.topic for ledger in needed}), len(needed), lacking, unlisted, others)
 
 
-async def delete_unlisted(store: MetadataStore, client: LedgerClient, ledgers: Iterable[int]) -> list[int]:
+async def delete_unlisted(
+    store: MetadataStore, client: LedgerClient, ledgers: Iterable[int], read: ReadList
+) -> list[int]:
     """Delete ledgers that no topic lists; return those that were deleted. No broker may run.
 
     Each ledger is fenced first, so that a paused broker that continues cannot write to it. Then the lists are read
@@ -87,7 +90,7 @@ async def delete_unlisted(store: MetadataStore, client: LedgerClient, ledgers: I
             except NoSuchLedgerError:
                 continue
             ended.append(ledger)
-    named = await named_ledgers(store)
+    named = await named_ledgers(store, read)
     deleted = [ledger for ledger in ended if ledger not in named]
     for ledger in deleted:
         with ledger_errors(ledger):

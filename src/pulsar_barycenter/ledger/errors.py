@@ -3,15 +3,18 @@
 LedgerError
 ├── LedgerFencedError        a later owner took the ledger over; this writer must stop serving
 │   └── LedgerDeletedError   the ledger's record was deleted; this writer must stop serving as well
-├── LedgerCorruptedError     an entry before the end of a ledger is damaged; the error names the file and the offset ├──
-LedgerVersionError       a later release wrote the file ├── LedgerNotFoundError      the ledger's file is absent ├──
-LedgerUnreadableError    the file cannot be opened, or is not a file; an operator can fix that ├──
-LedgerFolderUnfitError   the folder cannot store ledgers safely; nothing was written ├── LedgerFolderLostError    the
-folder was removed or replaced while it was open; the process has to end ├── LedgerFolderInUseError   brokers use the
-ledgers that are to be checked, or a check of them is running ├── LedgerFullError          the disk is full, or too few
-bookies accept writes; existing data stays readable ├── LedgerTerminatedError    the topic was terminated; it accepts no
-entry any more ├── LedgerClosedError        the writer, or the whole storage, is closed └── LedgerUnavailableError   the
-metadata store or bookies did not answer; it is unknown whether a write took effect
+├── LedgerCorruptedError     an entry before the end of a ledger is damaged; names the file and the offset
+├── LedgerVersionError       a later release wrote the file
+├── LedgerNotFoundError      the ledger's file is absent
+├── LedgerUnreadableError    the file cannot be opened, or is not a file; an operator can fix that
+├── LedgerFolderUnfitError   the folder cannot store ledgers safely; nothing was written
+├── LedgerFolderLostError    the folder was removed or replaced while it was open; the process has to end
+├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or a check of them is running
+├── LedgerFullError          the disk is full, or too few bookies accept writes; existing data stays readable
+├── ForeignTopicError        only Java brokers can serve the topic, or do this with it; nothing was changed
+├── LedgerTerminatedError    the topic was terminated; it accepts no entry any more
+├── LedgerClosedError        the writer, or the whole storage, is closed
+└── LedgerUnavailableError   the metadata store or bookies did not answer; it is unknown whether a write took effect
 """
 
 from collections.abc import Sequence
@@ -39,6 +42,10 @@ class LedgerDeletedError(LedgerFencedError):
             self, f"{ledger}: the record of the managed ledger was deleted; this owner has epoch {epoch}"
         )
         self.epoch = epoch
+
+
+class ForeignTopicError(LedgerError):
+    """The records of a topic are in Pulsar's form, and only Java brokers can serve the topic, or do what was asked."""
 
 
 class LedgerCorruptedError(LedgerError):

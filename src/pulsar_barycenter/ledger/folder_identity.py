@@ -1,5 +1,5 @@
 """Makes sure that all brokers of a cluster use the same folder of ledgers, by an identity that is stored in the folder
-and in the metadata store; or the same cluster of bookies, by its UUID.
+and in the metadata store; or the same cluster of bookies, by its UUID, and the same form of the records of topics.
 
 The first broker creates the identity and stores it. A broker whose folder has another identity, or none, does not
 start: it would not find the ledgers of the topics that it takes over. This happens when the ledgers were removed, when
@@ -10,6 +10,7 @@ import os
 import re
 import uuid
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,10 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 FOLDER_KEY: Final = "/barycenter/ledgers-folder"
 IDENTITY: Final = "identity"
 _LONGEST: Final = 64
-_ON_BOOKIES: Final = b"bookkeeper:"
+_ON_BOOKIES: Final = {"barycenter": b"bookkeeper:", "pulsar": b"bookkeeper-pulsar:"}
+"""How the value of FOLDER_KEY begins, for each value of barycenterLedgerRecords. A release that knows the first one
+only does not start on records in Pulsar's form.
+"""
 _FORM: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -49,7 +53,7 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
     found = await store.get(FOLDER_KEY)
     if found is None:
         return
-    if found.value.startswith(_ON_BOOKIES):
+    if is_on_bookies(found.value):
         raise LedgerFolderUnfitError(
             folder,
             [
@@ -80,23 +84,46 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
         )
 
 
-async def check_one_bookie_cluster(store: MetadataStore, instance_id: str) -> str:
-    """Check that the brokers of `store` keep messages on the bookies with this UUID, and return the id of the cluster
-    of brokers, which is stored with each ledger. If no broker of `store` has kept messages yet, record that they are
-    kept on these bookies.
+@dataclass(frozen=True, slots=True)
+class BookieUser:
+    """A cluster of brokers with messages on bookies: `cluster` is the id that it stores with its ledgers, `records` the
+    form of the lists of ledgers and the cursors, a value of barycenterLedgerRecords.
+    """
+
+    cluster: str
+    records: str
+
+
+def is_on_bookies(value: bytes) -> bool:
+    """Return whether a value of FOLDER_KEY says that messages are on bookies."""
+    return value.startswith(tuple(_ON_BOOKIES.values()))
+
+
+async def check_one_bookie_cluster(store: MetadataStore, instance_id: str, *, records: str) -> str:
+    """Check that the brokers of `store` keep messages on the bookies with this UUID, and the records of topics in this
+    form, a value of barycenterLedgerRecords; return the id of the cluster of brokers, which is stored with each ledger.
+    If no broker of `store` has kept messages yet, record that they are kept on these bookies, and in this form.
 
     Raises:
-        LedgerError: the brokers use a folder, or other bookies.
+        LedgerError: they use a folder, other bookies, or another form.
         MetadataError: the store did not answer.
     """
-    wanted = b"%s%s:%s" % (_ON_BOOKIES, instance_id.encode(), uuid.uuid4().hex.encode())
+    wanted = b"%s%s:%s" % (_ON_BOOKIES[records], instance_id.encode(), uuid.uuid4().hex.encode())
     with suppress(BadVersionError):  # there is a value already
         await store.put(FOLDER_KEY, wanted, expected_version=MUST_NOT_EXIST)
-    return await bookie_cluster_user(store, instance_id)
+    user = await bookie_user(store, instance_id)
+    if user.records != records:
+        raise LedgerError(
+            f"the brokers of this metadata store keep lists of ledgers and cursors with"
+            f" barycenterLedgerRecords={user.records}, as the key {FOLDER_KEY} says, and this broker has"
+            f" barycenterLedgerRecords={records}. Set barycenterLedgerRecords={user.records}, or use another metadata"
+            " store: a cluster keeps its choice"
+        )
+    return user.cluster
 
 
-async def bookie_cluster_user(store: MetadataStore, instance_id: str) -> str:
-    """Return the id of the cluster of brokers that keeps its messages on the bookies with this UUID. Writes nothing.
+async def bookie_user(store: MetadataStore, instance_id: str) -> BookieUser:
+    """Return the cluster of brokers that keeps its messages on the bookies with this UUID. Writes nothing.
 
     Raises:
         LedgerError: the brokers use no bookies, or other bookies.
@@ -105,16 +132,17 @@ async def bookie_cluster_user(store: MetadataStore, instance_id: str) -> str:
     found = await store.get(FOLDER_KEY)
     if found is None:
         raise LedgerError(f"the key {FOLDER_KEY} is absent: no broker of this metadata store has kept messages yet")
-    instance, _, cluster = found.value.removeprefix(_ON_BOOKIES).decode(errors="replace").rpartition(":")
-    if not found.value.startswith(_ON_BOOKIES) or instance != instance_id:
-        elsewhere = "on the bookies of another cluster" if found.value.startswith(_ON_BOOKIES) else "in files"
-        raise LedgerError(
-            f"the bookies have the instance id {instance_id}, but the brokers of this metadata store keep messages "
-            f"{elsewhere}: the key {FOLDER_KEY} is {found.value.decode(errors='replace')[:100]!r}. Correct "
-            "bookkeeperMetadataServiceUri or barycenterLedgerStorage, or use another metadata store; to continue "
-            "without these messages, delete the key and the topics"
-        )
-    return cluster
+    for records, beginning in _ON_BOOKIES.items():
+        instance, _, cluster = found.value.removeprefix(beginning).decode(errors="replace").rpartition(":")
+        if found.value.startswith(beginning) and instance == instance_id:
+            return BookieUser(cluster, records)
+    elsewhere = "on the bookies of another cluster" if is_on_bookies(found.value) else "in files"
+    raise LedgerError(
+        f"the bookies have the instance id {instance_id}, but the brokers of this metadata store keep messages"
+        f" {elsewhere}: the key {FOLDER_KEY} is {found.value.decode(errors='replace')[:100]!r}. Correct"
+        " bookkeeperMetadataServiceUri or barycenterLedgerStorage, or use another metadata store; to continue"
+        " without these messages, delete the key and the topics"
+    )
 
 
 def identity_of(folder: str) -> str | None:

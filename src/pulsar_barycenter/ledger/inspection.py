@@ -14,7 +14,7 @@ from pulsar_barycenter.ledger.files.folder import ledger_files
 from pulsar_barycenter.ledger.files.repair import FileState, LedgerFile, inspect, repair
 from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR, compacted_ledger_id
 from pulsar_barycenter.ledger.managed.managed_ledger import MANAGED_LEDGERS
-from pulsar_barycenter.ledger.managed.records import CursorRecord, LedgerRecord, ManagedLedgerRecord, decode
+from pulsar_barycenter.ledger.managed.records import CursorRecord, LedgerRecord, ReadList, decode
 from pulsar_barycenter.ledger.position import positions_text
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.errors import InvalidNameError
@@ -70,8 +70,8 @@ class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
         return self.state == FileState.WHOLE
 
 
-async def listed_ledgers(store: MetadataStore) -> AsyncIterator[ListedLedger]:
-    """Yield the ledgers of every topic, ordered by topic name; compacted ledgers last.
+async def listed_ledgers(store: MetadataStore, read: ReadList) -> AsyncIterator[ListedLedger]:
+    """Yield the ledgers of every topic, ordered by topic name; compacted ledgers last. `read` reads the lists.
 
     Raises:
         MetadataError: the store did not answer, or a record in it cannot be decoded.
@@ -82,7 +82,7 @@ async def listed_ledgers(store: MetadataStore) -> AsyncIterator[ListedLedger]:
             topic = TopicName.of(domain, NamespaceName.parse("/".join(namespace)), decode_local_name(local_name))
         except InvalidNameError:
             continue  # no broker finds this topic either
-        record = decode(path, value, ManagedLedgerRecord)
+        record = read(path, value)
         for ledger in record.ledgers:
             yield ListedLedger(topic, record.epoch, ledger)
         in_force = await _compacted_ledger(store, path) if record.compacted_ledgers else None
@@ -90,15 +90,16 @@ async def listed_ledgers(store: MetadataStore) -> AsyncIterator[ListedLedger]:
             yield ListedLedger(topic, record.epoch, ledger, in_use=ledger.ledger_id == in_force)
 
 
-async def named_ledgers(store: MetadataStore) -> set[int]:
-    """Return the ids of all ledgers that a topic's record names, also of those that are being deleted.
+async def named_ledgers(store: MetadataStore, read: ReadList) -> set[int]:
+    """Return the ids of all ledgers that a topic's record names, also of those that are being deleted. `read` reads the
+    lists.
 
     Raises:
         MetadataError: the store did not answer, or a record in it cannot be decoded.
     """
     named: set[int] = set()
     async for path, value in _records(store, MANAGED_LEDGERS):
-        record = decode(path, value, ManagedLedgerRecord)
+        record = read(path, value)
         named.update(ledger.ledger_id for ledger in (*record.ledgers, *record.compacted_ledgers))
         named.update(record.deleting)
     return named
@@ -108,6 +109,17 @@ async def _compacted_ledger(store: MetadataStore, topic_path: str) -> int | None
     path = f"{topic_path}/{encode_local_name(COMPACTION_CURSOR)}"
     found = await store.get(path)
     return None if found is None else compacted_ledger_id(decode(path, found.value, CursorRecord).properties)
+
+
+async def first_list(store: MetadataStore) -> bytes | None:
+    """Return the stored value of one topic's list of ledgers; None if there is no topic.
+
+    Raises:
+        MetadataError: the store did not answer.
+    """
+    async for _, value in _records(store, MANAGED_LEDGERS):
+        return value
+    return None
 
 
 async def _records(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str, bytes]]:

@@ -49,6 +49,12 @@ _MANAGER_CLASSES: Final = {
 """The class names of each load manager; the first one is for writing."""
 
 
+OWNERS_IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
+"""The short name in `loadManagerServiceUnitStateTableViewClassName` with which ownership records of the extensible load
+manager are in the metadata store; otherwise they are in a topic.
+"""
+
+
 class StrategyError(ValueError):
     """The configuration names a load manager, strategy or setting that does not exist; the text says what to set
     instead.

@@ -65,6 +65,7 @@ async def broker_environment(config: BrokerConfig) -> AsyncIterator[Environment]
                 SystemClock(),
                 random.Random(),
                 HttpPeers.of(config),
+                records=ledgers.records,
                 data_checks=(*ledgers.checks, *data_checks(url)),
             )
     finally:

@@ -17,11 +17,19 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookKeeperStorage, connect
 from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import bookie_metadata
 from pulsar_barycenter.ledger.caches import Caches
+from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.files.folder_needs import Access
 from pulsar_barycenter.ledger.files.folder_probe import fit_access
-from pulsar_barycenter.ledger.folder_identity import check_one_bookie_cluster, check_one_folder
+from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY, check_one_bookie_cluster, check_one_folder
+from pulsar_barycenter.ledger.inspection import first_list
+from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
+from pulsar_barycenter.ledger.pulsar_records.cursor_ledgers import CursorLedgersOnBookies
+from pulsar_barycenter.ledger.pulsar_records.list_readers import form_of_list
+from pulsar_barycenter.ledger.pulsar_records.records_in_pulsars_form import RecordsInPulsarsForm
 from pulsar_barycenter.ledger.storage import LedgerStorage
+from pulsar_barycenter.load.managers import OWNERS_IN_STORE, ManagerKind, StrategyError, manager_kind, short_name
+from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.files.data_faults import DataFault
 from pulsar_barycenter.metadata.open import OF_ONE_MACHINE, open_store
 from pulsar_barycenter.metadata.store import MetadataStore
@@ -45,9 +53,12 @@ _DIGESTS: Final = {"CRC32C": DigestType.CRC32C, "CRC32": DigestType.CRC32, "MAC"
 
 @dataclass(frozen=True, slots=True)
 class OpenedLedgers:
-    """An open ledger storage, and functions that each check whether the data of the storage still exists."""
+    """An open ledger storage, how the records of topics are stored, and functions that each check whether the data of
+    the storage still exists.
+    """
 
     storage: LedgerStorage
+    records: RecordForm = RECORDS_WITH_EPOCHS
     checks: tuple[Callable[[], DataFault | None], ...] = ()
 
 
@@ -64,11 +75,18 @@ async def opened_ledgers(config: BrokerConfig, store: MetadataStore) -> AsyncIte
         if config.barycenter_ledger_storage == "bookkeeper":
             bookies = await bookies_of(config, store, opened)
             opened.push_async_callback(bookies.close)
-            yield OpenedLedgers(bookies)
+            yield OpenedLedgers(bookies, records_of(config, bookies))
         else:
             files = await ledgers_of(config, store)
             opened.push_async_callback(files.close)
-            yield OpenedLedgers(files, (files.check,))
+            yield OpenedLedgers(files, checks=(files.check,))
+
+
+def records_of(config: BrokerConfig, bookies: BookKeeperStorage) -> RecordForm:
+    """Return the form of the records of topics whose messages are on bookies."""
+    if config.barycenter_ledger_records == "pulsar":
+        return RecordsInPulsarsForm(CursorLedgersOnBookies(bookies.client, _shape(config)), SystemClock())
+    return RECORDS_WITH_EPOCHS
 
 
 async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerStorage:
@@ -92,7 +110,8 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
     this is logged only, because more may start later.
 
     Raises:
-        LedgerError: there is no cluster of bookies, or the brokers of `store` use another cluster or files.
+        LedgerError: there is no cluster of bookies, or the brokers of `store` use another cluster, files, or another
+            form of the records of topics.
         MetadataError: a store did not answer.
         UnknownStoreError: bookkeeperMetadataServiceUri names no store.
     """
@@ -115,7 +134,9 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
     )
     client = await connect(store_of_bookies, root=root, draw=draw_of(url), settings=settings)
     try:
-        cluster = await check_one_bookie_cluster(store, client.instance_id)
+        await _check_records(config, store)
+        records = config.barycenter_ledger_records
+        cluster = await check_one_bookie_cluster(store, client.instance_id, records=records)
     except BaseException:
         await client.close()
         raise
@@ -130,6 +151,41 @@ async def bookies_of(config: BrokerConfig, store: MetadataStore, opened: AsyncEx
     if storage.shortage:
         log.error("too_few_bookies", reason=storage.shortage)
     return storage
+
+
+async def _check_records(config: BrokerConfig, store: MetadataStore) -> None:
+    """Check that a cluster with this configuration can have its form of the records of topics; and, where no broker has
+    chosen one yet, that the topics of `store` have it.
+
+    Raises:
+        LedgerError: they have another form, or the configuration contradicts itself.
+        MetadataError: the store did not answer.
+    """
+    records = config.barycenter_ledger_records
+    if records == "pulsar" and _compacts_owners(config):
+        raise LedgerError(
+            f"loadManagerClassName={config.load_manager_class_name} keeps ownership records in a topic that must be"
+            " compacted, and brokers with barycenterLedgerRecords=pulsar compact no topic. Set"
+            f" loadManagerClassName={ManagerKind.MODULAR.class_name}, or"
+            f" loadManagerServiceUnitStateTableViewClassName={OWNERS_IN_STORE}"
+        )
+    first = None if await store.exists(FOLDER_KEY) else await first_list(store)
+    if first and (found := form_of_list(first)) != records:
+        raise LedgerError(
+            f"this metadata store has topics whose lists of ledgers are those of barycenterLedgerRecords={found}, and"
+            f" this broker has barycenterLedgerRecords={records}. Set barycenterLedgerRecords={found}, or use another"
+            " metadata store"
+        )
+
+
+def _compacts_owners(config: BrokerConfig) -> bool:
+    """Return whether the load manager keeps ownership records in a topic; one that is not known is refused later."""
+    try:
+        kind = manager_kind(config.load_manager_class_name)
+    except StrategyError:
+        return False
+    place = short_name(config.load_manager_service_unit_state_table_view_class_name)
+    return kind is ManagerKind.EXTENSIBLE and place != OWNERS_IN_STORE
 
 
 def describe(entry: bytes) -> tuple[int, int]:

@@ -59,6 +59,20 @@ def test_ids_are_drawn_as_clients_of_each_store_draw_them():
     with_store(test)
 
 
+def test_ids_come_from_the_counter_of_other_clients():
+    """Java creates keys of this name: the numbers of both grow together."""
+
+    async def test(store: MemoryStore) -> None:
+        for _ in range(3):
+            drawn = await draw_by_sequential_key(store, "/ledgers/idgen")
+            other = await store.put("/ledgers/idgen/ID-", b"", ephemeral=True, sequential=True)
+            assert int(other.path.removeprefix("/ledgers/idgen/ID-")) == drawn + 1
+            await store.delete(other.path)
+        assert await draw_by_sequential_key(store, "/ledgers/idgen") == drawn + 2
+
+    with_store(test)
+
+
 def test_a_ledger_is_created_read_changed_and_deleted():
     async def test(store: MemoryStore) -> None:
         ledgers = await LedgerStore.open(store, draw=draw_by_version)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,19 @@ from pulsar_barycenter.ledger.bookkeeper_storage.bookkeeper_storage import BookK
 from pulsar_barycenter.ledger.caches import Caches
 from pulsar_barycenter.ledger.folder_identity import check_one_bookie_cluster, check_one_folder
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
+from pulsar_barycenter.ledger.pulsar_records.records_in_pulsars_form import RecordsInPulsarsForm
 from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.naming.topic import TopicName
 from support.bookkeeper_server import BookieCluster
+from support.cursor_ledgers import MemoryCursorLedgers
 
 TOPIC = TopicName.parse("persistent://public/default/t")
+FORMS: Mapping[str, RecordForm] = {
+    "barycenter": RECORDS_WITH_EPOCHS,
+    "pulsar": RecordsInPulsarsForm(MemoryCursorLedgers(), SystemClock()),
+}
 
 
 def run(code: int, url: str, *words: str) -> str:
@@ -29,7 +37,9 @@ def run(code: int, url: str, *words: str) -> str:
     return result.output
 
 
-def in_cluster(url: str, *, delete_listed: bool = False, broker: str = "", words: tuple[str, ...] = ()) -> Any:
+def in_cluster(
+    url: str, *, delete_listed: bool = False, broker: str = "", words: tuple[str, ...] = (), records: str = "barycenter"
+) -> Any:
     """Run the command while bookies run, after one topic got an entry and one ledger was left by a broker; return its
     exit code and output.
     """
@@ -37,11 +47,11 @@ def in_cluster(url: str, *, delete_listed: bool = False, broker: str = "", words
     async def play() -> Any:
         async with BookieCluster(2, await open_store(url)) as cluster:
             client = await connect(cluster.store)
-            user = await check_one_bookie_cluster(cluster.store, client.instance_id)
+            user = await check_one_bookie_cluster(cluster.store, client.instance_id, records=records)
             shape = LedgerShape(2, 2, 2, password=b"secret")
             storage = BookKeeperStorage(client, shape, lambda _: (1, 0), Caches.of(), cluster=user)
             topic: ManagedLedger[int] = await ManagedLedger.open(
-                cluster.store, storage, TOPIC, epoch=1, clock=SystemClock()
+                cluster.store, storage, TOPIC, epoch=1, clock=SystemClock(), form=FORMS[records]
             )
             topic.append(b"entry", 1, 0, 0)
             await topic.close()
@@ -64,8 +74,9 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:{tmp_path / 'metadata.sqlite'}"
 
 
-def test_ledgers_that_no_topic_lists_are_named_and_deleted_when_asked(url: str) -> None:
-    code, output, left = in_cluster(url, words=("--delete-unlisted",))
+@pytest.mark.parametrize("records", FORMS)
+def test_ledgers_that_no_topic_lists_are_named_and_deleted_when_asked(url: str, records: str) -> None:
+    code, output, left = in_cluster(url, words=("--delete-unlisted",), records=records)
     assert code == 0
     assert f"ledger {left}  belonged to no topic; deleted" in output
     assert "1 ledger of 1 topic: 1 on bookies, 0 missing; 0 listed by no topic; 0 ledgers of other users" in output

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from pulsar_barycenter.doctor.checks.ledgers import ledgers_folder, ledgers_on_bookies
 from pulsar_barycenter.doctor.picture import BookiesView, LedgersView
 from pulsar_barycenter.doctor.reading.ledgers import read_ledgers
@@ -63,7 +65,8 @@ def test_what_topics_lack_and_nobody_needs_on_bookies_is_told() -> None:
     assert failed.severity == "error"
 
 
-def test_messages_on_bookies_need_no_folder() -> None:
-    on_bookies = replace(healthy(), store=store(ledgers_folder="bookkeeper:uuid:cluster"))
+@pytest.mark.parametrize("value", ["bookkeeper:uuid:cluster", "bookkeeper-pulsar:uuid:cluster"])
+def test_messages_on_bookies_need_no_folder(value: str) -> None:
+    on_bookies = replace(healthy(), store=store(ledgers_folder=value))
     (finding,) = ledgers_folder(on_bookies)
     assert "barycenterLedgerStorage=bookkeeper" in finding.mend

@@ -13,6 +13,7 @@ from pulsar_barycenter.ledger.caches import Caches
 from pulsar_barycenter.ledger.errors import LedgerFullError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.managed.records import read_list_with_epoch
 from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.naming.topic import TopicName
 from support.bookkeeper_server import BookieCluster
@@ -80,18 +81,18 @@ def test_ledgers_that_are_lacking_unlisted_or_of_others_are_told_apart():
         await world.client.create(SHAPE, lambda *_: None, custom={"barycenter-cluster": b"them"})
         left = await world.storage.new_id(world.store, lambda _: None)
         await world.storage.create(left, epoch=1, on_durable=lambda *_: None)
-        whole = await compare(world.store, world.client, "us")
+        whole = await compare(world.store, world.client, "us", read_list_with_epoch)
         assert (whole.topics, whole.ledgers, whole.lacking) == (1, len(listed), [])
         assert (whole.unlisted, whole.others) == ([left], 2)
 
         await world.client.delete(listed[0])
-        found = await compare(world.store, world.client, "us")
+        found = await compare(world.store, world.client, "us", read_list_with_epoch)
         assert [lacking.ledger for lacking in found.lacking] == [listed[0]]
-        assert await delete_unlisted(world.store, world.client, found.unlisted) == [left]
+        assert await delete_unlisted(world.store, world.client, found.unlisted, read_list_with_epoch) == [left]
         with pytest.raises(NoSuchLedgerError):
             await world.client.metadata(left)
         await world.client.metadata(stranger.ledger)
-        assert (await compare(world.store, world.client, "us")).unlisted == []
+        assert (await compare(world.store, world.client, "us", read_list_with_epoch)).unlisted == []
 
     played(test)
 
@@ -101,7 +102,7 @@ def test_a_ledger_that_a_topic_lists_is_fenced_and_kept():
         topic = await world.topic(1)
         await world.send(topic, 0, 5)
         (segment,) = topic.segments
-        assert await delete_unlisted(world.store, world.client, [segment.ledger_id]) == []
+        assert await delete_unlisted(world.store, world.client, [segment.ledger_id], read_list_with_epoch) == []
         assert (await world.client.metadata(segment.ledger_id)).last_entry == 4
         topic.append(b"5", 1, 5, 5)  # the owner finds itself fenced, no later owner, and goes on in another ledger
         while not world.failed:

@@ -39,7 +39,7 @@ DrawId: TypeAlias = Callable[[MetadataStore, str], Awaitable[int]]
 
 async def draw_by_sequential_key(store: MetadataStore, path: str) -> int:
     """Create a ledger id as clients of ZooKeeper do: by a key with a sequence number, which is deleted at once."""
-    return await next_counter_value(store, f"{path}/ID")
+    return await next_counter_value(store, path, prefix="ID-")
 
 
 async def draw_by_version(store: MetadataStore, path: str) -> int:

@@ -574,10 +574,13 @@ class PersistentTopic(Topic):
 
         Raises:
             CompactionRunningError: a compaction is running.
+            NotAllowedError: brokers compact no topic, because its records are in Pulsar's form.
             TopicFencedError: the topic is closing.
             LedgerError: the cursor of the compaction could not be stored.
         """
         self.check_open()
+        if refusal := self.ledger.compacted.refusal:
+            raise NotAllowedError(f"Topic {self.name}: {refusal}")
         await self.prepare_compaction()
         self.compactions.trigger()
 

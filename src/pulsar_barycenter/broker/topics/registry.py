@@ -35,7 +35,12 @@ from pulsar_barycenter.broker.topics.stats import bundle_stats, topic_loads, top
 from pulsar_barycenter.broker.topics.topic import BrokerCounters, Topic
 from pulsar_barycenter.broker.topics.topic_settings import TopicSettings, ledger_settings
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.errors import LedgerDeletedError, LedgerFencedError, LedgerNotFoundError
+from pulsar_barycenter.ledger.errors import (
+    ForeignTopicError,
+    LedgerDeletedError,
+    LedgerFencedError,
+    LedgerNotFoundError,
+)
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.splitting.request import TopicLoad
@@ -293,6 +298,8 @@ class TopicRegistry:
         """Return the number of bytes not compacted yet above which a topic is compacted; 0: it is never compacted
         automatically.
         """
+        if self._env.records.compaction_refusal:
+            return 0
         if topic in self._compactions.strategies:
             return STRATEGIC_THRESHOLD_BYTES
         return await self._policies.compaction_threshold(topic)
@@ -325,12 +332,15 @@ class TopicRegistry:
                 epoch=owned.epoch,
                 clock=self._env.clock,
                 settings=of_ledger,
+                form=self._env.records,
                 create=create,
                 closed=closed,
                 on_durable=topic.write_durable,
                 on_failed=topic.write_failed,
                 on_fenced=topic.fenced,
             )
+        except ForeignTopicError as error:
+            raise NotAllowedError(str(error)) from error
         except LedgerNotFoundError as error:
             if create or await self._env.store.exists(managed_ledger_path(name)):
                 raise

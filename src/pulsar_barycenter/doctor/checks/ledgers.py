@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, found
 from pulsar_barycenter.doctor.picture import BrokerView, Picture
+from pulsar_barycenter.ledger.folder_identity import is_on_bookies
 from pulsar_barycenter.naming.counted import count_of
 
 
@@ -17,7 +18,7 @@ def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
     for why, mend in seen.problems:
         yield found(Severity.ERROR, seen.folder, why, mend)
     expected = picture.store.ledgers_folder if picture.store is not None else ""
-    if expected.startswith("bookkeeper:"):
+    if is_on_bookies(expected.encode()):
         yield found(
             Severity.CRITICAL,
             seen.folder,

@@ -7,7 +7,8 @@ from pulsar_barycenter.doctor.picture import BookiesView
 from pulsar_barycenter.ledger.bookie_inspection import compare
 from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import opened_bookies
 from pulsar_barycenter.ledger.errors import LedgerError
-from pulsar_barycenter.ledger.folder_identity import bookie_cluster_user
+from pulsar_barycenter.ledger.folder_identity import bookie_user
+from pulsar_barycenter.ledger.pulsar_records.list_readers import list_reader
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError
 
@@ -20,7 +21,8 @@ async def read_bookies(url: str, config_path: str, uri: str) -> BookiesView:
     """
     try:
         async with asyncio.timeout(MAX_SECONDS), opened_bookies(uri, url, config_path) as (store, client):
-            report = await compare(store, client, await bookie_cluster_user(store, client.instance_id))
+            user = await bookie_user(store, client.instance_id)
+            report = await compare(store, client, user.cluster, list_reader(user.records))
             return BookiesView(
                 len(client.registry.writable),
                 tuple((lacking.topic, lacking.ledger, lacking.detail) for lacking in report.lacking),

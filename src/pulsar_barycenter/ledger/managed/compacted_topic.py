@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, Self
 import structlog
 
 from pulsar_barycenter.bounds.recent import Recent
-from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError
+from pulsar_barycenter.ledger.errors import ForeignTopicError, LedgerClosedError, LedgerError
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.entry_reads import EntryReads
 from pulsar_barycenter.ledger.managed.ledger_list import LedgerList
@@ -268,10 +268,17 @@ class CompactedLedgerWriter:
 class CompactedTopic:
     """The compacted ledger of the topic whose managed ledger is `owner`, and the one compaction that may be running."""
 
-    __slots__ = ("_ledgers", "_losses", "_owner", "_stopped", "_storage", "_store", "_task", "current")
+    __slots__ = ("_ledgers", "_losses", "_owner", "_stopped", "_storage", "_store", "_task", "current", "refusal")
 
     def __init__(
-        self, owner: CompactedOwner, store: MetadataStore, storage: LedgerStorage, ledgers: LedgerList, losses: Losses
+        self,
+        owner: CompactedOwner,
+        store: MetadataStore,
+        storage: LedgerStorage,
+        ledgers: LedgerList,
+        losses: Losses,
+        *,
+        refusal: str,
     ) -> None:
         self._owner = owner
         self._store = store
@@ -282,6 +289,8 @@ class CompactedTopic:
         self._stopped = False
         self.current: CompactedLedger | None = None
         """The compacted ledger in force; None if the topic is not compacted."""
+        self.refusal = refusal
+        """Why this broker compacts no topic; "" if it does."""
 
     # ---- reading ----
 
@@ -344,7 +353,13 @@ class CompactedTopic:
     async def open_cursor(self) -> Cursor:
         """Return the compaction cursor, created if it does not exist. It prevents trimming of entries that are not
         compacted.
+
+        Raises:
+            ForeignTopicError: this broker compacts no topic.
+            LedgerFencedError, LedgerUnavailableError: as `ManagedLedger.open_cursor`.
         """
+        if self.refusal:
+            raise ForeignTopicError(f"{self._owner.name}: {self.refusal}")
         return await self._owner.open_cursor(COMPACTION_CURSOR, EARLIEST)
 
     @property

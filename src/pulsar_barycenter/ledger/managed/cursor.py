@@ -370,7 +370,8 @@ class Cursor:
             self._timer = None
 
     async def close(self) -> None:
-        """Write the cursor's record if it is not up to date, then stop. Idempotent.
+        """Write the cursor's record if it is not up to date, so that every kind of owner can continue with it; then
+        stop. Idempotent.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError: for the same reasons as in `flush`; the cursor is closed
@@ -379,6 +380,16 @@ class Cursor:
         if not self._closed:
             self.abandon()
             await self.flush()
+            await self._leave()
+
+    async def _leave(self) -> None:
+        if self._keeper is not None:
+            async with self._keeper.lock:
+                try:
+                    await self._keeper.leave()
+                except LedgerFencedError as error:
+                    self._owner.fenced(error)
+                    raise
 
     async def delete(self) -> None:
         """Delete the cursor's record. Call `abandon` first."""

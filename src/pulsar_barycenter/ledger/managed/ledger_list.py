@@ -86,11 +86,11 @@ class LedgerList:
 
     # ---- taking over ----
 
-    def create_ahead(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedgerTask:
+    def create_ahead(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedgerTask | None:
         """Begin to create the ledger for the next append. The caller passes the returned task to `take_over` or
-        `undo`.
+        `undo`. None: the form of the records lists no ledger ahead.
         """
-        return asyncio.create_task(self._make(store, clock, group_done), name=f"make-ledger-{self._owner.name}")
+        return self._succession.ahead(lambda: self._make(store, clock, group_done))
 
     async def take_over(self, *, create: bool, alone: bool, making: NewLedgerTask | None) -> NewLedger | None:
         """Write this owner's epoch into the topic's record. After that, writes of the former owner to the record fail.

@@ -71,7 +71,7 @@ class ManagedLedger(Generic[Context]):
     """The entries and cursors of one topic. Created by `open`. All methods run on the event loop that opened it."""
 
     __slots__ = (
-        "_alone", "_appender", "_close_task", "_cursors", "_fence", "_keeper", "_last", "_ledgers", "_losses",
+        "_alone", "_appender", "_close_task", "_cursors", "_fence", "_form", "_keeper", "_last", "_ledgers", "_losses",
         "_reads", "_registered", "_segments", "_state", "_storage", "_store", "_tail", "_tasks", "_trimming", "clock",
         "compacted", "is_ended", "on_durable", "on_failed", "on_fenced", "settings", "topic",
     )  # fmt: skip
@@ -100,6 +100,7 @@ class ManagedLedger(Generic[Context]):
         self.on_fenced = on_fenced
         self._store = store
         self._storage = storage
+        self._form = form
         self._keeper = form.ledgers(store, managed_ledger_path(topic), epoch=epoch)
         self._state = _State.OPEN
         self._losses = Losses(self)
@@ -110,7 +111,9 @@ class ManagedLedger(Generic[Context]):
         self._tail = TailWindow(storage.caches.tail)
         self._reads = EntryReads(storage, self._segments, self._tail, self._losses)
         self._appender = Appender(self)
-        self.compacted = CompactedTopic(self, store, storage, self._ledgers, self._losses)
+        self.compacted = CompactedTopic(
+            self, store, storage, self._ledgers, self._losses, refusal=form.compaction_refusal
+        )
         self._trimming = True  # no trimming before the cursors are loaded, because they may need ledgers
         self._registered = self._alone = False
         self.is_ended = False
@@ -142,10 +145,11 @@ class ManagedLedger(Generic[Context]):
         `epoch` must be higher than that of every former owner. It may be equal to the epoch of the last owner in two
         cases: that owner closed the topic, or that owner was this process, which was interrupted while it opened or
         closed the topic and no longer has the topic open. `closed`, if given, is an event that is set when the former
-        owner has closed the topic. Until then only the ledger for the next append is created. `form` says how the
+        owner has closed the topic. Until then at most the ledger for the next append is created. `form` says how the
         records of the topic are stored.
 
         Raises:
+            ForeignTopicError: only Java brokers can serve the topic. No record was changed.
             LedgerFencedError: an owner of this or a higher epoch has the topic.
             LedgerNotFoundError: the topic does not exist and `create` is False.
             LedgerUnavailableError: the metadata store did not answer.
@@ -165,6 +169,7 @@ class ManagedLedger(Generic[Context]):
         return ledger
 
     async def _take_over(self, create: bool, closed: asyncio.Event | None) -> None:
+        await self._form.check_topic(self._store, self._keeper.path)
         ledgers = self._ledgers
         making = None
         if closed is not None:
@@ -172,7 +177,8 @@ class ManagedLedger(Generic[Context]):
             try:
                 await closed.wait()
             except BaseException:
-                ledgers.undo(making, is_listed=False)
+                if making is not None:
+                    ledgers.undo(making, is_listed=False)
                 raise
         taking_over = ledgers.take_over(create=create, alone=self._alone, making=making)
         made, _ = await asyncio.gather(taking_over, self._cursors.read_ahead(), return_exceptions=True)

@@ -12,7 +12,8 @@ was deleted and created again, and the version number repeats): the writer write
 """
 
 import asyncio
-from typing import Final, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -86,6 +87,12 @@ class CursorRecord(OwnedRecord, frozen=True, rename="camel"):
 
 R = TypeVar("R", bound=OwnedRecord)
 
+ReadList: TypeAlias = Callable[[str, bytes], ManagedLedgerRecord]
+"""Returns a topic's list of ledgers from its path and its stored value, for tools.
+
+Raises InvalidValueError: the value is not a list of that form.
+"""
+
 
 class RecordKeeper(Protocol[R]):
     """Reads and writes one record for one owner, one write at a time."""
@@ -135,6 +142,12 @@ class RecordKeeper(Protocol[R]):
         """
         ...
 
+    async def leave(self) -> None:
+        """Make sure that owners of every kind find all of the record that this owner took over or wrote last. Call it
+        when nothing more will be written. Raises as `write`.
+        """
+        ...
+
     async def delete(self) -> None:
         """Delete the record. It is no error if it does not exist. Raises the errors of `write`."""
         ...
@@ -145,6 +158,22 @@ class RecordForm(Protocol):
     open ledgers a list may have. `store` is the metadata store of the cluster, `path` the path of the topic's record,
     `name` an encoded name of a cursor.
     """
+
+    @property
+    def compaction_refusal(self) -> str:
+        """Why the records cannot name a compacted ledger of this broker, so that it compacts no topic; "" if they
+        can.
+        """
+        ...
+
+    async def check_topic(self, store: MetadataStore, path: str) -> None:
+        """Check that this broker can serve a topic, which may not exist yet. Changes no record of the topic.
+
+        Raises:
+            ForeignTopicError: only Java brokers can.
+            LedgerUnavailableError: the store did not answer, or a record cannot be read.
+        """
+        ...
 
     @property
     def succession(self) -> Succession:
@@ -164,6 +193,13 @@ class RecordsWithEpochs:
     """How records are stored in clusters without Java brokers: as JSON, with the epoch of the owner in each record."""
 
     __slots__ = ()
+
+    @property
+    def compaction_refusal(self) -> str:
+        return ""
+
+    async def check_topic(self, store: MetadataStore, path: str) -> None:
+        return
 
     @property
     def succession(self) -> Succession:
@@ -258,6 +294,9 @@ class EpochKeeper(Generic[R]):
         if epoch > self.epoch:
             raise LedgerFencedError(self.path, self.epoch, epoch)
 
+    async def leave(self) -> None:
+        return
+
     async def delete(self) -> None:
         try:
             while True:
@@ -278,3 +317,8 @@ def decode(path: str, value: bytes, kind: type[R]) -> R:
         return msgspec.json.decode(value or b"{}", type=kind)
     except msgspec.DecodeError as error:
         raise InvalidValueError(path, f"the stored value is not a {kind.__name__}: {error}") from error
+
+
+def read_list_with_epoch(path: str, value: bytes) -> ManagedLedgerRecord:
+    """Return a topic's list of ledgers in the form of `RecordsWithEpochs`. Raises as `ReadList`."""
+    return decode(path, value, ManagedLedgerRecord)

@@ -11,8 +11,9 @@ Source of the second order: `ManagedLedgerImpl.ledgerClosed` and `createComplete
 earlier here, while appends continue.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeAlias, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 New = TypeVar("New")
 Step: TypeAlias = Callable[[], Awaitable[None]]
@@ -22,6 +23,12 @@ class Succession(Protocol):
     """The order of the steps by which a topic gets its next ledger. `make` creates a ledger; `add` writes it to the
     topic's list, or deletes it if that fails. Errors of `make` and `add` are raised to the caller.
     """
+
+    def ahead(self, make: Callable[[], Coroutine[Any, Any, New]]) -> asyncio.Task[New] | None:
+        """Start to make the ledger for the next append, while the former owner still has the topic; None if the list
+        could not have it when the topic is taken over.
+        """
+        ...
 
     async def begin(
         self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], ended: Step
@@ -50,6 +57,9 @@ class SuccessorFirst:
 
     __slots__ = ()
 
+    def ahead(self, make: Callable[[], Coroutine[Any, Any, New]]) -> asyncio.Task[New] | None:
+        return asyncio.create_task(make())
+
     async def begin(
         self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], ended: Step
     ) -> New:
@@ -70,6 +80,9 @@ class EndFirst:
     """An order of steps: end the former ledger, then store its end and its successor in one write of the list."""
 
     __slots__ = ()
+
+    def ahead(self, make: Callable[[], Coroutine[Any, Any, New]]) -> asyncio.Task[New] | None:
+        return None
 
     async def begin(
         self, make: Callable[[], Awaitable[New]], add: Callable[[New], Awaitable[None]], ended: Step

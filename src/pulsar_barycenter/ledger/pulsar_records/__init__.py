@@ -10,7 +10,8 @@ another owner has replaced the version it knows has lost the topic.
 `managed_ledger_formats_pb2` defines the records, `record_codec` encodes and decodes them, `compression` handles
 compressed values. `ledger_marks` has the custom metadata of ledgers. `ledgers_mapping` and `cursors_mapping` convert
 them to the records of `managed.records` and back; `acked_words` has the two formats of acknowledged entries. `taking`
-says which topics a Python broker must leave to Java brokers. `records_in_pulsars_form` stores the records in a metadata
-store for `managed`; `cursor_ledgers` stores on bookies the cursors that are too large for it. `errors` has the
-exceptions. Only these two modules before it do I/O.
+says which topics a Python broker must leave to Java brokers; `topic_check` asks it before a topic is taken over.
+`records_in_pulsars_form` stores the records in a metadata store for `managed`; `cursor_ledgers` stores on bookies the
+cursors that are too large for it. `list_readers` reads lists for tools. `errors` has the exceptions. Only
+`topic_check`, `records_in_pulsars_form` and `cursor_ledgers` do I/O.
 """

@@ -44,6 +44,17 @@ def record_of_ledgers(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
         PulsarRecordError: the record contradicts itself, or has more than MAX_LEDGERS.
         ForeignRecordError: parts of the topic are in tiered storage.
     """
+    _check_offloads(info)
+    return listed_in(info)
+
+
+def listed_in(info: ManagedLedgerInfo) -> ManagedLedgerRecord:
+    """Return what tools need of Pulsar's record: the ledgers that may be on bookies, those that were copied to tiered
+    storage included. Otherwise as `record_of_ledgers`.
+
+    Raises:
+        PulsarRecordError: as `record_of_ledgers`.
+    """
     _check(info)
     properties = {pair.key: pair.value for pair in info.properties}
     deleting = _ids(properties.pop(DELETING, ""))
@@ -95,14 +106,18 @@ def _check(info: ManagedLedgerInfo) -> None:
     for part in info.ledgerInfo:
         if min(part.ledgerId, part.entries, part.size, part.timestamp) < 0:
             raise PulsarRecordError(f"ledger {part.ledgerId} has a negative number in the topic's record")
-        if has_offload(part):
-            raise ForeignRecordError(
-                f"ledger {part.ledgerId} was offloaded to tiered storage, which only Java brokers read"
-            )
     for sooner, later in pairwise(part.ledgerId for part in info.ledgerInfo):
         if later <= sooner:
             raise PulsarRecordError(
                 f"ledger {later} follows ledger {sooner} in the topic's list, but ledger ids must increase"
+            )
+
+
+def _check_offloads(info: ManagedLedgerInfo) -> None:
+    for part in info.ledgerInfo:
+        if has_offload(part):
+            raise ForeignRecordError(
+                f"ledger {part.ledgerId} was offloaded to tiered storage, which only Java brokers read"
             )
 
 
@@ -116,6 +131,9 @@ def _ledgers(info: ManagedLedgerInfo) -> tuple[LedgerRecord, ...]:
     begun_at = 0
     found = []
     for number, part in enumerate(info.ledgerInfo):
+        if part.offloadContext.bookkeeperDeleted:
+            begun_at = part.timestamp
+            continue
         hints = {pair.key: pair.value for pair in part.properties}
         found.append(
             LedgerRecord(

@@ -17,7 +17,12 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from pulsar_barycenter.ledger.errors import LedgerDeletedError, LedgerError, LedgerFencedError, LedgerUnavailableError
+from pulsar_barycenter.ledger.errors import (
+    LedgerDeletedError,
+    LedgerError,
+    LedgerFencedError,
+    LedgerUnavailableError,
+)
 from pulsar_barycenter.ledger.managed.records import CursorRecord, ManagedLedgerRecord, RecordKeeper
 from pulsar_barycenter.ledger.managed.succession import END_FIRST, Succession
 from pulsar_barycenter.ledger.pulsar_records.cursors_mapping import (
@@ -44,6 +49,7 @@ from pulsar_barycenter.ledger.pulsar_records.record_codec import (
     write_position,
     write_record,
 )
+from pulsar_barycenter.ledger.pulsar_records.topic_check import TopicCheck
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.errors import BadVersionError, MetadataError, NotFoundError
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Record
@@ -99,11 +105,25 @@ class RecordsInPulsarsForm:
     their keys.
     """
 
-    __slots__ = ("_clock", "_cursor_ledgers")
+    __slots__ = ("_check", "_clock", "_cursor_ledgers")
 
     def __init__(self, cursor_ledgers: CursorLedgers, clock: Clock) -> None:
         self._cursor_ledgers = cursor_ledgers
         self._clock = clock
+        self._check = TopicCheck(cursor_ledgers.last_entry, clock)
+
+    @property
+    def compaction_refusal(self) -> str:
+        return (
+            "with barycenterLedgerRecords=pulsar, brokers of Barycenter compact no topic, because Java brokers cannot "
+            "read their compacted ledgers. Compact it while a Java broker serves it; only Java brokers serve it then"
+        )
+
+    async def check_topic(self, store: MetadataStore, path: str) -> None:
+        try:
+            await self._check.run(store, path)
+        except PulsarRecordError as error:
+            raise _unusable(path, error) from error
 
     @property
     def succession(self) -> Succession:
@@ -147,6 +167,7 @@ class VersionedValue:
         Raises:
             LedgerUnavailableError: the store did not answer; the value may be written.
         """
+        is_new = self.version == MUST_NOT_EXIST
         try:
             stat = await self._answer(self._store.put(self.path, value, expected_version=self.version))
         except BadVersionError:
@@ -156,6 +177,9 @@ class VersionedValue:
             raise
         self.version = stat.version
         self._unanswered.clear()
+        if is_new and not value:
+            # ZooKeeper takes a node of the first version without data for one that has only nodes below it
+            return await self.put(value)
         return True
 
     async def replace(self, value: bytes) -> None:
@@ -257,6 +281,9 @@ class LedgersKeeper:
     async def confirm(self) -> None:
         await self._value.confirm()
 
+    async def leave(self) -> None:
+        return
+
     async def delete(self) -> None:
         await self._value.delete()
 
@@ -269,9 +296,13 @@ class LedgersKeeper:
 
 
 class CursorKeeper:
-    """Reads and writes a cursor as Pulsar stores it: in its key, or in a ledger that the key names."""
+    """Reads and writes a cursor as Pulsar stores it: in its key, or in a ledger that the key names.
 
-    __slots__ = ("_clock", "_ledgers", "_name", "_stored", "_topic", "_unnamed", "_value", "epoch")
+    Java brokers read partly acknowledged entries from ledgers only, although they write them into keys, too. A ledger
+    for each write would cost too much, so the cursor gets one when its owner leaves.
+    """
+
+    __slots__ = ("_clock", "_last", "_ledgers", "_name", "_stored", "_topic", "_unnamed", "_value", "epoch")
 
     def __init__(self, value: VersionedValue, epoch: int, ledgers: CursorLedgers, clock: Clock) -> None:
         _, _, topic = value.path.removeprefix("/").partition("/")
@@ -281,6 +312,8 @@ class CursorKeeper:
         self._ledgers = ledgers
         self._clock = clock
         self._stored = StoredCursor(ManagedCursorInfo(cursorsLedgerId=NO_LEDGER), NONE)
+        self._last = CursorRecord()
+        """The record that this owner took over or wrote last."""
         self._unnamed: set[int] = set()
         """The ledgers that this owner made, and that the key did not name when it was last known."""
         self.epoch = epoch
@@ -316,15 +349,23 @@ class CursorKeeper:
         return record_of_position(self._name, info, read_position(ledger_id, entry))
 
     async def take_over(self, record: CursorRecord) -> bool:
-        stored, value = await self._built(record)
+        stored, value = await self._built(record, in_ledger=needs_ledger(record))
         if not await self._value.put(value):
             await self._delete(stored.info.cursorsLedgerId)
             return False
         await self._adopt(stored)
+        self._last = record
         return True
 
     async def write(self, record: CursorRecord) -> None:
-        stored, value = await self._built(record)
+        await self._write(record, in_ledger=needs_ledger(record))
+
+    async def leave(self) -> None:
+        if self._last.partial_acks and self._stored.info.cursorsLedgerId == NO_LEDGER:
+            await self._write(self._last, in_ledger=True)
+
+    async def _write(self, record: CursorRecord, *, in_ledger: bool) -> None:
+        stored, value = await self._built(record, in_ledger=in_ledger)
         try:
             await self._value.replace(value)
         except LedgerFencedError:
@@ -332,6 +373,7 @@ class CursorKeeper:
             await self._delete(stored.info.cursorsLedgerId)
             raise
         await self._adopt(stored)
+        self._last = record
 
     async def confirm(self) -> None:
         await self._value.confirm()
@@ -341,12 +383,12 @@ class CursorKeeper:
         for ledger_id in [self._stored.info.cursorsLedgerId, *self._unnamed]:
             await self._delete(ledger_id)
 
-    async def _built(self, record: CursorRecord) -> tuple[StoredCursor, bytes]:
+    async def _built(self, record: CursorRecord, *, in_ledger: bool) -> tuple[StoredCursor, bytes]:
         before, compression = self._stored
         now_ms = self._clock.now_ms()
         try:
             info = info_of_cursor(self._name, before, record, ledger_id=NO_LEDGER, now_ms=now_ms)
-            if needs_ledger(record):
+            if in_ledger:
                 entry = write_position(position_of_cursor(info, record))
                 ledger_id = await self._ledgers.write(self._topic, self._name, entry)
                 self._unnamed.add(ledger_id)

@@ -10,6 +10,7 @@ from pulsar_barycenter.naming.counted import count_of
 
 PENDING_ACKS: Final = "__transaction_pending_ack"
 BUFFER_SNAPSHOTS: Final = "__transaction_buffer_snapshot"
+_LOGS: Final = "__transaction_log_"
 
 
 def reasons_not_to_take(
@@ -18,13 +19,19 @@ def reasons_not_to_take(
     """Return the reasons why a Python broker must not serve a topic; an empty list if it may.
 
     `local_name` is the topic's name in its namespace, `cursors` are its durable cursors by name, `siblings` the local
-    names of the persistent topics of its namespace. All names are decoded.
+    names of the persistent topics of its namespace; those of which `is_of_transactions` is true are enough. All names
+    are decoded.
     """
     return [
         *_offloads(ledgers),
         *_compactions(cursors),
         *_transactions(local_name, siblings),
     ]
+
+
+def is_of_transactions(local_name: str) -> bool:
+    """Return whether Java brokers keep the state of transactions in a topic with this decoded name."""
+    return local_name.endswith(PENDING_ACKS) or local_name.startswith((BUFFER_SNAPSHOTS, _LOGS))
 
 
 def _offloads(ledgers: ManagedLedgerInfo) -> Iterator[str]:
@@ -42,7 +49,7 @@ def _compactions(cursors: Mapping[str, ManagedCursorInfo]) -> Iterator[str]:
 
 def _transactions(local_name: str, siblings: Collection[str]) -> Iterator[str]:
     # A topic has a sibling for each subscription that saw a transaction, and its namespace one for aborted messages.
-    if local_name.endswith(PENDING_ACKS) or local_name.startswith((BUFFER_SNAPSHOTS, "__transaction_log_")):
+    if is_of_transactions(local_name):
         yield "it is a topic of Pulsar's transactions"
         return
     pending = sorted(name for name in siblings if name.startswith(f"{local_name}-") and name.endswith(PENDING_ACKS))

@@ -15,22 +15,27 @@ log = structlog.get_logger(__name__)
 
 
 async def next_counter_value(
-    store: MetadataStore, path: str, *, later: Callable[[Coroutine[Any, Any, None]], object] | None = None
+    store: MetadataStore,
+    path: str,
+    *,
+    prefix: str = "-",
+    later: Callable[[Coroutine[Any, Any, None]], object] | None = None,
 ) -> int:
     """Return the next number of the counter at `path`. It is greater than every number that any session got from it
     before the call.
 
     Numbers start at 1 and may have gaps. Concurrent calls do not block each other and get their numbers in any order.
     The key that reserves the number is deleted at once, or at the end of the session if that fails. `later`, if given,
-    receives the coroutine that deletes the key, so that the caller need not wait for it.
+    receives the coroutine that deletes the key, so that the caller need not wait for it. The names of these keys begin
+    with `prefix`; on ZooKeeper all names below `path` share one counter.
     """
-    prefix = f"{path}/-"
-    stat = await store.put(prefix, b"", expected_version=MUST_NOT_EXIST, ephemeral=True, sequential=True)
+    start = f"{path}/{prefix}"
+    stat = await store.put(start, b"", expected_version=MUST_NOT_EXIST, ephemeral=True, sequential=True)
     if later is None:
         await _delete(store, stat.path)
     else:
         later(_delete(store, stat.path))
-    return int(stat.path[len(prefix) :])
+    return int(stat.path[len(start) :])
 
 
 async def _delete(store: MetadataStore, path: str) -> None:

@@ -11,6 +11,9 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.bookkeeper_storage.opened_bookies import bookie_metadata
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
 from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY
+from pulsar_barycenter.ledger.managed.records import RECORDS_WITH_EPOCHS, RecordForm
+from pulsar_barycenter.ledger.pulsar_records.managed_ledger_formats_pb2 import ManagedLedgerInfo
+from pulsar_barycenter.ledger.pulsar_records.records_in_pulsars_form import RecordsInPulsarsForm
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.protocol.frames import encode_entry
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
@@ -47,6 +50,8 @@ def test_the_metadata_of_bookies_is_where_pulsar_looks_for_it(uri: str, store: s
         ({"managedLedgerDigestType": "DUMMY"}, "managedLedgerDigestType"),
         ({"bookkeeperMetadataServiceUri": "etcd:http://a:1"}, "bookkeeperMetadataServiceUri"),
         ({"barycenterLedgerStorage": "memory"}, "barycenterLedgerStorage"),
+        ({"barycenterLedgerRecords": "json"}, "barycenterLedgerRecords"),
+        ({"barycenterLedgerRecords": "pulsar", "barycenterLedgerStorage": "files"}, "barycenterLedgerRecords"),
     ],
 )
 def test_keys_that_do_not_fit_together_are_refused_by_name(tmp_path: Path, keys: dict[str, object], named: str) -> None:
@@ -97,6 +102,38 @@ def test_a_cluster_keeps_its_storage(tmp_path: Path) -> None:
             await opens(tmp_path, barycenterLedgerStorage="files")
             with pytest.raises(LedgerError, match="keep messages in files"):
                 await opens(tmp_path, **on_bookies)
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+def test_a_cluster_keeps_the_form_of_its_records(tmp_path: Path) -> None:
+    """The first broker chooses it, unless topics have another one; every later broker goes by it."""
+
+    async def play() -> None:
+        async with BookieCluster(2) as cluster:
+            store = cluster.store
+
+            async def opened(**keys: object) -> RecordForm:
+                async with opened_ledgers(configured(tmp_path, **keys), store) as found:
+                    return found.records
+
+            of_java = ManagedLedgerInfo(ledgerInfo=[ManagedLedgerInfo.LedgerInfo(ledgerId=1)])
+            await store.put("/managed-ledgers/t/n/persistent/a", of_java.SerializeToString())
+            with pytest.raises(LedgerError, match="Set barycenterLedgerRecords=pulsar, or use another"):
+                await opened()
+            assert not await store.exists(FOLDER_KEY)
+            with pytest.raises(LedgerError, match="must be compacted"):
+                await opened(barycenterLedgerRecords="pulsar", loadManagerClassName="ExtensibleLoadManagerImpl")
+            assert isinstance(await opened(barycenterLedgerRecords="pulsar"), RecordsInPulsarsForm)
+            with pytest.raises(LedgerError, match="Set barycenterLedgerRecords=pulsar, or use another metadata store:"):
+                await opened()
+            with pytest.raises(LedgerFolderUnfitError, match="keep messages on bookies"):
+                await opened(barycenterLedgerStorage="files")
+            await store.delete(FOLDER_KEY)
+            await store.put("/managed-ledgers/t/n/persistent/a", b"{}")
+            with pytest.raises(LedgerError, match="Set barycenterLedgerRecords=barycenter"):
+                await opened(barycenterLedgerRecords="pulsar")
+            assert await opened() is RECORDS_WITH_EPOCHS
 
     asyncio.run(asyncio.wait_for(play(), 30))
 

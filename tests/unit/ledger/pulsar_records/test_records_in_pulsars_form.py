@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -14,7 +15,7 @@ from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.metadata.store import MetadataStore
 from support.compaction_cases import Life, MortalStore
 from support.cursor_ledgers import MemoryCursorLedgers
-from support.ledger_world import FixedClock
+from support.ledger_world import FixedClock, LedgerWorld
 from support.pulsar_record_bytes import java_records
 
 PATH = "/managed-ledgers/t/n/persistent/a"
@@ -71,7 +72,7 @@ async def test_a_write_of_another_owner_is_the_end_even_if_its_bytes_are_the_sam
     store, life = place.dying(1, takes_effect=True)
     keeper = place.list_(store)
     record = ManagedLedgerRecord(properties={"n": "1"})
-    await keeper.write(ManagedLedgerRecord())
+    await keeper.write(ManagedLedgerRecord(properties={"n": "0"}))
     with pytest.raises(LedgerUnavailableError):
         await keeper.write(record)
     life.is_over = False
@@ -180,3 +181,36 @@ async def test_a_lost_ledger_falls_back_to_the_key_and_an_absent_bookie_does_not
     with capture_logs() as logs:
         assert await place.cursor().load() == CursorRecord(mark_delete=MANY.mark_delete)
     assert [line["event"] for line in logs] == ["cursor_ledger_lost"]
+
+
+async def test_a_cursor_with_parts_of_batches_is_left_in_a_ledger(place: Place) -> None:
+    """Java reads partly acknowledged entries from ledgers only; a ledger for each write would cost too much."""
+    parts = msgspec.structs.replace(FEW, partial=((7, 30, (5,)),))
+    keeper = place.cursor()
+    await keeper.write(parts)
+    assert place.ledgers.made == []
+    await keeper.leave()
+    await keeper.leave()
+    assert list(place.ledgers.entries) == [1000]
+    position = read_position(1000, place.ledgers.entries[1000])
+    assert [list(batch.deleteSet) for batch in position.batchedEntryDeletionIndexInfo] == [[5]]
+    later = place.cursor()
+    assert await later.load() == parts
+    assert await later.take_over(FEW)
+    assert place.ledgers.entries == {}
+    await later.leave()
+    assert await place.cursor().load() == FEW
+    with pytest.raises(LedgerFencedError):
+        await keeper.write(parts)
+
+
+async def test_a_topic_leaves_its_cursors_when_it_is_closed(place: Place) -> None:
+    world = LedgerWorld()
+    owner = await world.open(1, form=place.form)
+    owner.ledger.append(b"batch", 3, 0, "batch")
+    await owner.until(lambda: bool(owner.durable))
+    cursor = await owner.ledger.open_cursor("sub", "earliest")
+    cursor.ack_part(owner.positions[0], 0b101)
+    await owner.ledger.close()
+    assert len(place.ledgers.entries) == 1
+    await world.close()

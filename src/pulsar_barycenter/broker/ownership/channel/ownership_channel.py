@@ -1,7 +1,7 @@
 """The ownership channel of one broker: connects the ownership records, the state machine, and the leader's repairs."""
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pulsar_barycenter.broker.access.tls_ports import own_tls
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
@@ -27,19 +27,17 @@ from pulsar_barycenter.broker.ownership.mixed_ownership import OwnershipMode
 from pulsar_barycenter.broker.ownership.serving_log import ServingLog
 from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.load.managers import short_name
+from pulsar_barycenter.load.managers import OWNERS_IN_STORE, short_name
 from pulsar_barycenter.load.service_units.service_unit_state import StorageType
 from pulsar_barycenter.metadata.store import Guard
 from pulsar_barycenter.naming.bundle import Bundle
 
 T = TypeVar("T")
 
-_IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
-
 
 def configured_place(config: BrokerConfig) -> StorageType:
     """Return where the configuration stores the ownership records: in a topic or in the metadata store."""
-    in_store = short_name(config.load_manager_service_unit_state_table_view_class_name) == _IN_STORE
+    in_store = short_name(config.load_manager_service_unit_state_table_view_class_name) == OWNERS_IN_STORE
     return StorageType.METADATA_STORE if in_store else StorageType.SYSTEM_TOPIC
 
 
